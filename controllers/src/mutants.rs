@@ -264,4 +264,14 @@ pub const MUTANTS: &[Mutant] = &[
         about: "pvc-protection never removes its finalizer",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "terminating-pod-not-counted",
+        about: "pvc-protection removes its finalizer from a claim whose pod is terminating",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "read-only-volume-ignored",
+        about: "kubelet mounts a PersistentVolume with csi.readOnly for writing",
+        recreates: "no public issue is known",
+    },
 ];

@@ -149,4 +149,9 @@ pub const MUTANTS: &[Mutant] = &[
         about: "ControllerPublishVolume attaches more volumes to a node than the driver's limit",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "node-expansion-not-asked",
+        about: "ControllerExpandVolume says that no node has to expand the filesystem",
+        recreates: "no public issue is known",
+    },
 ];

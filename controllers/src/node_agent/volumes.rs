@@ -340,7 +340,8 @@ async fn publish(agent: &Agent, uid: &str, task: &Task) -> Result<(), StepError>
     }
     let uid = other.as_deref().unwrap_or(uid);
     let (staging, target) = (agent.staging_path(spec), agent.target_path(uid, spec));
-    let readonly = (task.readonly || spec.readonly) && !substrate::mutant!(agent.ctx, "read-only-not-passed");
+    let of_volume = spec.readonly && !substrate::mutant!(agent.ctx, "read-only-volume-ignored");
+    let readonly = (task.readonly || of_volume) && !substrate::mutant!(agent.ctx, "read-only-not-passed");
     if spec.block {
         block::remember(agent, spec).await?;
         let parent = agent.paths.device_publish_dir(&spec.pv);

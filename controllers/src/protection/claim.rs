@@ -148,7 +148,9 @@ impl Controller {
     async fn sync_claim(&self, namespace: &str, name: &str, live: &mut Option<Vec<Pod>>) -> Result<(), ApiError> {
         let Some(claim) = self.claims.get(namespace, name) else { return Ok(()) };
         let decision = finalizer::decide(&claim.metadata, FINALIZER, || {
-            !mutant!(self.ctx, "claim-in-use-removed") && self.state().users.any_uses(&claim)
+            let is_careless =
+                mutant!(self.ctx, "claim-in-use-removed") || mutant!(self.ctx, "terminating-pod-not-counted");
+            !is_careless && self.state().users.any_uses(&claim)
         });
         let mut changed = PersistentVolumeClaim::clone(&claim);
         match decision {
@@ -164,7 +166,9 @@ impl Controller {
                         live.insert(list.items)
                     }
                 };
-                if pods.iter().any(|pod| uses(pod, &claim)) && !mutant!(self.ctx, "claim-in-use-removed") {
+                let counts = |pod: &Pod| !(pod.is_deleting() && mutant!(self.ctx, "terminating-pod-not-counted"));
+                let is_used = pods.iter().any(|pod| uses(pod, &claim) && counts(pod));
+                if is_used && !mutant!(self.ctx, "claim-in-use-removed") {
                     return Ok(());
                 }
                 finalizer::remove(&mut changed.metadata, FINALIZER);

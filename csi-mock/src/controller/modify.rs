@@ -117,7 +117,9 @@ impl ControllerService {
         Ok(ControllerExpandVolumeResponse {
             capacity_bytes: call.falsify_capacity(gib(now_gib).max(GIB)),
             // A raw device grows with its volume; a filesystem must be expanded.
-            node_expansion_required: !block && settings.has(Feature::NodeExpandVolume),
+            node_expansion_required: !block
+                && settings.has(Feature::NodeExpandVolume)
+                && !mutant!(self.calls.ctx(), "node-expansion-not-asked"),
         })
     }
 

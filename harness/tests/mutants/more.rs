@@ -31,6 +31,14 @@ pub const CASES: &[Case] = &[
         Id::I6,
         "was released by a claim that is gone",
     ),
+    case(
+        &["terminating-pod-not-counted"],
+        claim_goes_while_its_pod_ends,
+        Id::I11,
+        "was removed while pod/default/web uses it",
+    ),
+    case(&["read-only-volume-ignored"], given_again, Id::I9, "for writing, and its PersistentVolume is read-only"),
+    case(&["node-expansion-not-asked"], grown, Id::I12, "has a filesystem of 1073741824 bytes"),
     case(&["bound-volume-removed"], bound_volume_deleted, Id::I11, "was removed while it is bound"),
     case(&["ready-node-forced"], unmount_fails, Id::I2, "no legitimate forced detach is on record"),
     case(&["deleted-node-is-unmounted"], node_deleted, Id::I2, "no legitimate forced detach is on record"),
@@ -398,4 +406,30 @@ fn unpublish_fails_twice() -> String {
     let fault = "fault: {name: fails, match: {plane: csi, op: NodeUnpublishVolume}, when: {first: 2}, \
                  effect: {grpc: INTERNAL}}";
     file("", &[CLAIM, WEB, WEB_WRITES, fault, WEB_GOES, WEB_IS_GONE])
+}
+
+/// A claim is deleted while its pod waits for an unmount.
+fn claim_goes_while_its_pod_ends() -> String {
+    let fault =
+        "fault: {name: slow, match: {plane: csi, op: NodeUnpublishVolume}, when: {first: 1}, effect: {delay: 1m}}";
+    file("", &[CLAIM, WEB, WEB_WRITES, fault, WEB_GOES, "sleep: 5s", "delete: {object: pvc/data}", "sleep: 2m"])
+}
+
+/// A kept volume gets another PersistentVolume, which is read-only.
+fn given_again() -> String {
+    let volume = |name: &str, fields: &str| {
+        format!(
+            "apply: {{apiVersion: v1, kind: PersistentVolume, metadata: {{name: {name}}}, spec: {{\
+             capacity: {{storage: 1Gi}}, accessModes: [ReadWriteOnce], persistentVolumeReclaimPolicy: Retain, \
+             storageClassName: '', csi: {{driver: ebs.csi.aws.com, volumeHandle: {{saved: own}}, fsType: ext4{fields}}}}}}}"
+        )
+    };
+    let made = "ec2: {action: CreateVolume, with: {AvailabilityZone: us-east-1a, Size: 1}, save: own, from: VolumeId}";
+    let (first, again) = (volume("first", ""), volume("again", ", readOnly: true"));
+    let claims = ["claim: {name: data, class: '', volume: first}", "claim: {name: reads, class: '', volume: again}"];
+    let goes = [WEB_GOES, "delete: {object: pvc/data}", "wait: {object: pvc/data, is: gone, within: 5m}"];
+    let volume_goes = ["delete: {object: pv/first}", "wait: {object: pv/first, is: gone, within: 10m}"];
+    let reader = "pod: {name: reads, claim: reads, node: node-b, grace: 5s}";
+    let ends = [&*again, claims[1], reader, "wait: {object: pod/reads, is: Running, within: 10m}"];
+    file("", &[&[made, &*first, claims[0], WEB, WEB_WRITES][..], &goes, &volume_goes, &ends].concat())
 }
