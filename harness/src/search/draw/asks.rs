@@ -428,6 +428,7 @@ impl Asks {
 
     /// A pod with the default tolerations on a node whose kubelet is away for a shorter time.
     fn outlasts(&mut self) {
+        let away = self.any(&["1m", "3m"]);
         let mut runs = pod("outlasts", "outlasts", "node-a");
         if let Some(pod) = runs["pod"].as_object_mut() {
             pod.remove("tolerate");
@@ -437,7 +438,7 @@ impl Asks {
             runs,
             has_written("outlasts"),
             json!({ "crash": "node-a/kubelet" }),
-            json!({ "sleep": self.any(&["1m", "3m"]) }),
+            json!({ "sleep": away }),
             json!({ "restart": "node-a/kubelet" }),
             json!({ "sleep": "10m" }),
             json!({ "wait": { "object": "pod/outlasts", "is": "Running", "within": "40m" } }),
