@@ -48,18 +48,18 @@ steps:
 #[case(&with_steps("  - ec2: {action: DescribeVolumes, save: own}\n"), "t.yaml:4:42: `save` says under which name, and not what", "own", "add `from: VolumeId`")]
 #[case(&with_steps("  - ec2: {action: DescribeVolumes, save: own, from: VolumId}\n"), "t.yaml:4:53: `VolumId` is not an id of an answer", "VolumId", "did you mean `VolumeId`?")]
 #[case(&with_steps("  - ec2: {action: DescribeVolumes, instance: node-a}\n"), "t.yaml:4:46: `instance` belongs to a poke", "node-a", "an action has its parameters in `with`")]
-#[case(&with_steps("  - ec2: {admin_action: terminate, with: {InstanceId: i}}\n"), "t.yaml:4:34: `with` belongs to an action", "{InstanceId: i}", "a poke names")]
+#[case(&with_steps("  - ec2: {poke: terminate, with: {InstanceId: i}}\n"), "t.yaml:4:34: `with` belongs to an action", "{InstanceId: i}", "a poke names")]
 #[case(&with_steps("  - ec2: {action: DescribeVolumes, poke: vanish}\n"), "t.yaml:4:42: an `ec2` step calls an action or pokes the cloud, and this one has both", "vanish", "make two steps")]
-#[case(&with_steps("  - ec2: {admin_action: terminat, instance: node-a}\n"), "t.yaml:4:17: `terminat` is not a poke", "terminat", "did you mean `terminate`?")]
-#[case(&with_steps("  - ec2: {admin_action: terminate, volume: pvc/data}\n"), "t.yaml:4:36: `terminate` does not go with `volume`", "pvc/data", "`terminate` takes `instance`")]
-#[case(&with_steps("  - ec2: {admin_action: vanish}\n"), "t.yaml:4:17: `vanish` has no target", "vanish", "add `volume`")]
-#[case(&with_steps("  - ec2: {admin_action: vanish, volume: pvc/data, which: attachment}\n"), "t.yaml:4:50: `which` does not go with `vanish`", "attachment", "`vanish` takes only its target")]
-#[case(&with_steps("  - ec2: {admin_action: stick, instance: node-a, which: attachment}\n"), "t.yaml:4:17: `which` does not go with an instance", "stick", "only volumes")]
-#[case(&with_steps("  - ec2: {admin_action: stick, volume: pvc/data, which: atachment}\n"), "t.yaml:4:49: `atachment` is not a transition", "atachment", "did you mean `attachment`?")]
-#[case(&with_steps("  - ec2: {admin_action: fail, volume: pvc/data}\n"), "t.yaml:4:17: of a volume only a modification can fail", "fail", "add `which: modification`")]
-#[case(&with_steps("  - ec2: {admin_action: hardware, instance: node-a}\n"), "t.yaml:4:17: `hardware` has no change", "hardware", "add one of: hide")]
-#[case(&with_steps("  - ec2: {admin_action: hardware, instance: node-a, hide: [xvd]}\n"), "t.yaml:4:51: `xvd` is not a device name", "[xvd]", "write one such as")]
-#[case(&with_steps("  - ec2: {admin_action: state, volume: pvc/data, state: eror}\n"), "t.yaml:4:49: `eror` is not a state of a volume", "eror", "did you mean `error`?")]
+#[case(&with_steps("  - ec2: {poke: terminat, instance: node-a}\n"), "t.yaml:4:17: `terminat` is not a poke", "terminat", "did you mean `terminate`?")]
+#[case(&with_steps("  - ec2: {poke: terminate, volume: pvc/data}\n"), "t.yaml:4:36: `terminate` does not go with `volume`", "pvc/data", "`terminate` takes `instance`")]
+#[case(&with_steps("  - ec2: {poke: vanish}\n"), "t.yaml:4:17: `vanish` has no target", "vanish", "add `volume`")]
+#[case(&with_steps("  - ec2: {poke: vanish, volume: pvc/data, which: attachment}\n"), "t.yaml:4:50: `which` does not go with `vanish`", "attachment", "`vanish` takes only its target")]
+#[case(&with_steps("  - ec2: {poke: stick, instance: node-a, which: attachment}\n"), "t.yaml:4:17: `which` does not go with an instance", "stick", "only volumes")]
+#[case(&with_steps("  - ec2: {poke: stick, volume: pvc/data, which: atachment}\n"), "t.yaml:4:49: `atachment` is not a transition", "atachment", "did you mean `attachment`?")]
+#[case(&with_steps("  - ec2: {poke: fail, volume: pvc/data}\n"), "t.yaml:4:17: of a volume only a modification can fail", "fail", "add `which: modification`")]
+#[case(&with_steps("  - ec2: {poke: hardware, instance: node-a}\n"), "t.yaml:4:17: `hardware` has no change", "hardware", "add one of: hide")]
+#[case(&with_steps("  - ec2: {poke: hardware, instance: node-a, hide: [xvd]}\n"), "t.yaml:4:51: `xvd` is not a device name", "[xvd]", "write one such as")]
+#[case(&with_steps("  - ec2: {poke: state, volume: pvc/data, state: eror}\n"), "t.yaml:4:49: `eror` is not a state of a volume", "eror", "did you mean `error`?")]
 #[case(&with_steps("  - patch: {object: node/node-a, subresource: stats, with: {}}\n"), "t.yaml:4:47: a Node has no subresource `stats` to patch", "stats", "did you mean `status`?")]
 #[case(&with_steps("  - patch: {object: storageclass/gp3, subresource: status, with: {}}\n"), "t.yaml:4:52: a StorageClass has no subresource `status`", "status", "there are no subresources to patch")]
 #[case(&with_steps("  - patch: {object: node/node-a, type: jsn, with: []}\n"), "t.yaml:4:40: `jsn` is not one of the values", "jsn", "did you mean `json`?")]
@@ -117,8 +117,8 @@ fn a_step_says_what_it_does() {
     let text = with_steps(
         "  - ec2: {action: DetachVolume, with: {VolumeId: {volume: pvc/data}, InstanceId: {instance: node-a}}, fails: IncorrectState}
   - ec2: {action: CreateVolume, with: {AvailabilityZone: us-east-1a, Size: 1}, save: own, from: VolumeId}
-  - ec2: {admin_action: stick, volume: {saved: own}, which: attachment}
-  - ec2: {admin_action: terminate, instance: node-a}
+  - ec2: {poke: stick, volume: {saved: own}, which: attachment}
+  - ec2: {poke: terminate, instance: node-a}
   - patch: {object: node/node-a, subresource: status, with: {}, fails: Invalid}
   - partition: {between: [node-a, apiserver], name: cut}
   - heal: cut

@@ -12,8 +12,10 @@ use super::extras::cloud_is_left_alone;
 use crate::cluster::spec::node_name;
 use crate::search::document::Document;
 
-/// One run in so many has each addition.
+/// One run in so many has an addition.
 const ONE_OF: u64 = 10;
+/// The same for additions that need a cloud without faults, which few runs have.
+const RARE: u64 = 4;
 /// The driver whose volumes are requested.
 const DRIVER: &str = "ebs.csi.aws.com";
 /// The zone of the node that is added.
@@ -22,31 +24,31 @@ const ZONE: &str = "us-east-1b";
 /// An addition: adds its objects and steps to a document.
 type Addition = fn(&mut Asks);
 
-/// All additions with their names. The random stream is consumed in this order.
-const ADDITIONS: &[(&str, Addition)] = &[
-    ("zones", Asks::zone),
-    ("Retain", Asks::retain),
-    ("static volume", Asks::made_beforehand),
-    ("raw device", Asks::raw),
-    ("read-only pod", Asks::read_only),
-    ("filesystem and mount options", Asks::filesystem),
-    ("VolumeAttributesClass", Asks::attributes),
-    ("ReadWriteOncePod", Asks::for_one_pod),
-    ("pod of the same name", Asks::same_name),
-    ("unmount that fails for eight minutes", Asks::unmount_fails),
-    ("size between two GiB", Asks::uneven),
-    ("policy that is changed to Retain", Asks::changed_to_retain),
-    ("volume that is given again read-only", Asks::given_again),
-    ("growth of a class with IOPS", Asks::fast_grows),
-    ("larger copy", Asks::larger_copy),
-    ("raw device that grows", Asks::raw_grows),
-    ("pod that stays on a node that comes back", Asks::outlasts),
-    ("static volumes of several sizes", Asks::smallest),
+/// All additions with their names and frequencies. The random stream is consumed in this order.
+const ADDITIONS: &[(&str, u64, Addition)] = &[
+    ("zones", ONE_OF, Asks::zone),
+    ("Retain", ONE_OF, Asks::retain),
+    ("static volume", ONE_OF, Asks::made_beforehand),
+    ("raw device", ONE_OF, Asks::raw),
+    ("read-only pod", ONE_OF, Asks::read_only),
+    ("filesystem and mount options", ONE_OF, Asks::filesystem),
+    ("VolumeAttributesClass", ONE_OF, Asks::attributes),
+    ("ReadWriteOncePod", ONE_OF, Asks::for_one_pod),
+    ("pod of the same name", ONE_OF, Asks::same_name),
+    ("unmount that fails for eight minutes", ONE_OF, Asks::unmount_fails),
+    ("size between two GiB", ONE_OF, Asks::uneven),
+    ("policy that is changed to Retain", RARE, Asks::changed_to_retain),
+    ("volume that is given again read-only", RARE, Asks::given_again),
+    ("growth of a class with IOPS", ONE_OF, Asks::fast_grows),
+    ("larger copy", ONE_OF, Asks::larger_copy),
+    ("raw device that grows", ONE_OF, Asks::raw_grows),
+    ("pod that stays on a node that comes back", ONE_OF, Asks::outlasts),
+    ("static volumes of several sizes", RARE, Asks::smallest),
 ];
 
 /// Returns the names of the additions.
 pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
-    ADDITIONS.iter().map(|(name, _)| *name)
+    ADDITIONS.iter().map(|(name, ..)| *name)
 }
 
 /// Adds the drawn requests to `drawn`.
@@ -55,8 +57,8 @@ pub(super) fn add(drawn: Drawn, rng: ChaCha8Rng) -> Drawn {
     let mut asks = Asks { rng, tree: document.tree().clone() };
     // With a limit on volumes per node there may be no room.
     let fits = asks.tree["driver"]["attach-limit"].is_null();
-    for (kind, addition) in ADDITIONS {
-        if between(&mut asks.rng, 1, ONE_OF) == 1 && fits {
+    for (kind, one_of, addition) in ADDITIONS {
+        if between(&mut asks.rng, 1, *one_of) == 1 && fits {
             let before = asks.tree.clone();
             addition(&mut asks);
             if asks.tree != before {
