@@ -150,7 +150,7 @@ pub const MUTANTS: &[Mutant] = &[
         recreates: "no public issue is known",
     },
     Mutant {
-        name: "node-expansion-not-asked",
+        name: "expansion-needs-no-node",
         about: "ControllerExpandVolume says that no node has to expand the filesystem",
         recreates: "no public issue is known",
     },

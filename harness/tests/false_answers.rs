@@ -89,7 +89,7 @@ const CASES: &[Case] = &[
         effect: "wrong_capacity",
         value: "more",
         calls: ("CreateVolume", 1),
-        breaks: &["I10", "I12"],
+        breaks: &["I10", "I12", "I9"],
         ..PLAIN
     },
     // The scheduler finds no node in that zone.

@@ -119,7 +119,7 @@ impl ControllerService {
             // A raw device grows with its volume; a filesystem must be expanded.
             node_expansion_required: !block
                 && settings.has(Feature::NodeExpandVolume)
-                && !mutant!(self.calls.ctx(), "node-expansion-not-asked"),
+                && !mutant!(self.calls.ctx(), "expansion-needs-no-node"),
         })
     }
 

@@ -110,7 +110,7 @@ fn each_does_what_it_says_and_nothing_else() {
             // It shows in the node's requests.
             "names-another-device" => continue,
             // Nothing grows here; harness/tests/mutants.rs grows a claim.
-            "expand-answers-early" | "expand-not-asked" | "node-expansion-not-asked" | "modify-not-asked" => continue,
+            "expand-answers-early" | "expand-not-asked" | "expansion-needs-no-node" | "modify-not-asked" => continue,
             // They show in the volume's properties, in the mounts or in the limit: harness/tests/mutants/ compares these.
             "iops-dropped" | "zone-told-not-made" | "capacity-told-not-made" | "source-dropped" => continue,
             "read-only-ignored" | "mount-flags-ignored" | "fs-type-ignored" | "formats-each-time" => continue,

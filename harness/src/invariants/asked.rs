@@ -164,11 +164,15 @@ impl Asked {
 
     /// Returns the pods that use a claim and have not finished, each with its key.
     pub fn users<'a>(&'a self, claim: &'a str) -> impl Iterator<Item = (&'a Arc<str>, &'a Stored<Pod>)> {
+        self.pods_of(claim).filter(|(_, pod)| !matches!(pod.state.phase.as_deref(), Some("Succeeded" | "Failed")))
+    }
+
+    /// Returns the pods that name a claim, finished or not, each with its key.
+    pub fn pods_of<'a>(&'a self, claim: &'a str) -> impl Iterator<Item = (&'a Arc<str>, &'a Stored<Pod>)> {
         let (namespace, name) = claim.split_once('/').unwrap_or(("default", claim));
         self.pods.iter().filter(move |(key, pod)| {
             key.split_once('/').is_some_and(|(of, _)| of == namespace)
                 && pod.state.claims.iter().any(|claim| claim == name)
-                && !matches!(pod.state.phase.as_deref(), Some("Succeeded" | "Failed"))
         })
     }
 }

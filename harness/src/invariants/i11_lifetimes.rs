@@ -61,13 +61,13 @@ impl Lifetimes {
             removed(true);
             if !is_gone {
                 if claim.deleting && !self.ending.contains_key(object) {
-                    let users = asked.users(object).filter(|(_, pod)| pod.state.node.is_some());
+                    let users = asked.pods_of(object).filter(|(_, pod)| pod.state.node.is_some());
                     self.ending.insert(object.clone(), users.map(|(key, _)| key.clone()).collect());
                 }
                 return None;
             }
             let users = self.ending.remove(object)?;
-            let still = |key: &&Arc<str>| asked.users(object).any(|(user, _)| user == *key);
+            let still = |key: &&Arc<str>| asked.pods_of(object).any(|(user, _)| user == *key);
             let user = users.iter().find(still)?;
             format!("pvc/{object} was removed while pod/{user} uses it")
         } else if let Some(pv) = &commit.pv {

@@ -39,6 +39,7 @@ pub const CASES: &[Case] = &[
     ),
     case(&["read-only-volume-ignored"], given_again, Id::I9, "for writing, and its PersistentVolume is read-only"),
     case(&["node-expansion-not-asked"], grown, Id::I12, "has a filesystem of 1073741824 bytes"),
+    case(&["expansion-needs-no-node"], grown, Id::I12, "has a filesystem of 1073741824 bytes"),
     case(&["bound-volume-removed"], bound_volume_deleted, Id::I11, "was removed while it is bound"),
     case(&["ready-node-forced"], unmount_fails, Id::I2, "no legitimate forced detach is on record"),
     case(&["deleted-node-is-unmounted"], node_deleted, Id::I2, "no legitimate forced detach is on record"),
@@ -90,7 +91,6 @@ pub const CASES: &[Case] = &[
 /// Defects that fail a step.
 pub const SLIPS: &[Slip] = &[
     slip("modification-never-ends", grown_slowly, "pvc/data"),
-    slip("node-expansion-not-asked", grown_on_its_node, "FileSystemResizeSuccessful"),
     slip("unpublish-forgets-unmount", moved, "pod/web is gone"),
     slip("first-device-taken", two_on_a_node, "pod/other has written"),
     slip("claim-without-owner", ephemeral, "pod/web"),
@@ -364,11 +364,6 @@ fn detach_fails_for_long() -> String {
     let fault = "fault: {name: fails, match: {plane: csi, op: ControllerUnpublishVolume}, when: {for: 20s}, \
                  effect: {grpc: INTERNAL}}";
     file("", &[CLAIM, WEB, WEB_WRITES, fault, WEB_GOES, "sleep: 2m"])
-}
-
-fn grown_on_its_node() -> String {
-    let reported = "expect: {event: {object: pod/web, reason: FileSystemResizeSuccessful, within: 5m}}";
-    format!("{}  - {reported}\n", grown())
 }
 
 /// Two volumes return to a node in another order.
