@@ -45,7 +45,7 @@ const CHANGES: &[(&str, Change)] = &[
     ("rolling replacement and a fault", Pairs::roll),
     ("deleted, applied again and a fault", Pairs::again),
     ("node made again and a fault", Pairs::node_again),
-    // The last: nothing can run on that node afterwards.
+    // It is the last one: its node does not come back.
     ("instance replaced and a fault", Pairs::replace),
 ];
 
