@@ -1,7 +1,6 @@
 //! Each seeded bug has an effect when it is switched on, and none when it is off.
 
 #![cfg(feature = "mutants")]
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod common;
 
