@@ -44,6 +44,7 @@ const ADDITIONS: &[(&str, u64, Addition)] = &[
     ("raw device that grows", ONE_OF, Asks::raw_grows),
     ("pod that stays on a node that comes back", ONE_OF, Asks::outlasts),
     ("static volumes of several sizes", RARE, Asks::smallest),
+    ("claim that goes before its pod", ONE_OF, Asks::goes_first),
 ];
 
 /// Returns the names of the additions.
@@ -396,7 +397,8 @@ impl Asks {
     /// A volume with more IOPS than its type has by itself, which grows.
     fn fast_grows(&mut self) {
         let claim = json!({ "claim": { "name": "fast", "class": "fast", "size": "20Gi" } });
-        let begins = [class("fast", &[("iops", "4000")], json!({ "allowVolumeExpansion": true })), claim];
+        let begins =
+            [class("fast", &[("iops", "4000"), ("throughput", "250")], json!({ "allowVolumeExpansion": true })), claim];
         let runs = [pod("fast", "fast", "node-a"), has_written("fast")];
         self.steps(begins.into_iter().chain(runs).chain(grows("fast", 30)));
     }
@@ -466,5 +468,13 @@ impl Asks {
             has_written("smallest"),
             json!({ "wait": { "object": "pvc/smallest", "that": has, "within": "40m" } }),
         ]);
+    }
+
+    /// A claim that is deleted while its pod runs, and stays until the pod is gone.
+    fn goes_first(&mut self) {
+        let claim = json!({ "claim": { "name": "first" } });
+        let begins = [claim, pod("first", "first", "node-a"), has_written("first"), delete("pvc/first")];
+        let ends = [json!({ "sleep": "1m" }), delete("pod/first"), wait("pvc/first", "gone")];
+        self.steps(begins.into_iter().chain(ends));
     }
 }
