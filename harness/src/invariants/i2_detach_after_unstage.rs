@@ -72,6 +72,7 @@ impl DetachAfterUnstage {
                 ("formerAttachmentListed", facts.pv_of(volume).is_some_and(|pv| former(pv, node)).into()),
                 ("podsUnheard", facts.are_unseen(volume, node, event.ms).into()),
                 ("newNodeLacksVolume", hold.node_lacks.into()),
+                ("unattachedAtKubeletStart", hold.unattached_at_start.into()),
                 ("taintInCache", hold.taint_in_cache.into()),
                 ("wronglyForced", substrate::encode::tree(&hold.wrongly_forced)),
             ]
@@ -101,6 +102,7 @@ mod tests {
     const DETACHED: &str = "ControllerUnpublishVolume";
     const NODE_IS_NEW: &str = "the Node is created";
     const NODE_LISTS: &str = "the Node lists the volume in volumesInUse";
+    const NODE_ATTACHED: &str = "the Node lists the volume in volumesAttached";
     const NODE_LISTS_NOT: &str = "the Node lists nothing in volumesInUse";
 
     /// Returns the declared deviation of a detach at the end of this story; the outer `None` if it is not a violation.
@@ -120,11 +122,16 @@ mod tests {
                     let staged = DiskStaged { formatted: true, ..DiskStaged::new(VOLUME, "node-a", "/staging") };
                     trace.info(&driver, staged);
                 }
-                NODE_IS_NEW | NODE_LISTS | NODE_LISTS_NOT => {
+                NODE_IS_NEW | NODE_LISTS | NODE_LISTS_NOT | NODE_ATTACHED => {
                     let r#type = if *step == NODE_IS_NEW { EventType::Added } else { EventType::Modified };
-                    let listed =
-                        (*step == NODE_LISTS).then(|| format!("kubernetes.io/csi/ebs.csi.aws.com^{VOLUME}").into());
-                    let node = Node { volumes_in_use: listed.into_iter().collect(), ..Node::default() };
+                    let listed = |when: &str| {
+                        (*step == when).then(|| format!("kubernetes.io/csi/ebs.csi.aws.com^{VOLUME}").into())
+                    };
+                    let node = Node {
+                        volumes_in_use: listed(NODE_LISTS).into_iter().collect(),
+                        volumes_attached: listed(NODE_ATTACHED).into_iter().collect(),
+                        ..Node::default()
+                    };
                     let commit = Commit::new("nodes", "node-a", ordinal, r#type);
                     trace.info(&"fake-apiserver".into(), Commit { node: Some(Box::new(node)), ..commit });
                 }
@@ -177,6 +184,20 @@ mod tests {
         assert_eq!(declared_after(&[NODE_IS_NEW, STAGED, NODE_IS_NEW, NODE_LISTS, NODE_LISTS_NOT]), undeclared);
         assert_eq!(declared_after(&[NODE_IS_NEW, STAGED, NODE_LISTS, NODE_LISTS_NOT]), undeclared);
         assert_eq!(declared_after(&[NODE_IS_NEW, STAGED, NODE_IS_NEW, STAGED]), undeclared);
+    }
+
+    #[test]
+    fn a_volume_that_a_new_node_did_not_list_as_attached_when_kubelet_started_is_not_in_use_later() {
+        let reconstructed = Some(Some("reconstructed-volume-is-not-attachable".to_owned()));
+        let (published, undeclared) = ("NodePublishVolume", Some(None));
+        assert_eq!(declared_after(&[STARTS, STAGED, published, NODE_IS_NEW, STARTS, NODE_LISTS]), reconstructed);
+        // The Node lists it as attached, kubelet did not start again, the Node is the old one, or the volume was staged
+        // again.
+        let listed = [STARTS, STAGED, published, NODE_IS_NEW, NODE_ATTACHED, STARTS, NODE_LISTS];
+        assert_eq!(declared_after(&listed), undeclared);
+        assert_eq!(declared_after(&[STARTS, STAGED, published, NODE_IS_NEW, NODE_LISTS]), undeclared);
+        assert_eq!(declared_after(&[STARTS, NODE_IS_NEW, STAGED, published, STARTS, NODE_LISTS]), undeclared);
+        assert_eq!(declared_after(&[STARTS, STAGED, published, NODE_IS_NEW, STARTS, NODE_LISTS, STAGED]), undeclared);
     }
 
     #[test]

@@ -30,6 +30,11 @@ pub(super) struct NodeVolume {
     /// True if the Node was created again while the node had the volume, and its status.volumesInUse has not listed the
     /// volume since.
     pub node_lacks: bool,
+    /// True if the Node was deleted or created again while the node had the volume, and its status.volumesAttached has not
+    /// listed the volume since.
+    pub lost_by_node: bool,
+    /// True if that was so when the node's kubelet started.
+    pub unattached_at_start: bool,
 }
 
 impl NodeVolume {
@@ -39,7 +44,7 @@ impl NodeVolume {
         self.forgotten = forgotten;
         self.wrongly_forced = None;
         self.taint_in_cache = false;
-        self.node_lacks = false;
+        (self.node_lacks, self.unattached_at_start) = (false, false);
         self.generation += 1;
     }
 

@@ -116,10 +116,9 @@ impl Facts {
 
     /// Records that a kubelet starts: it knows the volumes that it finds on its disk.
     pub(super) fn on_started(&mut self, process: &str) {
-        for ((_, node), hold) in &mut self.holds {
-            if *process == names::kubelet(node) && hold.published.is_empty() {
-                hold.forgotten = true;
-            }
+        for (_, hold) in self.holds.iter_mut().filter(|((_, node), _)| *process == names::kubelet(node)) {
+            hold.forgotten |= hold.published.is_empty();
+            hold.unattached_at_start = hold.lost_by_node;
         }
         for (_, ended) in self.asked_to_stage.iter_mut().filter(|((_, node), _)| *process == names::kubelet(node)) {
             *ended = true;

@@ -65,6 +65,7 @@ impl Facts {
                 in_use: strings(&node.volumes_in_use),
             };
             self.note_in_use(object, commit.r#type == EventType::Added, &node);
+            self.note_attached(object, commit.r#type, &node);
             if deleted {
                 self.nodes.remove(object);
             } else {
@@ -111,6 +112,15 @@ impl Facts {
             if hold.node_lacks {
                 self.made_again.insert(name.to_owned());
             }
+        }
+    }
+
+    /// Records which volumes that a node has its deleted Node, or the new one, does not list in volumesAttached.
+    fn note_attached(&mut self, name: &str, r#type: EventType, node: &Node) {
+        for ((volume, _), hold) in self.holds.iter_mut().filter(|((_, on), _)| on == name) {
+            let end = format!("^{volume}");
+            let lists = r#type != EventType::Deleted && node.attached.iter().any(|listed| listed.ends_with(&end));
+            hold.lost_by_node = !lists && (r#type != EventType::Modified || hold.lost_by_node);
         }
     }
 
