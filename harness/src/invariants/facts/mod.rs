@@ -117,8 +117,6 @@ pub(super) struct Facts {
     /// Volumes and nodes for which attach-detach, at its last detach, may have had a cached Node that did not list the
     /// volume.
     unlisted: BTreeSet<(String, String)>,
-    /// Nodes that were created again, and do not list all the volumes that they have in volumesInUse yet.
-    made_again: BTreeSet<String>,
     /// True if there is a node lifecycle controller: it has written a node.
     pub has_node_controller: bool,
     pub(super) last_unrest: (u64, String),

@@ -64,8 +64,7 @@ impl Facts {
                 attached: strings(&node.volumes_attached),
                 in_use: strings(&node.volumes_in_use),
             };
-            self.note_in_use(object, commit.r#type == EventType::Added, &node);
-            self.note_attached(object, commit.r#type, &node);
+            self.note_lists(object, commit.r#type, &node);
             if deleted {
                 self.nodes.remove(object);
             } else {
@@ -100,27 +99,15 @@ impl Facts {
             && same(&now.volumes_in_use, &before.in_use)
     }
 
-    /// Records which volumes that a node has its new Node does not list in volumesInUse yet.
-    fn note_in_use(&mut self, name: &str, is_new: bool, node: &Node) {
-        if !is_new && !self.made_again.remove(name) {
-            return;
-        }
+    /// Records which volumes of a node a new Node does not list in volumesInUse yet, and a deleted or a new one in
+    /// volumesAttached.
+    fn note_lists(&mut self, name: &str, r#type: EventType, node: &Node) {
         for ((volume, _), hold) in self.holds.iter_mut().filter(|((_, on), _)| on == name) {
             let end = format!("^{volume}");
-            let lists = node.in_use.iter().any(|listed| listed.ends_with(&end));
-            hold.node_lacks = !lists && (is_new || hold.node_lacks);
-            if hold.node_lacks {
-                self.made_again.insert(name.to_owned());
-            }
-        }
-    }
-
-    /// Records which volumes that a node has its deleted Node, or the new one, does not list in volumesAttached.
-    fn note_attached(&mut self, name: &str, r#type: EventType, node: &Node) {
-        for ((volume, _), hold) in self.holds.iter_mut().filter(|((_, on), _)| on == name) {
-            let end = format!("^{volume}");
-            let lists = r#type != EventType::Deleted && node.attached.iter().any(|listed| listed.ends_with(&end));
-            hold.lost_by_node = !lists && (r#type != EventType::Modified || hold.lost_by_node);
+            let lists = |list: &BTreeSet<String>| list.iter().any(|listed| listed.ends_with(&end));
+            hold.node_lacks = !lists(&node.in_use) && (r#type == EventType::Added || hold.node_lacks);
+            let is_attached = r#type != EventType::Deleted && lists(&node.attached);
+            hold.lost_by_node = !is_attached && (r#type != EventType::Modified || hold.lost_by_node);
         }
     }
 

@@ -75,6 +75,26 @@ struct Asks {
     tree: Value,
 }
 
+/// Returns a pod that reads the volume of a claim, which is given as the source of the pod's volume.
+fn reader(name: &str, node: &str, claim: &Value) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": { "name": name },
+        "spec": {
+            "nodeSelector": { "kubernetes.io/hostname": node },
+            "terminationGracePeriodSeconds": 5,
+            "tolerations": [{ "operator": "Exists" }],
+            "containers": [{
+                "name": "reader",
+                "image": "mooring/writer",
+                "volumeMounts": [{ "name": "data", "mountPath": "/data", "readOnly": true }],
+            }],
+            "volumes": [{ "name": "data", "persistentVolumeClaim": claim }],
+        },
+    })
+}
+
 /// Waits for an object as long as anything may take in a drawn run.
 fn wait(object: &str, is: &str) -> Value {
     json!({ "wait": { "object": object, "is": is, "within": "40m" } })
@@ -219,22 +239,7 @@ impl Asks {
     /// A pod that reads the volume of another one, and may not write to it.
     fn read_only(&mut self) {
         let to = self.any(&["node-a", "node-b"]);
-        let reader = json!({
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": { "name": "reads" },
-            "spec": {
-                "nodeSelector": { "kubernetes.io/hostname": to },
-                "terminationGracePeriodSeconds": 5,
-                "tolerations": [{ "operator": "Exists" }],
-                "containers": [{
-                    "name": "reader",
-                    "image": "mooring/writer",
-                    "volumeMounts": [{ "name": "data", "mountPath": "/data", "readOnly": true }],
-                }],
-                "volumes": [{ "name": "data", "persistentVolumeClaim": { "claimName": "read", "readOnly": true } }],
-            },
-        });
+        let reader = reader("reads", to, &json!({ "claimName": "read", "readOnly": true }));
         let claim = json!({ "claim": { "name": "read" } });
         let begins = [claim, pod("writes", "read", "node-a"), has_written("writes"), delete("pod/writes")];
         let reads = [wait("pod/writes", "gone"), json!({ "apply": reader }), wait("pod/reads", "Running")];
@@ -360,22 +365,7 @@ impl Asks {
             return;
         }
         let csi = json!({ "driver": DRIVER, "volumeHandle": { "saved": "given" }, "fsType": "ext4", "readOnly": true });
-        let reader = json!({
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": { "name": "given-2" },
-            "spec": {
-                "nodeSelector": { "kubernetes.io/hostname": "node-b" },
-                "terminationGracePeriodSeconds": 5,
-                "tolerations": [{ "operator": "Exists" }],
-                "containers": [{
-                    "name": "reader",
-                    "image": "mooring/writer",
-                    "volumeMounts": [{ "name": "data", "mountPath": "/data", "readOnly": true }],
-                }],
-                "volumes": [{ "name": "data", "persistentVolumeClaim": { "claimName": "given-2" } }],
-            },
-        });
+        let reader = reader("given-2", "node-b", &json!({ "claimName": "given-2" }));
         self.steps([
             made("given", 1),
             json!({ "apply": static_volume("given-1", "given", 1, json!({})) }),
