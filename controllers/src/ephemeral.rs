@@ -68,6 +68,8 @@ struct Controller {
     recorder: EventRecorder,
     /// Seeded bug: creates claims without an owner.
     forgets_owner: bool,
+    /// Seeded bug: creates all claims of a pod from its first template.
+    repeats_template: bool,
 }
 
 /// Runs the controller forever. `client` is kube-controller-manager's, under the controller's name.
@@ -81,7 +83,8 @@ pub async fn run(ctx: Ctx, client: Client) {
     let queue = WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000));
     let recorder = EventRecorder::new(&client, SOURCE);
     let forgets_owner = mutant!(ctx, "claim-without-owner");
-    let controller = Arc::new(Controller { client, pods, claims, recorder, forgets_owner });
+    let repeats_template = mutant!(ctx, "first-template-repeated");
+    let controller = Arc::new(Controller { client, pods, claims, recorder, forgets_owner, repeats_template });
     let worker = controller.clone();
     ctx.spawn(queue.clone().run(WORKERS, move |key| worker.clone().sync(key)));
     let enqueue = |pod: &Pod| {
@@ -122,7 +125,11 @@ impl Controller {
 
     /// Creates the claim of a volume if it does not exist.
     async fn create(&self, pod: &Pod, volume: &Volume) -> Result<(), String> {
+        let first = ephemeral_volumes(pod).next().filter(|_| self.repeats_template).and_then(|first| claim(pod, first));
         let Some(mut claim) = claim(pod, volume) else { return Ok(()) };
+        if let Some(first) = first {
+            claim.spec = first.spec;
+        }
         if self.forgets_owner {
             claim.metadata.owner_references = None;
         }

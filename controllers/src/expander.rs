@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use substrate::mutant;
 use substrate::process::Ctx;
 
 use crate::binder::quantity;
@@ -60,6 +61,8 @@ struct Controller {
     client: Client,
     claims: Informer<PersistentVolumeClaim>,
     recorder: EventRecorder,
+    /// Seeded bug: emits the event of every claim.
+    announces_all: bool,
 }
 
 /// Runs the controller forever. `client` is kube-controller-manager's, under the controller's name.
@@ -69,7 +72,9 @@ pub async fn run(ctx: Ctx, client: Client) {
     let mut changes = claims.subscribe();
     // client-go's default controller rate limiter.
     let queue = WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000));
-    let controller = Arc::new(Controller { recorder: EventRecorder::new(&client, SOURCE), client, claims });
+    let announces_all = mutant!(ctx, "expansion-announced-always");
+    let controller =
+        Arc::new(Controller { recorder: EventRecorder::new(&client, SOURCE), client, claims, announces_all });
     ctx.spawn(queue.clone().run(WORKERS, move |key| controller.clone().sync(key)));
     while let Some(delta) = changes.recv().await {
         if let Delta::Applied { old, new } = delta
@@ -86,7 +91,7 @@ impl Controller {
         let bound_to = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).unwrap_or_default();
         match self.client.all::<PersistentVolume>().get(bound_to).await {
             Ok(volume) if is_of(&volume, &claim) => {
-                if is_wanted(&claim, &volume) {
+                if is_wanted(&claim, &volume) || self.announces_all {
                     let says = "waiting for an external controller to expand this PVC";
                     self.recorder.event(reference(&*claim), "Normal", "ExternalExpanding", says);
                 }

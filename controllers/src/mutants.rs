@@ -274,4 +274,74 @@ pub const MUTANTS: &[Mutant] = &[
         about: "kubelet mounts a PersistentVolume with csi.readOnly for writing",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "bound-phase-not-written",
+        about: "the binder never writes the phase Bound to a PersistentVolume",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "unfinished-creation-forgotten",
+        about: "external-provisioner forgets a CreateVolume that timed out when its claim is deleted, and the volume leaks",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "publish-context-dropped",
+        about: "external-attacher does not write the driver's publish context to the VolumeAttachment",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "finished-pod-keeps-volume",
+        about: "attach-detach keeps the volumes of a finished pod attached until the pod is deleted",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "volume-size-not-written",
+        about: "external-resizer does not write the new size to the PersistentVolume",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "claim-completed-before-volume",
+        about: "external-resizer writes a new VolumeAttributesClass to the claim before the PersistentVolume",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "binding-not-awaited",
+        about: "kube-scheduler binds a pod without waiting until its claims are bound",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "foreign-finalizers-removed",
+        about: "pv-protection removes all finalizers of a deleted PersistentVolume with its own",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "unreachable-taint-kept",
+        about: "node-lifecycle keeps the taint of an unreachable node that is Ready again",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "eviction-not-called-off",
+        about: "taint-eviction deletes a pod although the taint of its node is gone",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "quarantine-skipped",
+        about: "pod garbage collection deletes the pods of a missing node at once, before the node can register again",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "one-dependent-collected",
+        about: "the garbage collector deletes one dependent of an object that is gone, and keeps the others",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "first-template-repeated",
+        about: "the ephemeral volume controller creates all claims of a pod from the pod's first template",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "expansion-announced-always",
+        about: "the expander announces an expansion of claims that do not grow",
+        recreates: "no public issue is known",
+    },
 ];

@@ -262,7 +262,12 @@ impl AsyncLoop {
         for (claim, _) in claim_names(pod) {
             self.users.entry((pod.namespace().to_owned(), claim)).or_default().insert(pod.name().to_owned());
         }
-        self.process(pod, !is_terminated(pod));
+        self.process(pod, !self.has_ended(pod));
+    }
+
+    /// Returns true if a pod no longer needs its volumes.
+    fn has_ended(&self, pod: &Pod) -> bool {
+        is_terminated(pod) && !mutant!(self.ctx, "finished-pod-keeps-volume")
     }
 
     /// Adds the pod's volumes to the desired state, or removes them (`ProcessPodVolumes`).
@@ -293,7 +298,7 @@ impl AsyncLoop {
         let key = (new.namespace().to_owned(), new.name().to_owned());
         for name in self.users.get(&key).cloned().unwrap_or_default() {
             if let Some(pod) = self.pods.get(new.namespace(), &name)
-                && !is_terminated(&pod)
+                && !self.has_ended(&pod)
             {
                 self.process(&pod, true);
             }
@@ -309,7 +314,7 @@ impl AsyncLoop {
             for (uid, pod) in &entry.pods {
                 let (namespace, name) = (pod.namespace.as_deref(), pod.name.as_deref());
                 let cached = self.pods.get(namespace.unwrap_or_default(), name.unwrap_or_default());
-                if !attachable || cached.is_none_or(|pod| pod.uid() != uid || is_terminated(&pod)) {
+                if !attachable || cached.is_none_or(|pod| pod.uid() != uid || self.has_ended(&pod)) {
                     gone.push((uid.clone(), volume.to_owned(), node.to_owned()));
                 }
             }

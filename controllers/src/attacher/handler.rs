@@ -83,7 +83,12 @@ impl Handler {
             let _ = self.patch_status(&attachment, &early).await;
         }
         match self.attach(&mut attachment).await {
-            Ok(context) => self.patch_status(&attachment, &patches::attached(&attachment, context)).await.is_ok(),
+            Ok(mut context) => {
+                if mutant!(self.ctx, "publish-context-dropped") {
+                    context.clear();
+                }
+                self.patch_status(&attachment, &patches::attached(&attachment, context)).await.is_ok()
+            }
             Err(e) => {
                 self.save(&attachment, &patches::attach_failed(&attachment, &e, self.ctx.now().wall), &e).await;
                 false

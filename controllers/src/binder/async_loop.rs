@@ -11,7 +11,7 @@ use substrate::process::Ctx;
 
 use super::cache::BinderCache;
 use super::claim::sync_claim;
-use super::object::{ClaimKey, name, volume_name};
+use super::object::{ClaimKey, name, volume_name, volume_phase};
 use super::step::{About, Call, Notice, Step};
 use super::turns::Turns;
 use super::volume::{Live, sync_volume};
@@ -233,6 +233,11 @@ impl Binder {
             Call::ReplaceVolume(volume) => {
                 let volume = volumes.replace(&volume).await?;
                 self.cache().store_volume(volume);
+            }
+            Call::ReplaceVolumeStatus(volume)
+                if volume_phase(&volume) == "Bound" && mutant!(self.ctx, "bound-phase-not-written") =>
+            {
+                self.cache().store_volume(Arc::from(volume));
             }
             Call::ReplaceVolumeStatus(volume) => {
                 let volume = volumes.replace_status(&volume).await?;

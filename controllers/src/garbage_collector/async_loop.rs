@@ -137,7 +137,10 @@ impl Collector {
                 MetadataDelta::Applied { old, new } => Change::Applied { old: old.as_deref(), new },
                 MetadataDelta::Deleted(object) => Change::Deleted(object),
             };
-            let tasks = self.graph().observe(&served.api_version, &served.kind, change);
+            let mut tasks = self.graph().observe(&served.api_version, &served.kind, change);
+            if matches!(change, Change::Deleted(_)) && mutant!(self.0.ctx, "one-dependent-collected") {
+                tasks.truncate(1);
+            }
             self.take(tasks);
         }
     }

@@ -54,6 +54,9 @@ fn resize_status(claim: &PersistentVolumeClaim) -> Option<&str> {
 /// Returns true if a mounted volume of the pod waits for this node to expand it. Reads only claims of drivers with
 /// EXPAND_VOLUME.
 pub(super) async fn asks_to_grow(agent: &Agent, uid: &str, pod: &Pod) -> bool {
+    if substrate::mutant!(agent.ctx, "expansion-awaits-restart") {
+        return false;
+    }
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let mounted = agent.volumes().mounted(uid);
     for use_ in claims(pod).into_iter().filter(|c| !c.readonly) {

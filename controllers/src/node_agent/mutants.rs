@@ -94,4 +94,24 @@ pub const MUTANTS: &[Mutant] = &[
         about: "a volume is unstaged without a look for its other mounts",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "group-not-given",
+        about: "a volume is mounted without the fsGroup of its pod",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "expansion-awaits-restart",
+        about: "a volume that a running pod uses is not expanded until the pod is restarted",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "devices-not-reconstructed",
+        about: "after a start, the kubelet reconstructs filesystems but no raw devices",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "uncertain-call-is-final",
+        about: "a volume counts as not mounted after a call to the driver that timed out",
+        recreates: "no public issue is known",
+    },
 ];

@@ -37,6 +37,9 @@ pub(super) async fn run(agent: Arc<Agent>) {
                 if substrate::mutant!(agent.ctx, "one-volume-reconstructed") {
                     found.truncate(1);
                 }
+                if substrate::mutant!(agent.ctx, "devices-not-reconstructed") {
+                    found.retain(|mount| !mount.block);
+                }
                 agent.volumes().reconstruct(&found, failed);
                 break;
             }
@@ -129,7 +132,12 @@ async fn perform(agent: Arc<Agent>, operation: Operation) {
     let again = operation.uid().is_some_and(|uid| agent.volumes().is_mounted(uid, &task.spec.name));
     let mut next = agent.volumes().begin(agent.ctx.now().mono, &operation, facts);
     while let Next::Do(step) = next {
-        let result = take(&agent, &operation, &task, step).await;
+        let mut result = take(&agent, &operation, &task, step).await;
+        if let Err(StepError::Uncertain(why)) = &result
+            && substrate::mutant!(agent.ctx, "uncertain-call-is-final")
+        {
+            result = Err(StepError::Final(why.clone()));
+        }
         let failed = result.is_err();
         next = agent.volumes().advance(agent.ctx.now().mono, &operation, step, result);
         if failed && step == Step::Unstage && substrate::mutant!(agent.ctx, "stage-not-repeated") {
@@ -287,7 +295,7 @@ async fn stage(agent: &Agent, task: &Task) -> Result<(), StepError> {
     let carried = Carried {
         publish_context: publish_context(agent, task).await?,
         secrets: secrets(agent, "NodeStageSecretRef", staging_secret).await?,
-        group: task.pod.as_ref().and_then(|pod| fs_group(pod)),
+        group: task.pod.as_ref().and_then(|pod| group_of(agent, pod)),
         ..Carried::default()
     };
     let staging = agent.staging_path(spec);
@@ -388,6 +396,11 @@ fn supports(driver: Option<&CSIDriverSpec>, spec: &VolumeSpec) -> Result<(), Ste
     )))
 }
 
+/// Returns the group that a pod's volumes get.
+fn group_of(agent: &Agent, pod: &Pod) -> Option<u32> {
+    fs_group(pod).filter(|_| !substrate::mutant!(agent.ctx, "group-not-given"))
+}
+
 /// Returns the fields of NodePublishVolume for a pod.
 async fn carried_to_pod(agent: &Agent, task: &Task, driver: Option<&CSIDriverSpec>) -> Result<Carried, StepError> {
     let spec = &task.spec;
@@ -399,7 +412,7 @@ async fn carried_to_pod(agent: &Agent, task: &Task, driver: Option<&CSIDriverSpe
     };
     // Upstream's block mapper sends no pod facts.
     let (Some(pod), false) = (&task.pod, spec.block) else { return Ok(carried) };
-    carried.group = fs_group(pod);
+    carried.group = group_of(agent, pod);
     let Some(driver) = driver else { return Ok(carried) };
     if driver.pod_info_on_mount == Some(true) {
         carried.volume_context.extend(pod_info(pod, spec));

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, NodeStatus, ObjectReference, Pod, PodCondition};
+use substrate::mutant;
 use substrate::process::Ctx;
 
 use super::EVENT_SOURCE;
@@ -261,6 +262,9 @@ impl AsyncLoop {
 
     async fn mark_reachable(&mut self, zone: &str, node: &Node) {
         for key in [UNREACHABLE, NOT_READY] {
+            if key == UNREACHABLE && mutant!(self.ctx, "unreachable-taint-kept") {
+                continue;
+            }
             if taints::take_off(&self.client, node, &[taints::taint(key, NO_EXECUTE)]).await.is_err() {
                 return;
             }

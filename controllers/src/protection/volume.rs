@@ -2,6 +2,7 @@
 //!
 //! Only the phase counts; attachments have their own protection finalizers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PersistentVolume;
@@ -26,6 +27,7 @@ pub async fn run(ctx: Ctx, client: Client) {
     let volumes: Informer<PersistentVolume> = Informer::start(&ctx, client.all(), ListParams::default());
     volumes.synced().await;
     let is_careless = mutant!(ctx, "bound-volume-removed");
+    let takes_all = mutant!(ctx, "foreign-finalizers-removed");
     let decide = move |volume: &PersistentVolume| match is_careless {
         true => finalizer::decide(&volume.metadata, FINALIZER, || false),
         false => decide(volume),
@@ -37,7 +39,13 @@ pub async fn run(ctx: Ctx, client: Client) {
         let (volume, client) = (volumes.get("", &name), client.clone());
         async move {
             match volume {
-                Some(volume) => finalizer::settle(&client, &*volume, FINALIZER, decide(&volume)).await,
+                Some(mut volume) => {
+                    let decision = decide(&volume);
+                    if takes_all && decision == Decision::Remove {
+                        Arc::make_mut(&mut volume).metadata.finalizers = None;
+                    }
+                    finalizer::settle(&client, &*volume, FINALIZER, decision).await
+                }
                 None => Outcome::Done,
             }
         }

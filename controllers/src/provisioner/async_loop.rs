@@ -409,7 +409,11 @@ impl Controller {
         }
         let volume = self.create_volume(request).await.map_err(|e| {
             let code = e.code().unwrap_or(Code::Unknown);
-            (Failure::Rpc(e.to_string(), code), outcome::classify(code, capabilities.topology && node.is_some()))
+            let mut state = outcome::classify(code, capabilities.topology && node.is_some());
+            if state == State::InBackground && mutant!(self.ctx, "unfinished-creation-forgotten") {
+                state = State::Finished;
+            }
+            (Failure::Rpc(e.to_string(), code), state)
         })?;
         let requested = requested_bytes(claim);
         if volume.capacity_bytes != 0 && volume.capacity_bytes < requested {

@@ -150,7 +150,9 @@ impl Resizer {
             memory.final_errors.remove(key);
             memory.slow.remove(key);
         }
-        self.write_size(volume, &size).await?;
+        if !mutant!(self.common.ctx, "volume-size-not-written") {
+            self.write_size(volume, &size).await?;
+        }
         if node_expands && !mutant!(self.common.ctx, "node-expansion-not-asked") {
             let new = size_status::node_pending(claim, self.common.ctx.now().wall);
             self.write_claim(claim, &new, Guard::ResourceVersion)

@@ -213,6 +213,9 @@ impl Modifier {
         let mut modified = volume.clone();
         modified.spec.get_or_insert_default().volume_attributes_class_name =
             new.status.as_ref().and_then(|s| s.current_volume_attributes_class_name.clone());
+        if mutant!(self.common.ctx, "claim-completed-before-volume") {
+            self.common.patch_claim(claim, &new, Guard::None).await.map_err(|_| Again)?;
+        }
         self.common.patch_volume(volume, &modified).await.map_err(|_| Again)?;
         let claim = self.common.patch_claim(claim, &new, Guard::None).await.map_err(|_| Again)?;
         let message =

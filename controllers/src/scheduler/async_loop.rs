@@ -260,6 +260,9 @@ impl Scheduler {
         for claim in &mut volumes.provisions {
             *claim = self.client.all().replace(&**claim).await.map_err(api)?;
         }
+        if mutant!(self.ctx, "binding-not-awaited") {
+            return Ok(());
+        }
         let wrapped = |e: BindingError| BindingError::Api(format!("binding volumes: {e}"));
         let step = self.ctx.scaled(self.config.timers.bind_poll);
         let started = self.ctx.now().mono;
