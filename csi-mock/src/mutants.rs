@@ -154,4 +154,39 @@ pub const MUTANTS: &[Mutant] = &[
         about: "ControllerExpandVolume says that no node has to expand the filesystem",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "tags-dropped",
+        about: "CreateVolume sets no tag of the volume except its name",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "multi-attach-dropped",
+        about: "CreateVolume creates a volume for several nodes without Multi-Attach",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "topology-not-told",
+        about: "CreateVolume does not answer with the zone of the volume",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "delete-not-asked",
+        about: "DeleteVolume answers OK without a request to the cloud",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "stuck-attach-left",
+        about: "ControllerPublishVolume leaves an attachment that is stuck in `attaching`",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "failed-stage-stays-mounted",
+        about: "NodeStageVolume leaves the filesystem mounted when it fails after the mount",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "raw-sync-does-nothing",
+        about: "a sync of a raw device answers OK and makes nothing durable",
+        recreates: "no public issue is known",
+    },
 ];

@@ -214,6 +214,9 @@ impl ControllerService {
                     return Err(Status::failed_precondition(format!("{what}: it is published on node `{other}`")));
                 }
                 Look::Multiple => return Err(Status::internal(format!("{what}: it has multiple attachments"))),
+                Look::Stuck if mutant!(ctx, "stuck-attach-left") => {
+                    return Err(Status::internal(format!("{what}: it is stuck in `attaching`")));
+                }
                 Look::Stuck => {
                     // aws-ebs-csi-driver#2833. The caller's next attempt starts over.
                     if let Err(error) = self.ec2.detach_volume(volume, node).await {

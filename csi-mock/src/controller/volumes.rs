@@ -73,7 +73,8 @@ impl ControllerService {
                 Source::Volume(volume_id) => SourceType::Volume(VolumeSource { volume_id }),
             }),
         });
-        let spread = offered.has(Feature::VolumeAccessibilityConstraints);
+        let spread =
+            offered.has(Feature::VolumeAccessibilityConstraints) && !mutant!(self.calls.ctx(), "topology-not-told");
         let zone = call.falsify_zone(&volume.availability_zone);
         Ok(CreateVolumeResponse {
             volume: Some(CsiVolume {
@@ -97,6 +98,12 @@ impl ControllerService {
         }
         if mutant!(ctx, "source-dropped") {
             order.source = None;
+        }
+        if mutant!(ctx, "tags-dropped") {
+            order.tags.retain(|key, _| key == NAME_TAG);
+        }
+        if mutant!(ctx, "multi-attach-dropped") {
+            order.multi_attach = false;
         }
     }
 
@@ -250,6 +257,9 @@ impl ControllerService {
         let volume = check::required("volume_id", &request.volume_id)?;
         let _held = self.calls.lock(volume)?;
         if !is_id(volume, "vol") {
+            return Ok(DeleteVolumeResponse {});
+        }
+        if mutant!(self.calls.ctx(), "delete-not-asked") {
             return Ok(DeleteVolumeResponse {});
         }
         match self.ec2.delete_volume(volume).await {

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use substrate::Ctx;
 use substrate::fault::{Effect, Moment, Plane, Point};
+use substrate::{Ctx, mutant};
 
 use super::lossy::{self, is_lossy};
 use super::{
@@ -320,7 +320,9 @@ impl RawDevice for FaultyDevice {
 
     fn sync(&self) -> DiskFuture<'_, ()> {
         Box::pin(async move {
-            let lost = self.before("sync").await? == FaultOutcome::Lost || is_lossy(&self.disk.ctx, &*self.disk.disk);
+            let lost = self.before("sync").await? == FaultOutcome::Lost
+                || is_lossy(&self.disk.ctx, &*self.disk.disk)
+                || mutant!(self.disk.ctx, "raw-sync-does-nothing");
             if !lost {
                 self.device.sync().await?;
             }

@@ -75,7 +75,9 @@ impl NodeService {
             } else {
                 self.stage_filesystem(call, volume, path, &capability, (readonly, format)).await?;
                 if let Err(failed) = self.done(call, "stage", volume, path).await {
-                    self.take_down(volume, path).await;
+                    if !mutant!(self.calls.ctx(), "failed-stage-stays-mounted") {
+                        self.take_down(volume, path).await;
+                    }
                     return Err(failed);
                 }
             }
