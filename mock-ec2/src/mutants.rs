@@ -57,6 +57,36 @@ pub const MUTANTS: &[Mutant] = &[
         about: "TerminateInstances deletes attached volumes without DeleteOnTermination",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "type-ignored",
+        about: "CreateVolume creates a gp2 volume, whatever type the request asks for",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "deletion-never-ends",
+        about: "a deleted volume never leaves the state `deleting`",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "restore-size-ignored",
+        about: "CreateVolume from a snapshot ignores the requested size",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "modification-resets-iops",
+        about: "ModifyVolume sets the default IOPS when the request names none",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "terminated-instance-holds-volumes",
+        about: "TerminateInstances does not detach the volumes of the instance",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "detached-from-any-instance",
+        about: "DetachVolume from an instance that does not have the volume detaches it from another instance",
+        recreates: "no public issue is known",
+    },
 ];
 
 /// Returns the defects that are switched on in the world of `ctx`.
@@ -72,5 +102,11 @@ pub(crate) fn seeded_bugs(ctx: &Ctx) -> SeededBugs {
         throughput_dropped: mutant!(ctx, "throughput-dropped"),
         modification_stays: mutant!(ctx, "modification-never-ends"),
         goes_with_instance: mutant!(ctx, "volume-goes-with-instance"),
+        type_ignored: mutant!(ctx, "type-ignored"),
+        deletion_stays: mutant!(ctx, "deletion-never-ends"),
+        restore_size_ignored: mutant!(ctx, "restore-size-ignored"),
+        iops_reset: mutant!(ctx, "modification-resets-iops"),
+        holds_volumes: mutant!(ctx, "terminated-instance-holds-volumes"),
+        detaches_anywhere: mutant!(ctx, "detached-from-any-instance"),
     }
 }

@@ -31,7 +31,10 @@ impl State {
         if !matches!(volume.state, VolumeState::Available | VolumeState::InUse) {
             return Err(Ec2Error::VolumeInState { volume: id.clone(), state: volume.state.as_str() });
         }
-        let target = target(volume, request)?;
+        let mut target = target(volume, request)?;
+        if self.seeded_bugs.iops_reset && request.iops.is_none() {
+            target.iops = target.volume_type.resolve_iops(target.size_gib, None).unwrap_or(target.iops);
+        }
         if let Some(latest) = volume.modification.as_ref().filter(|m| !m.state.ended()) {
             let state = latest.state.as_str().to_uppercase();
             return Err(Ec2Error::ModificationState { volume: id.clone(), state });

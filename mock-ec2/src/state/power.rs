@@ -75,7 +75,7 @@ impl State {
         for volume in held {
             let Some(attachment) = self.volumes.get(&volume).and_then(|v| v.attachments.get(id)) else { continue };
             let goes = attachment.delete_on_termination || self.seeded_bugs.goes_with_instance;
-            if goes || attachment.state == AttachmentState::Detaching {
+            if goes || attachment.state == AttachmentState::Detaching || self.seeded_bugs.holds_volumes {
                 continue;
             }
             let old = attachment.progress.clone();
@@ -126,6 +126,9 @@ impl State {
         let held: Vec<VolumeId> = instance.slots.values().cloned().collect();
         for volume in held {
             let goes = self.volumes.get(&volume).and_then(|v| v.attachments.get(id)).map(|a| a.delete_on_termination);
+            if goes == Some(false) && self.seeded_bugs.holds_volumes {
+                continue;
+            }
             self.remove_attachment(now.mono, &volume, id);
             if (goes == Some(true) || self.seeded_bugs.goes_with_instance)
                 && let Some(gone) = self.volumes.remove(&volume)

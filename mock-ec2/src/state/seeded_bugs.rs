@@ -30,6 +30,18 @@ pub struct SeededBugs {
     pub modification_stays: bool,
     /// A terminated instance takes all its volumes with it.
     pub goes_with_instance: bool,
+    /// A new volume has the default type.
+    pub type_ignored: bool,
+    /// A deleted volume stays in `deleting`.
+    pub deletion_stays: bool,
+    /// A volume from a snapshot has the snapshot's size.
+    pub restore_size_ignored: bool,
+    /// A modification that names no IOPS sets the default.
+    pub iops_reset: bool,
+    /// A terminated instance keeps its attachments.
+    pub holds_volumes: bool,
+    /// A detach from an instance without the volume detaches it from another.
+    pub detaches_anywhere: bool,
 }
 
 /// Attachments hidden from callers of the API while their devices exist.

@@ -112,9 +112,11 @@ impl State {
     /// Builds the next volume from `request`, in `zone`.
     pub(super) fn blueprint(&self, call: Call<'_>, request: &CreateVolume, zone: String) -> Result<Volume, Ec2Error> {
         let volume_type = request.volume_type.as_deref().map_or(Ok(VolumeType::Gp2), VolumeType::parse)?;
+        let volume_type = if self.seeded_bugs.type_ignored { VolumeType::Gp2 } else { volume_type };
         let snapshot = request.snapshot_id.as_ref().map(|id| self.snapshot(id)).transpose()?;
         snapshot.map_or(Ok(()), |s| check_completed(s, call.now))?;
-        let size_gib = request.size_gib.or(snapshot.map(|s| s.size_gib));
+        let asked = request.size_gib.filter(|_| snapshot.is_none() || !self.seeded_bugs.restore_size_ignored);
+        let size_gib = asked.or(snapshot.map(|s| s.size_gib));
         let size_gib = size_gib.ok_or_else(|| Ec2Error::MissingParameter("size/snapshot".to_owned()))?;
         volume_type.check_size(size_gib)?;
         if let Some(snapshot) = snapshot.filter(|s| size_gib < s.size_gib) {
@@ -379,6 +381,9 @@ impl State {
     pub(super) fn end_volume_transition(&mut self, now: Now, id: &VolumeId) {
         let Some(volume) = self.volumes.get_mut(id) else { return };
         if volume.state == VolumeState::Deleting {
+            if self.seeded_bugs.deletion_stays {
+                return;
+            }
             if let Some(v) = self.volumes.remove(id) {
                 if let Some(modification) = &v.modification {
                     self.timers.cancel(&modification.progress);
