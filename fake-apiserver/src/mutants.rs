@@ -49,4 +49,29 @@ pub const MUTANTS: &[Mutant] = &[
         about: "the deletion of an object is sent as a change of it",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "released-object-stays",
+        about: "a deleted object stays after its last finalizer was removed",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "grace-period-ignored",
+        about: "a deleted pod goes at once, whatever its grace period",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "patch-precondition-ignored",
+        about: "a patch with the uid or resourceVersion of an earlier object changes the present object",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "list-ignores-selector",
+        about: "a list with a selector returns every object of its kind",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "leaving-object-not-told",
+        about: "a watch with a selector is not told of an object that stops matching",
+        recreates: "no public issue is known",
+    },
 ];

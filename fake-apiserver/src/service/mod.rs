@@ -262,6 +262,9 @@ impl Apiserver {
                 ignores_finalizers: substrate::mutant!(ctx, "finalizer-ignored"),
                 takes_stale_writes: substrate::mutant!(ctx, "stale-write-accepted"),
                 ignores_preconditions: substrate::mutant!(ctx, "delete-precondition-ignored"),
+                keeps_released: substrate::mutant!(ctx, "released-object-stays"),
+                ignores_grace: substrate::mutant!(ctx, "grace-period-ignored"),
+                ignores_patch_preconditions: substrate::mutant!(ctx, "patch-precondition-ignored"),
             });
         }
         ctx.faults().declare(OPERATIONS);
@@ -533,7 +536,10 @@ impl Server {
 
     async fn list(&self, call: &Call, shown: Shown, request_fault: RequestFault) -> Result<Response<Body>, Status> {
         let (limit, _) = list_numbers(call)?;
-        let selector = selector(call)?;
+        let mut selector = selector(call)?;
+        if substrate::mutant!(self.ctx, "list-ignores-selector") {
+            selector = Selector::default();
+        }
         if call.query.flag("sendInitialEvents").is_some() {
             let error =
                 crate::state::FieldError::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list");

@@ -453,7 +453,14 @@ impl WatchStream {
 
     /// Returns an event that waits to be sent.
     fn waiting(&mut self) -> Option<Delivery> {
-        self.seeded_bug_queue.next().or_else(|| self.plan.receiver.try_recv().ok())
+        let next = self.seeded_bug_queue.next().or_else(|| self.plan.receiver.try_recv().ok());
+        next.filter(|delivery| !self.loses(delivery))
+    }
+
+    /// Seeded bug: returns true for the event of an object that stops matching the selector.
+    fn loses(&self, delivery: &Delivery) -> bool {
+        let leaves = delivery.event_type == EventType::Deleted && delivery.event.new.is_some();
+        leaves && substrate::mutant!(self.plan.ctx, "leaving-object-not-told")
     }
 
     /// Polls for the next event.
@@ -463,6 +470,9 @@ impl WatchStream {
         }
         let mut received = self.plan.receiver.poll_recv(cx);
         let Poll::Ready(Some(delivery)) = &mut received else { return received };
+        if self.loses(delivery) {
+            return self.receive(cx);
+        }
         if substrate::mutant!(self.plan.ctx, "deletion-told-as-change") && delivery.event_type == EventType::Deleted {
             delivery.event_type = EventType::Modified;
         }

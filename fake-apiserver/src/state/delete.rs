@@ -85,6 +85,9 @@ impl Store {
         if self.defects.ignores_finalizers && kind != kinds::PODS && kind != kinds::NAMESPACES {
             outcome.gone = true;
         }
+        if self.defects.ignores_grace && kind == kinds::PODS {
+            outcome.gone = finalizers(&outcome.object).is_empty();
+        }
         if options.dry_run {
             return Ok(answer(served, &Object::at(outcome.object, old.revision), outcome.gone));
         }

@@ -147,6 +147,12 @@ pub struct Defects {
     pub takes_stale_writes: bool,
     /// Deletes an object that a precondition of the delete excludes.
     pub ignores_preconditions: bool,
+    /// Keeps a terminating object that has lost its last finalizer.
+    pub keeps_released: bool,
+    /// Removes a deleted pod at once, whatever its grace period.
+    pub ignores_grace: bool,
+    /// Applies a patch whose uid or resourceVersion is that of an earlier object.
+    pub ignores_patch_preconditions: bool,
 }
 
 /// The state of the cluster.

@@ -170,6 +170,11 @@ impl Store {
         }
         check_named(&object, &target.name)?;
         identify(served, target.namespace.as_deref(), Some(&target.name), &mut object)?;
+        if self.defects.ignores_patch_preconditions {
+            for field in ["uid", "resourceVersion"] {
+                value::copy_meta(&old.value, &mut object, field);
+            }
+        }
         let (_, object) = stored(served, object);
         check_unconditional(served, target, &object)?;
         self.write(Write::of(target, old, object, options, now))

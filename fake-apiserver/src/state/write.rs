@@ -293,7 +293,7 @@ impl Store {
     fn commit(&mut self, write: Write<'_>, old: &Arc<Object>, charges: Vec<Charge>) -> Reply {
         let Write { now, kind, object, .. } = write;
         let (key, dry_run) = (key(write.namespace, write.named), write.options.dry_run);
-        if is_terminating(&old.value) && may_go(kind, &object) {
+        if is_terminating(&old.value) && may_go(kind, &object) && !self.defects.keeps_released {
             let gone = Object::at(object, old.revision);
             if !dry_run {
                 self.remove(kind, &key);
