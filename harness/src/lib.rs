@@ -151,6 +151,7 @@ pub mod seeds;
 pub mod testing;
 #[doc(hidden)]
 pub mod timeline;
+mod writes;
 
 pub(crate) use block_on::block_on;
 #[doc(hidden)]

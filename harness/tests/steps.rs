@@ -348,6 +348,48 @@ fn a_driver_whose_socket_is_removed_is_back_when_it_starts_anew() {
     assert_eq!(fails(&story("", &twice)).1, "there is no registration socket");
 }
 
+/// A file that expects writes while a claim is bound. `{bound}` is the phase that the line names.
+fn with_writes(bound: &str, more: &str) -> String {
+    format!(
+        "name: bind
+worlds: [simulated]
+nodes: {{count: 1}}
+objects: [{{class: {{name: now, binding: Immediate}}}}]
+steps:
+  - {{name: start, claim: {{name: data, class: now}}}}
+  - wait: {{object: pvc/data, is: Bound}}
+  - sleep: 5s
+  - expect:
+      writes:
+        since: start
+        elsewhere:
+          - {{by: csi-provisioner, in: provision-immediate}}
+          - {{by: kube-controller-manager/persistent-volume-binder, does: PUT persistentvolumeclaims data, in: other}}
+          - {{by: kube-controller-manager/persistent-volume-binder, does: PUT persistentvolumes, in: other}}
+          - {{by: kube-controller-manager/persistent-volume-binder, does: PATCH strategic events, in: other}}
+        lines:
+          - by: kube-controller-manager/persistent-volume-binder
+            event: Normal ExternalProvisioning pvc/data
+            says: <any>
+            component: persistentvolume-controller
+          - by: kube-controller-manager/persistent-volume-binder
+            does: PUT persistentvolumeclaims/status data
+            fields: {{status: {{accessModes: [ReadWriteOnce], capacity: {{storage: 1Gi}}, phase: {bound}}}}}
+{more}"
+    )
+}
+
+#[test]
+fn writes_are_compared_with_the_lines_of_the_file() {
+    passes(&with_writes("Bound", ""));
+    let (expected, seen) = fails(&with_writes("Lost", ""));
+    assert_eq!(expected, "the writes to the API server since step 1 are as the file says");
+    assert!(seen.contains(".status.phase: \"Lost\", and \"Bound\" was written"), "{seen}");
+    let more = "          - {by: csi-attacher, does: POST pods web, fields: {}, from: nowhere}\n";
+    let (_, seen) = fails(&with_writes("Bound", more));
+    assert!(seen.contains("missing    csi-attacher POST pods web {}\n            (nowhere)"), "{seen}");
+}
+
 #[test]
 fn what_is_down_cannot_crash_and_a_node_that_is_up_cannot_start() {
     let reported = |steps: &str| fails(&story("", steps));

@@ -151,7 +151,7 @@ impl Inner {
         for record in self.records::<MountRecord>("mounts")? {
             if self.root.read_link(&record.path)?.is_some_and(|to| to.starts_with(self.volumes.path())) {
                 let kind = if record.staging { MountKind::Staging } else { MountKind::Target };
-                mounts.push(Mount { volume: record.volume, path: record.path, kind, readonly: false });
+                mounts.push(Mount { volume: record.volume, path: record.path, kind, readonly: false, group: None });
             }
         }
         mounts.sort_by(|a, b| a.path.cmp(&b.path));

@@ -173,6 +173,8 @@ pub struct Mount {
     pub kind: MountKind,
     /// True if the kernel (or the model) refuses writes.
     pub readonly: bool,
+    /// Group that owns the filesystem; absent for raw devices, and for disks without groups.
+    pub group: Option<u32>,
 }
 
 /// Request to stage a volume.

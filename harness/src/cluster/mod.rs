@@ -24,6 +24,7 @@ mod supervisor;
 mod unable;
 pub mod wiring;
 mod workload_results;
+mod write_recorder;
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,6 +76,8 @@ pub struct Cluster {
     wiring: Option<Arc<dyn wiring::Wiring>>,
     /// Starts the programs of the user's, once.
     launch: OnceLock<programs::Launch>,
+    /// Writes to the API server, if a step compares them.
+    write_recorder: Option<write_recorder::WriteRecorder>,
 }
 
 /// Addresses of a live cluster for users.
@@ -179,6 +182,7 @@ impl Cluster {
             guests: guests::Guests::default(),
             wiring: None,
             launch: OnceLock::new(),
+            write_recorder: None,
         }
     }
 

@@ -8,7 +8,8 @@ use mock_ec2::VolumeBytes;
 use substrate::World;
 
 use super::assemble::{ClusterError, Parts};
-use super::wiring::Fabric;
+use super::wiring::{Fabric, Wiring};
+use super::write_recorder::{RecordingFabric, WriteRecorder};
 use super::{Cluster, ClusterSpec};
 
 /// Connects the cloud's volumes and snapshots to the bytes of the memory disks.
@@ -47,15 +48,22 @@ impl Cluster {
         let disks =
             spec.nodes.iter().map(|n| -> (String, Arc<dyn Disk>) { (n.name.clone(), memory.node(&n.name)) }).collect();
         let bytes: Arc<dyn VolumeBytes> = Arc::new(Bytes(memory));
+        let recorder = spec.records_writes.then(WriteRecorder::default);
+        let wiring: Arc<dyn Wiring> = match &recorder {
+            Some(recorder) => Arc::new(RecordingFabric(recorder.clone())),
+            None => Arc::new(Fabric),
+        };
         let parts = Parts {
             front: None,
-            wiring: Arc::new(Fabric),
+            wiring,
             disks,
             volume_dir: None,
             bytes: Some(bytes),
             roots: BTreeMap::new(),
             ca_pem: None,
         };
-        Self::start(world, spec, parts)
+        let mut cluster = Self::start(world, spec, parts)?;
+        cluster.write_recorder = recorder;
+        Ok(cluster)
     }
 }

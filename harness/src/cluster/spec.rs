@@ -61,6 +61,8 @@ pub struct ClusterSpec {
     /// True if objects may have owners. A simulation of objects without owners leaves the garbage collector out: it would
     /// watch every kind and never act.
     pub has_owners: bool,
+    /// True if a step compares the writes to the API server. Only a simulated cluster records them.
+    pub records_writes: bool,
     /// True if control loops and drivers appear as pods of kube-system with their own logs, and the creator of an
     /// object that no control loop handles is warned. `mooring up` sets it.
     pub mirrors: bool,
@@ -90,6 +92,7 @@ impl Default for ClusterSpec {
             driver: DriverSettings::default(),
             begin: Begin::default(),
             has_owners: true,
+            records_writes: false,
             mirrors: false,
             programs: Vec::new(),
             program_logs: None,
@@ -146,6 +149,7 @@ impl ClusterSpec {
             without: scenario.without.clone(),
             begin: scenario.begin.clone(),
             has_owners: scenario.has_owners(),
+            records_writes: scenario.compares_writes(),
             programs: scenario.programs.clone(),
             ..Self::default()
         };

@@ -1,6 +1,7 @@
 //! I11: kube-controller-manager deletes no object that is still needed. The garbage collector deletes no claim whose
-//! owner exists. Pod garbage collection removes no pod because of an out-of-service taint if the node is Ready. An
-//! occasion is a claim with an owner, or a pod on a node, that kube-controller-manager deletes.
+//! owner exists. Pod garbage collection removes no pod because of an out-of-service taint if the node is Ready. Taint
+//! eviction deletes no pod of a node without a NoExecute taint. An occasion is a claim with an owner, or a pod on a node,
+//! that kube-controller-manager deletes.
 //!
 //! Only owners that are pods are known. The claims of a terminating pod may be deleted with it.
 
@@ -10,25 +11,47 @@ use std::sync::Arc;
 use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
 use substrate::Event;
+use substrate::events::FaultFired;
 
 use super::asked::Asked;
 use super::facts::Facts;
-use super::{Checked, Found, Id};
+use super::{Checked, Found, Id, MAKE_LATE};
 
 /// Time in milliseconds after which each cache knows that a node is Ready.
 const NOTICE: u64 = 60 * 1000;
+/// Time in milliseconds for which a deletion may be under way after a fault.
+const LATE: u64 = 10 * 60 * 1000;
+/// Client of taint eviction and node-lifecycle; only the former deletes pods.
+const EVICTION: &str = "/node-controller";
 
-/// Claims whose deletion has begun, and nodes that are Ready.
+/// Claims and pods whose deletion has begun, and nodes that are Ready.
 #[derive(Debug, Default)]
 pub(super) struct Collected {
     deleting: BTreeSet<Arc<str>>,
+    leaving: BTreeSet<Arc<str>>,
+    /// Time in milliseconds until which an eviction may have been decided earlier.
+    late_until: u64,
     /// Time in milliseconds since which each node is Ready.
     ready: BTreeMap<Arc<str>, u64>,
 }
 
 impl Collected {
-    /// Checks an event against the state before it.
-    pub fn check(&mut self, asked: &Asked, facts: &Facts, checked: &mut Checked, event: &Event) -> Option<Found> {
+    /// Checks an event against the state before it. `may_evict` returns true if taint eviction may have a taint of a node
+    /// in its cache.
+    pub fn check(
+        &mut self,
+        asked: &Asked,
+        facts: &Facts,
+        checked: &mut Checked,
+        event: &Event,
+        may_evict: impl Fn(&str) -> bool,
+    ) -> Option<Found> {
+        if let Some(FaultFired { op, .. }) = event.get() {
+            if MAKE_LATE.contains(&op.as_str()) || op.as_str() == "delete" {
+                self.late_until = event.ms + LATE;
+            }
+            return None;
+        }
         let commit = event.get::<Commit>()?;
         if let Some(node) = &commit.node {
             if node.ready.as_deref() == Some("True") && commit.r#type != EventType::Deleted {
@@ -49,6 +72,12 @@ impl Collected {
             checked.add(Id::I11, 1);
             let (pod, _) = asked.pods().find(|(_, pod)| pod.state.uid == *owner && !pod.state.deleting)?;
             format!("pvc/{object} was deleted while its owner pod/{pod} exists")
+        } else if let Some(node) = self.evicted(commit, is_gone) {
+            checked.add(Id::I11, 1);
+            if event.ms < self.late_until || may_evict(node) {
+                return None;
+            }
+            format!("pod/{object} was evicted, and its node {node} has no NoExecute taint")
         } else {
             let pod = commit.pod.as_ref().filter(|_| is_gone && by_controller)?;
             let name = pod.node.as_ref()?;
@@ -61,6 +90,17 @@ impl Collected {
             format!("pod/{object} was removed by force, and its node {name} is Ready")
         };
         Some(Found { message, operation: commit.verb.to_string(), ..Found::default() })
+    }
+
+    /// Returns the node of a pod whose deletion taint eviction begins.
+    fn evicted<'a>(&mut self, commit: &'a Commit, is_gone: bool) -> Option<&'a str> {
+        let (pod, object) = (commit.pod.as_ref()?, &commit.object);
+        if is_gone {
+            self.leaving.remove(object);
+            return None;
+        }
+        let begins = pod.deleting && self.leaving.insert(object.clone());
+        pod.node.as_deref().filter(|_| begins && commit.user.ends_with(EVICTION))
     }
 }
 

@@ -9,10 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use csi_mock::disk::Mount;
 
+use super::StoredObjects;
 use super::facts::Facts;
 
 /// Actual state, read from the cloud and from the disks, not from the trace.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Machines {
     /// Volume and instance of each attachment in the cloud with the state `attached`, except root volumes.
     pub cloud: Vec<(String, String)>,
@@ -24,6 +25,8 @@ pub struct Machines {
     pub staged: BTreeMap<String, BTreeSet<String>>,
     /// By node: all mounts.
     pub mounts: BTreeMap<String, Vec<Mount>>,
+    /// Objects as the API server stores them, and volumes as the cloud has them.
+    pub stored: StoredObjects,
 }
 
 /// Size and parameters of a volume in the cloud.

@@ -64,7 +64,7 @@ pub use converge::Pending;
 pub use i4_agreement::{Disagreement, Machines, Made};
 pub use i5_nothing_leaks::Leftovers;
 pub(crate) use i12_as_asked::AppliedObjects;
-pub use i12_as_asked::Difference;
+pub use i12_as_asked::{Difference, StoredObjects};
 pub use missing::Missing;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -274,7 +274,8 @@ impl Invariants {
         let waits = pace.check(facts, facts.scale, event);
         let placed = scheduled.check(asked, facts, checked, event);
         let placed = placed.filter(|found| compares || found.operation != "AttachVolume");
-        let collects = collected.check(asked, facts, checked, event);
+        let may_evict = |node: &str| staleness.may_evict(node, event.ms);
+        let collects = collected.check(asked, facts, checked, event, may_evict);
         asked.observe(event);
         present.observe(event);
         streams.learn(event, checked);

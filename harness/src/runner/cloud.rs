@@ -11,7 +11,7 @@ use crate::invariants::Made;
 const LIMIT: usize = 64 << 20;
 
 /// A volume other than a root volume.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct CloudVolume {
     /// Volume id.
     pub id: String,
@@ -19,6 +19,8 @@ pub(super) struct CloudVolume {
     pub attachments: Vec<String>,
     /// Its size and its parameters.
     pub made: Made,
+    /// The whole volume.
+    pub stored: Value,
 }
 
 /// All volumes of the cloud except root volumes.
@@ -56,7 +58,7 @@ fn read(state: &Value) -> Option<Vec<CloudVolume>> {
             [("type", "volumeType"), ("iops", "iops"), ("throughput", "throughput"), ("encrypted", "encrypted")];
         let parameters = names.into_iter().filter_map(|(name, field)| Some((name, text(field)?))).collect();
         let made = Made { size_gib: volume["sizeGib"].as_u64()?, parameters };
-        Some(CloudVolume { id: volume["id"].as_str()?.to_owned(), attachments, made })
+        Some(CloudVolume { id: volume["id"].as_str()?.to_owned(), attachments, made, stored: volume.clone() })
     };
     own.map(volume).collect()
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::cloud::{self, CloudVolume};
 use crate::cluster::Cluster;
-use crate::invariants::{AppliedObjects, Disagreement, Invariants, Machines};
+use crate::invariants::{AppliedObjects, Disagreement, Invariants, Machines, StoredObjects};
 use crate::scenario::object::{Kind, ObjectRef};
 use csi_mock::disk::MountKind;
 use substrate::fault::Span;
@@ -122,11 +122,13 @@ pub(super) async fn rest(cluster: &Cluster, invariants: &Invariants) {
     }
 }
 
-/// True state of the cloud and of the disks.
+/// True state of the cloud, of the API server and of the disks.
 async fn machines(cluster: &Cluster) -> Result<Machines, String> {
     let volumes = cloud::volumes(cluster).await.map_err(|e| format!("the cloud does not tell its state: {e}"))?;
     let mut machines = Machines::default();
-    for CloudVolume { id, attachments, made } in volumes {
+    machines.stored = stored(cluster).await?;
+    for CloudVolume { id, attachments, made, stored } in volumes {
+        machines.stored.cloud.push(stored);
         machines.cloud.extend(attachments.into_iter().map(|instance| (id.clone(), instance)));
         machines.volumes.insert(id, made);
     }
@@ -141,4 +143,21 @@ async fn machines(cluster: &Cluster) -> Result<Machines, String> {
         machines.mounts.insert(node.name.clone(), mounts);
     }
     Ok(machines)
+}
+
+/// Objects of the API server.
+async fn stored(cluster: &Cluster) -> Result<StoredObjects, String> {
+    let list = async |kind: Kind| {
+        let listed = cluster.objects().list(kind).await;
+        listed.map_err(|e| format!("the API server does not list its {}: {e}", kind.resource()))
+    };
+    Ok(StoredObjects {
+        nodes: list(Kind::node()).await?,
+        csi_nodes: list(Kind::csi_node()).await?,
+        volumes: list(Kind::volume()).await?,
+        pods: list(Kind::pod()).await?,
+        claims: list(Kind::claim()).await?,
+        attachments: list(Kind::volume_attachment()).await?,
+        cloud: Vec::new(),
+    })
 }

@@ -116,6 +116,10 @@ impl fmt::Display for Expectation {
                 write!(f, "the fault {} has fired", fired.fault)?;
                 within(f, fired.within)
             }
+            Self::Writes(writes) => {
+                let (lines, since) = (writes.lines.len(), writes.since + 1);
+                write!(f, "the API server was written to as in {lines} lines since step {since} began")
+            }
             Self::Violation(id) => write!(f, "by the end the declared deviation {id} occurred"),
             Self::Elapsed(elapsed) => {
                 f.write_str("the time since ")?;

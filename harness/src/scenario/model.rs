@@ -20,6 +20,7 @@ use super::object::{Kind, ObjectRef, State};
 use super::predicate::{Calls, Cloud, Holds, Metric, Never, That, Times};
 use crate::invariants::Id;
 use crate::program::ProgramSpec;
+use crate::writes::{Elsewhere, Expected};
 
 /// A scenario in which every name exists and every step has exactly one action.
 ///
@@ -265,6 +266,7 @@ impl Expectation {
             | Self::Calls(_)
             | Self::Metric(_)
             | Self::Violation(_)
+            | Self::Writes(_)
             | Self::Fired(_) => None,
         }
     }
@@ -312,6 +314,19 @@ pub enum Expectation {
     Violation(String),
     /// A fault has fired.
     Fired(Fired),
+    /// The writes to the API server are these.
+    Writes(Writes),
+}
+
+/// Writes to the API server since a step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Writes {
+    /// Index of the step from whose start they count.
+    pub since: usize,
+    /// Writes that other files expect.
+    pub elsewhere: Vec<Elsewhere>,
+    /// The lines, in the order of the file.
+    pub lines: Vec<Expected>,
 }
 
 /// A fault that has fired.

@@ -57,6 +57,11 @@ impl Kind {
         Self::known("storage.k8s.io/v1", "CSIDriver")
     }
 
+    /// The kind CSINode.
+    pub fn csi_node() -> Self {
+        Self::known("storage.k8s.io/v1", "CSINode")
+    }
+
     /// The kind Event.
     pub fn event() -> Self {
         Self::known("v1", "Event")

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::model::{Action, Scenario};
+use super::model::{Action, Expectation, Scenario};
 
 impl Scenario {
     /// True if a manifest, a patch or a deletion refers to owners or dependents, or a pod has generic ephemeral volumes, whose
@@ -16,6 +16,11 @@ impl Scenario {
         };
         self.objects.iter().any(|manifest| speaks_of_owners(&manifest.value))
             || self.steps.iter().any(|step| in_step(&step.action))
+    }
+
+    /// True if a step compares the writes to the API server.
+    pub fn compares_writes(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step.action, Action::Expect(Expectation::Writes(_))))
     }
 }
 

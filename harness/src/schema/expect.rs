@@ -42,6 +42,11 @@ pub static EXPECT: Map = Map {
             .like(&["- expect: {violation: kubelet-forgets-staged-volume}"]),
         one("fired", Of::Text, "A fault that is in force has fired.")
             .like(&["- expect: {fired: slow, within: 1m}"]),
+        one("writes", Of::Map(&WRITES), "The API server was written to exactly so since a step began; in simulation only.")
+            .like(&[
+                "- expect: {writes: {since: start, lines: [{by: csi-attacher, does: PATCH json persistentvolumes pv, \
+                 fields: [{op: add, path: /metadata/finalizers/-, value: external-attacher/ebs-csi-aws-com}]}]}}",
+            ]),
         may("records", Of::Whole(0, None), "Minimum number of records for `bytes-intact`; 1 when absent."),
         may("that", Of::Cel, "A condition on the `object` or `list`."),
         may("namespace", Of::Name, "The namespace of the `list`; all when absent."),
@@ -73,6 +78,62 @@ pub static NEVER: Map = Map {
         may("until", Of::Scalar, "The later step at whose start this ends; the end of the run when absent."),
     ],
 };
+
+static WRITES: Map = Map {
+    name: "writes",
+    about: "Writes to the API server; docs/writes.md has the format of the lines.",
+    keys: &[
+        must("since", Of::Scalar, "The step from whose start writes count."),
+        may("elsewhere", Of::List(&Of::Map(&ELSEWHERE)), "Writes that another file expects, and that do not count here."),
+        must("lines", Of::Some(&Of::Map(&LINE)), "The writes, in order."),
+    ],
+};
+
+static ELSEWHERE: Map = Map {
+    name: "elsewhere",
+    about: "Writes of a client that another file expects.",
+    keys: &[
+        must("by", Of::Text, "The client."),
+        may("does", Of::Text, "How `does` of these writes begins; all writes of the client when absent."),
+        must("in", Of::Text, "The name of the scenario that expects them."),
+    ],
+};
+
+static LINE: Map = Map {
+    name: "line",
+    about: "One write: `does` and `fields`, or `event`, `says` and `component`; or lists of writes, `together`.",
+    keys: &[
+        may("by", Of::Text, "The client, as its User-Agent names it: PROGRAM or PROGRAM/PART."),
+        may("does", Of::Text, "Verb, kind of patch, resource, object: `PATCH merge volumeattachments NAME`."),
+        may(
+            "fields",
+            Of::Either(&[
+                (Of::Part, "The body; for a PUT the fields that differ from the stored object, with null for a removed one."),
+                (Of::List(&Of::Part), "The operations of a JSON patch."),
+            ]),
+            "The fields.",
+        ),
+        may("answer", Of::Whole(300, Some(599)), "The HTTP status of a refused write; success when absent."),
+        may("event", Of::Text, "Type, reason and object of an Event: `Normal Scheduled pod/web`."),
+        may("says", Of::Text, "The message of the Event."),
+        may("component", Of::Text, "The reporting component of the Event."),
+        may("host", Of::Text, "The host of the reporter."),
+        may("action", Of::Text, "The action of an Event of events.k8s.io."),
+        may("path", Of::Text, "The `fieldPath` of the Event's object."),
+        may("lacks", Of::List(&Of::Words(LACKS)), "Fields that the Event's reference to its object lacks."),
+        may("may", Of::List(&Of::Words(FREEDOMS)), "Freedoms of the line."),
+        may("from", Of::Text, "The source of the line, which the report of a difference names."),
+        may(
+            "together",
+            Of::List(&Of::List(&Of::Map(&LINE))),
+            "Lists of lines. Each list is in order; the order between the lists is free.",
+        ),
+    ],
+};
+
+const LACKS: &[Word] = &[("uid", "The uid."), ("version", "The resourceVersion.")];
+
+const FREEDOMS: &[Word] = &[("miss", "The write may be absent."), ("repeat", "The write may occur more than once.")];
 
 static EVENT: Map = Map {
     name: "event",

@@ -43,7 +43,7 @@ impl Inner {
             None => (tagged_volume(&proof_of(number)?.tag)?.to_owned(), false, false),
         };
         let kind = if map { MountKind::Map } else { MountKind::Block };
-        Some(Mount { volume, path: entry.path.clone(), kind, readonly })
+        Some(Mount { volume, path: entry.path.clone(), kind, readonly, group: None })
     }
 
     /// Writes the record of the coming mount at `path`: a record without a mount is ignored.

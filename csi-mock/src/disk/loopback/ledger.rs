@@ -182,7 +182,8 @@ impl Inner {
             let staged = self.root.read(&self.record_path("staged", &volume)).ok().flatten();
             let staging = staged.is_some_and(|path| path == entry.path.as_os_str().as_encoded_bytes());
             let kind = if staging { MountKind::Staging } else { MountKind::Target };
-            mounts.push(Mount { volume, path: entry.path, kind, readonly: entry.readonly });
+            let group = rustix::fs::stat(&entry.path).ok().map(|stat| stat.st_gid);
+            mounts.push(Mount { volume, path: entry.path, kind, readonly: entry.readonly, group });
         }
         mounts.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(mounts)

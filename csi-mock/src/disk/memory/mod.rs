@@ -27,6 +27,9 @@ use super::{
     Usage,
 };
 
+/// Group of a filesystem that was given to none.
+const ROOT: u32 = 0;
+
 /// Bytes of all volumes of a simulated world. Clones share one store.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryDisks(Arc<Mutex<State>>);
@@ -171,7 +174,11 @@ impl Disk for MemoryDisk {
     }
 
     fn mounts(&self) -> DiskFuture<'_, Vec<Mount>> {
-        self.with(|_, node| Ok(node.mounts.values().cloned().collect()))
+        let with_group = |volumes: &BTreeMap<String, Volume>, mount: &Mount| {
+            let group = volumes.get(&mount.volume).and_then(|volume| volume.group).unwrap_or(ROOT);
+            Mount { group: (!mount.kind.is_raw()).then_some(group), ..mount.clone() }
+        };
+        self.with(move |volumes, node| Ok(node.mounts.values().map(|mount| with_group(volumes, mount)).collect()))
     }
 
     fn stage<'a>(&'a self, stage: &'a Stage) -> DiskFuture<'a, Staged> {

@@ -62,7 +62,7 @@ impl Node {
         self.make_dirs(&path)?;
         self.caches.insert(stage.volume.clone(), Cache::of(volume, stage.readonly));
         let readonly = stage.readonly;
-        let mount = Mount { volume: stage.volume.clone(), path: path.clone(), kind: MountKind::Staging, readonly };
+        let mount = Mount { volume: stage.volume.clone(), path: path.clone(), kind: MountKind::Staging, readonly, group: None };
         self.mounts.insert(&path, mount);
         let (fs_type, options) = (volume.fs_type.clone().unwrap_or_default(), stage.mount_flags.clone());
         let fs_bytes = Some(volume.fs_bytes);
@@ -159,7 +159,7 @@ impl Node {
     }
 
     fn mount_at(&mut self, publish: &Publish, path: PathBuf, kind: MountKind, readonly: bool) {
-        let mount = Mount { volume: publish.volume.clone(), path: path.clone(), kind, readonly };
+        let mount = Mount { volume: publish.volume.clone(), path: path.clone(), kind, readonly, group: None };
         self.mounts.insert(&path, mount);
     }
 

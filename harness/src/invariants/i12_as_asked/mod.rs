@@ -9,6 +9,7 @@
 
 mod applied;
 mod claims;
+mod forms;
 mod pods;
 mod volumes;
 
@@ -25,6 +26,7 @@ use super::Machines;
 use super::asked::Asked;
 use super::facts::Facts;
 pub(crate) use applied::{Applied, AppliedObjects};
+pub use forms::StoredObjects;
 
 /// Codes with which a driver refuses a request that will not succeed if it is repeated unchanged.
 const REFUSALS: &[&str] = &[
@@ -179,6 +181,7 @@ pub(super) fn compare(
     comparison.claims();
     comparison.pods();
     comparison.volumes();
+    comparison.forms();
     (comparison.found, comparison.compared)
 }
 

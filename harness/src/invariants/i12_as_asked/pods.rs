@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use fake_apiserver::events::Pod;
+use fake_apiserver::events::{Pod, Volume};
 use substrate::json::Value;
 
 use super::{Applied, Comparison};
@@ -60,11 +60,27 @@ impl Comparison<'_> {
                 Some(mount) if !pv.spec.block && !mount.readonly && only_reads => {
                     Some("can write {handle} on {node}, and may only read")
                 }
+                Some(mount) if !only_reads && self.is_of_another_group(&applied.manifest, pv, mount.group) => {
+                    Some("runs on {node}, and the files of {handle} are not of its fsGroup")
+                }
                 Some(_) => None,
             };
             let fill = |text: &str| text.replace("{handle}", handle).replace("{node}", node).replace("{name}", &name);
             self.judge(Some(handle), differs.map(|differs| format!("pod/{key} {}", fill(differs))));
         }
+    }
+
+    /// Returns true if kubelet has to give the volume to the pod's fsGroup, and the files are of `group`. It gives volumes
+    /// with a filesystem type that one node writes, unless the CSIDriver has another policy.
+    fn is_of_another_group(&self, manifest: &Value, pv: &Stored<Volume>, group: Option<u32>) -> bool {
+        let wanted = manifest["spec"]["securityContext"]["fsGroup"].as_u64();
+        let Some((wanted, group)) = wanted.zip(group.map(u64::from)) else { return false };
+        let policy = self.applied_objects.manifest("CSIDriver", self.applied_objects.driver());
+        let policy = policy.map(|driver| &driver["spec"]["fsGroupPolicy"]);
+        let by_default = policy.is_none_or(|policy| policy.is_null() || *policy == "ReadWriteOnceWithFSType");
+        let modes = &pv.state.access_modes;
+        let once = modes.iter().any(|mode| ["ReadWriteOnce", "ReadWriteOncePod"].contains(&mode.as_str()));
+        by_default && once && pv.spec.fs_type.is_some() && self.applied_objects.have(&["kubelet"]) && wanted != group
     }
 
     /// Returns the reason why a pod without a node should have one.

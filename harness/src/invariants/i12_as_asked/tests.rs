@@ -169,7 +169,7 @@ impl History {
 
     fn mounts(mut self, kind: MountKind, readonly: bool) -> Self {
         let path = "/kubelet/pods/uid-pod/volumes/v/mount".into();
-        let mount = Mount { volume: VOLUME.to_owned(), path, kind, readonly };
+        let mount = Mount { volume: VOLUME.to_owned(), path, kind, readonly, group: None };
         self.machines.mounts.insert("node-a".to_owned(), vec![mount]);
         self
     }

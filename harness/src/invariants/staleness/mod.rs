@@ -29,9 +29,12 @@ const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 /// The process of the attacher, and the User-Agent of its client.
 const ATTACHER: &str = "csi-attacher";
 
-/// A node, as attach-detach reads it.
+/// A node, as kube-controller-manager reads it.
 #[derive(Debug, Default, PartialEq)]
 struct Node {
+    exists: bool,
+    /// True if a taint evicts pods.
+    evicts: bool,
     out_of_service: bool,
     attached: Vec<Text>,
 }
@@ -42,7 +45,12 @@ impl Node {
             return Self::default();
         };
         let is = |taint: &Text| taint.starts_with("node.kubernetes.io/out-of-service:");
-        Self { out_of_service: node.taints.iter().any(is), attached: node.volumes_attached.clone() }
+        Self {
+            exists: true,
+            evicts: node.taints.iter().any(|taint| taint.ends_with(":NoExecute")),
+            out_of_service: node.taints.iter().any(is),
+            attached: node.volumes_attached.clone(),
+        }
     }
 }
 
@@ -125,6 +133,12 @@ impl Staleness {
     /// Returns true if attach-detach may have the out-of-service taint of a node in its cache at `ms`.
     pub fn may_cache_taint(&self, node: &str, ms: u64) -> bool {
         self.nodes.may_have(node, ms, |_, node| node.out_of_service)
+    }
+
+    /// Returns true if taint eviction may have a taint in its cache at `ms` that evicts pods of a node. Evictions of a node
+    /// that is gone are not called off.
+    pub fn may_evict(&self, node: &str, ms: u64) -> bool {
+        self.nodes.may_have(node, ms, |_, node| node.evicts || !node.exists)
     }
 
     /// Returns true if attach-detach may have a node in its cache at `ms` whose `status.volumesAttached` lacks the

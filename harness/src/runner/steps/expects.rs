@@ -6,8 +6,9 @@ use substrate::fault::Span;
 
 use super::{Failure, Run};
 use crate::runner::waiter::Trigger;
-use crate::scenario::model::{Attached, BytesIntact, Elapsed, Expectation, Fired};
+use crate::scenario::model::{Attached, BytesIntact, Elapsed, Expectation, Fired, Writes};
 use crate::scenario::object::Kind;
+use crate::writes::compare;
 
 /// How often is looked whether a fault has fired.
 const FIRED: Duration = Duration::from_millis(5);
@@ -26,6 +27,7 @@ impl Run<'_> {
             Expectation::Metric(metric) => self.expect_metric(metric).await,
             Expectation::Cloud(cloud) => self.expect_cloud(cloud).await,
             Expectation::Fired(fired) => self.expect_fired(fired).await,
+            Expectation::Writes(writes) => self.expect_writes(writes),
             // Expectations on the whole run are checked at its end.
             Expectation::Checked(_) | Expectation::Violation(_) => Ok(()),
         }
@@ -90,6 +92,15 @@ impl Run<'_> {
             self.saw(Some(failure.into()));
             tokio::time::sleep(FIRED).await;
         }
+    }
+
+    fn expect_writes(&self, wanted: &Writes) -> Result<(), Failure> {
+        let expected = format!("the writes to the API server since step {} are as the file says", wanted.since + 1);
+        let since = self.written[wanted.since];
+        let Some(written) = self.cluster.writes_since(since, &wanted.elsewhere) else {
+            return Err(self.failure(expected, "this cluster does not record writes: run the file in simulation"));
+        };
+        compare(&wanted.lines, &written).map_or(Ok(()), |differences| Err(self.failure(expected, differences)))
     }
 
     /// Durations of a scenario are in its own time, so the elapsed time of the world is multiplied by the scale.

@@ -61,6 +61,8 @@ pub(super) struct Run<'a> {
     forbidden: Arc<ForbiddenConditions>,
     /// Number of recorded calls at the start of each step.
     recorded: Vec<usize>,
+    /// Number of recorded writes to the API server at the start of each step.
+    written: Vec<usize>,
     /// Objects that the steps have asked for so far.
     applied_objects: Mutex<AppliedObjects>,
     /// Saved ids of the cloud by name.
@@ -123,6 +125,7 @@ impl<'a> Run<'a> {
             meter,
             forbidden: forbidden.clone(),
             recorded: Vec::new(),
+            written: Vec::new(),
             last: Mutex::default(),
             lists: Mutex::default(),
         };
@@ -154,6 +157,7 @@ impl<'a> Run<'a> {
         }
         self.began.push(self.time());
         self.recorded.push(self.call_recorder.len());
+        self.written.push(self.cluster.written());
         match &step.action {
             Action::Apply(manifests) => self.apply(manifests).await?,
             Action::Wait(wait) => self.wait_step(wait).await?,

@@ -11,6 +11,7 @@ use super::shapes::{OneOrMany, one_of};
 use super::short::{Claim, Class, Include, Pod, Repeat};
 use crate::scenario::object::State;
 use crate::scenario::source_span::Spanned;
+use crate::writes::{Elsewhere, Line};
 
 one_of! {
     /// All actions as optional keys; exactly one must be present.
@@ -64,6 +65,7 @@ one_of! {
         ec2: Ec2(CloudIs),
         violation: Violation(String),
         fired: Fired(String),
+        writes: Writes(WritesMade),
     }
 }
 
@@ -88,6 +90,15 @@ pub(in crate::scenario) struct EventSeen {
     pub contains: Option<String>,
     pub times: Option<Spanned<Times>>,
     pub within: Option<Span>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(in crate::scenario) struct WritesMade {
+    pub since: Spanned<String>,
+    #[serde(default)]
+    pub elsewhere: Vec<Elsewhere>,
+    pub lines: Vec<Spanned<Line>>,
 }
 
 #[derive(Debug, serde::Deserialize)]

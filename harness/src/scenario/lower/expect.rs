@@ -8,10 +8,11 @@ use super::steps::{Steps, only};
 use crate::invariants::Id;
 use crate::scenario::diagnostic::{Mistake, suggest};
 use crate::scenario::document as doc;
-use crate::scenario::model::{Attached, BytesIntact, Elapsed, Expectation, Fired};
+use crate::scenario::model::{Attached, BytesIntact, Elapsed, Expectation, Fired, Writes};
 use crate::scenario::object::{Kind, ObjectRef};
 use crate::scenario::predicate::Subject;
 use crate::scenario::source_span::Spanned;
+use crate::writes::expected;
 
 impl Steps<'_> {
     pub(super) fn expect(&mut self, expect: Spanned<Box<doc::Expect>>) -> Checked<Expectation> {
@@ -69,8 +70,26 @@ impl Steps<'_> {
                 Ok(Expectation::Attached(Attached { claim: object, node: self.node(node)?, within }))
             }
             doc::Demand::Checked(checked) => counts(checked).map(Expectation::Checked),
+            doc::Demand::Writes(writes) => self.writes(writes).map(Expectation::Writes),
             doc::Demand::Elapsed(elapsed) => self.elapsed(elapsed).map(Expectation::Elapsed),
         }
+    }
+
+    fn writes(&self, writes: Spanned<doc::WritesMade>) -> Checked<Writes> {
+        let Spanned { place, value: doc::WritesMade { since, elsewhere, lines } } = writes;
+        if !self.is_simulated {
+            let message = "writes are recorded in simulation only";
+            return Err(Mistake::new(place, message, "here").help("add `worlds: [simulated]` to the file"));
+        }
+        if lines.is_empty() {
+            let help = "for no write at all, use `never: {call: {plane: k8s, op: write}}`";
+            return Err(Mistake::new(place, "`lines` expects no write", "here").help(help));
+        }
+        let mut found = Vec::new();
+        for (index, line) in lines.into_iter().enumerate() {
+            expected(index, &line, &mut found).map_err(|why| Mistake::new(line.place, why, "in this line"))?;
+        }
+        Ok(Writes { since: self.index(since)?, elsewhere, lines: found })
     }
 
     fn elapsed(&self, elapsed: Spanned<doc::Elapsed>) -> Checked<Elapsed> {

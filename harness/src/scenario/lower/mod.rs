@@ -108,6 +108,7 @@ pub(super) fn lower(from: Text<'_>, document: doc::Document) -> Result<Scenario,
     let catalogue = names::catalogue(&spec);
     let origin = Origin { source: source.into(), text: text.into() };
     let mut steps = steps::Steps::new(origin, from, &nodes, &catalogue);
+    steps.is_simulated = worlds.as_deref() == Some(&[substrate::WorldKind::Simulated]);
     steps.has_driver = !without.contains("csi-mock");
     steps.unserved = Unserved { foreign_manager: controllers::manager_is_left_out(&without) };
     let begin = steps.begin(document.begin.unwrap_or_default());

@@ -72,6 +72,8 @@ pub(super) struct Steps<'a> {
     pub(super) unserved: Unserved,
     /// True if the CSI driver is Mooring's: only it supports faults of the plane csi.
     pub(super) has_driver: bool,
+    /// True if the file is for the simulated world alone.
+    pub(super) is_simulated: bool,
     /// The whole file.
     from: Text<'a>,
 }
@@ -103,6 +105,7 @@ impl<'a> Steps<'a> {
             remarks: RefCell::default(),
             unserved: Unserved { foreign_manager: false },
             has_driver: true,
+            is_simulated: false,
             from,
         }
     }

@@ -45,6 +45,14 @@ steps:
     "t.yaml:4:58: no earlier step saves `own`", "own", "there are no saved ids")]
 #[case(&with_steps("  - ec2: {action: DeleteVolume, with: {VolumeId: {volume: pvc/data}}, fails: IncorectState}\n"),
     "t.yaml:4:78: `IncorectState` is not an error code", "IncorectState", "did you mean `IncorrectState`?")]
+#[case(&with_steps("  - expect: {writes: {since: go, lines: [{by: a, does: PUT b, fields: {}}]}}\n"),
+    "t.yaml:4:21: writes are recorded in simulation only", "{since", "add `worlds: [simulated]` to the file")]
+#[case(&with_line("worlds: [simulated]", "  - expect: {writes: {since: go, lines: []}}\n"),
+    "t.yaml:5:21: `lines` expects no write", "{since", "for no write at all, use `never: {call: {plane: k8s, op: write}}`")]
+#[case(&with_line("worlds: [simulated]", "  - expect: {writes: {since: go, lines: [{by: a, does: PUT b, fields: {}}]}}\n"),
+    "t.yaml:5:29: no earlier step is called `go`", "go", "there are no names of earlier steps")]
+#[case(&with_line("worlds: [simulated]", "  - expect: {writes: {since: go, lines: [{by: a, does: PUT b}]}}\n"),
+    "t.yaml:5:41: the line `a PUT b` needs either `does` and `fields`, or `event`", "{by: a", "")]
 #[case(&with_steps("  - ec2: {action: DescribeVolumes, save: own}\n"), "t.yaml:4:42: `save` says under which name, and not what", "own", "add `from: VolumeId`")]
 #[case(&with_steps("  - ec2: {action: DescribeVolumes, save: own, from: VolumId}\n"), "t.yaml:4:53: `VolumId` is not an id of an answer", "VolumId", "did you mean `VolumeId`?")]
 #[case(&with_steps("  - ec2: {action: DescribeVolumes, instance: node-a}\n"), "t.yaml:4:46: `instance` belongs to a poke", "node-a", "an action has its parameters in `with`")]

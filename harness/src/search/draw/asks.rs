@@ -45,6 +45,8 @@ const ADDITIONS: &[(&str, u64, Addition)] = &[
     ("pod that stays on a node that comes back", ONE_OF, Asks::outlasts),
     ("static volumes of several sizes", RARE, Asks::smallest),
     ("claim that goes before its pod", ONE_OF, Asks::goes_first),
+    ("ephemeral volumes", ONE_OF, Asks::ephemeral),
+    ("files of a group", ONE_OF, Asks::group),
 ];
 
 /// Returns the names of the additions.
@@ -292,6 +294,43 @@ impl Asks {
         let class = class("encrypted", &[("encrypted", "true"), ("iops", "4000")], json!({}));
         let claim = json!({ "claim": { "name": "encrypted", "class": "encrypted", "size": "20Gi" } });
         self.steps([class, claim, pod("encrypted", "encrypted", "node-a"), has_written("encrypted")]);
+    }
+
+    /// A pod with two generic ephemeral volumes, which go with it.
+    fn ephemeral(&mut self) {
+        let node = self.any(&["node-a", "node-b"]);
+        let volume = |name: &str, size: &str, labels: Value| {
+            let spec = json!({
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": "gp3",
+                "resources": { "requests": { "storage": size } },
+            });
+            let template = json!({ "metadata": { "labels": labels }, "spec": spec });
+            json!({ "name": name, "ephemeral": { "volumeClaimTemplate": template } })
+        };
+        let mut scratch = reader("scratch", node, &Value::Null);
+        scratch["spec"]["volumes"] =
+            json!([volume("data", "1Gi", json!({})), volume("more", "3Gi", json!({ "of": "more" }))]);
+        scratch["spec"]["containers"][0]["volumeMounts"] =
+            json!([{ "name": "data", "mountPath": "/data" }, { "name": "more", "mountPath": "/more" }]);
+        let gone = ["pvc/scratch-data", "pvc/scratch-more"].map(|claim| wait(claim, "gone"));
+        let begins = [json!({ "apply": scratch }), has_written("scratch"), delete("pod/scratch")];
+        self.steps(begins.into_iter().chain(gone));
+    }
+
+    /// A pod with fsGroup, and its successor with another one.
+    fn group(&mut self) {
+        let node = self.any(&["node-a", "node-b"]);
+        let of_group = |name: &str, group: u64| {
+            let mut pod = reader(name, node, &json!({ "claimName": "grouped" }));
+            pod["spec"]["securityContext"] = json!({ "fsGroup": group });
+            pod["spec"]["containers"][0]["volumeMounts"] = json!([{ "name": "data", "mountPath": "/data" }]);
+            json!({ "apply": pod })
+        };
+        let claim = json!({ "claim": { "name": "grouped" } });
+        let begins = [claim, of_group("grouped-1", 2000), has_written("grouped-1"), delete("pod/grouped-1")];
+        let goes = [wait("pod/grouped-1", "gone"), of_group("grouped-2", 3000), has_written("grouped-2")];
+        self.steps(begins.into_iter().chain(goes));
     }
 
     /// Two pods of a claim that is for one.

@@ -1,43 +1,51 @@
-//! Tests of the comparison: the permitted content of a golden, and that every difference from it is reported.
+//! Tests of the comparison: the permitted content of a line, and that every difference from it is reported.
 
 use serde_json::{Value, json};
 
-use super::FLOWS;
 use super::compare::{compare, is_before};
-use super::flow::{self, ANY, Flow, May};
+use super::expected::{ANY, Expected, Line, May, expected};
 use super::shown::Shown;
+use crate::scenario::model::{Action, Expectation, Writes};
 
-const HEAD: &str = "flow: f\nscenario: s\nwrites:\n";
+fn read(text: &str) -> Result<Vec<Expected>, String> {
+    let lines: Vec<Line> = substrate::yaml::from_str(text).map_err(|error| error.to_string())?;
+    let mut found = Vec::new();
+    lines.iter().enumerate().try_for_each(|(index, line)| expected(index, line, &mut found))?;
+    Ok(found)
+}
 
-fn lines(text: &str) -> Vec<flow::Expected> {
-    Flow::parse(&format!("{HEAD}{text}")).unwrap().expected().unwrap()
+fn lines(text: &str) -> Vec<Expected> {
+    read(text).unwrap()
 }
 
 fn line(by: &str, does: &str, more: &str) -> String {
     format!("  - {{by: {by}, does: {does}, fields: {{a: 1}}, from: kubernetes pkg/a.go f{more}}}\n")
 }
 
-fn shown(lines: &[flow::Expected], order: &[usize]) -> Vec<Shown> {
+fn shown(lines: &[Expected], order: &[usize]) -> Vec<Shown> {
     order.iter().map(|i| lines[*i].shown.clone()).collect()
 }
 
 #[test]
-fn a_line_without_its_source_is_refused() {
-    let refused = |from: &str| {
-        let text = format!("{HEAD}  - {{by: a, does: PUT pods web, fields: {{}}{from}}}\n");
-        Flow::parse(&text).unwrap_err()
+fn a_line_that_says_too_little_or_too_much_is_refused() {
+    let refused = |line: &str, why: &str| {
+        let text = read(&format!("- {{{line}}}")).unwrap_err();
+        assert!(text.contains(why), "{line}: {text}");
     };
-    assert!(refused("").contains("from: must name repository, file and function"));
-    assert!(refused(", from: kubernetes pkg/a.go").contains("must name repository, file and function"));
-    assert!(refused(", from: elsewhere pkg/a.go f").contains("the repository is none of kubernetes"));
-    assert!(refused(", from: kubernetes readme f").contains("must name a Go file"));
-    let twice = "  - {by: a, does: PUT pods web, fields: {}, event: Normal A pod/web, from: kubernetes pkg/a.go f}\n";
-    assert!(Flow::parse(&format!("{HEAD}{twice}")).unwrap_err().contains("either `does` and `fields`, or `event`"));
-    assert!(Flow::parse("flow: f\nscenario: s\nwrites: []\n").unwrap_err().contains("at least one"));
+    refused("does: PUT pods web, fields: {}", "names no client");
+    refused("by: a, does: PUT pods web", "needs either `does` and `fields`, or `event`");
+    refused("by: a, does: PUT pods web, fields: {}, event: Normal A pod/web", "needs either");
+    refused("by: a, does: PUT pods web, fields: {}, says: x", "has a key of an Event");
+    refused("by: a, does: PUT pods web, fields: {}, answer: 200", "300 to 599");
+    refused("by: a, event: Normal A, says: x, component: c", "needs type, reason and object");
+    refused("by: a, event: Normal A pod/web, says: x", "needs `says` and `component`");
+    refused("by: a, event: Normal A banana/web, says: x, component: c", "banana");
+    refused("by: a, together: [[]]", "`together` has no other keys");
+    refused("by: a, does: PUT pods web, fields: {}, frm: x", "unknown field `frm`");
 }
 
 #[test]
-fn a_field_a_verb_a_writer_or_an_answer_that_differs_is_told() {
+fn a_field_a_verb_a_writer_or_an_answer_that_differs_is_reported() {
     let lines = lines(&line("a", "PUT pods web", ""));
     let differs = |change: &dyn Fn(&mut Shown)| {
         let mut written = shown(&lines, &[0]);
@@ -47,11 +55,11 @@ fn a_field_a_verb_a_writer_or_an_answer_that_differs_is_told() {
     assert!(compare(&lines, &shown(&lines, &[0])).is_none());
     assert!(differs(&|w| w.fields["a"] = 2.into()).contains(".a: 1, and 2 was written"));
     assert!(differs(&|w| w.fields["b"] = 2.into()).contains(".b: nothing, and 2 was written"));
-    assert!(differs(&|w| w.does = "PATCH merge pods web".to_owned()).contains("unknown   a PATCH merge pods web"));
+    assert!(differs(&|w| w.does = "PATCH merge pods web".to_owned()).contains("unexpected a PATCH merge pods web"));
     assert!(differs(&|w| w.by = "b".to_owned()).contains("by: a, and b was written"));
     assert!(differs(&|w| w.answer = Some(404)).contains("Some(404) was written"));
-    assert!(compare(&lines, &[]).unwrap().contains("missing   a PUT pods web"));
-    assert!(compare(&lines, &shown(&lines, &[0, 0])).unwrap().contains("unknown   a PUT pods web"));
+    assert!(compare(&lines, &[]).unwrap().contains("missing    a PUT pods web"));
+    assert!(compare(&lines, &shown(&lines, &[0, 0])).unwrap().contains("unexpected a PUT pods web"));
 }
 
 #[test]
@@ -73,7 +81,7 @@ fn order_counts_but_side_by_side() {
 }
 
 #[test]
-fn an_event_comes_after_its_cause_and_holds_nobody_up() {
+fn an_event_comes_after_its_cause_and_delays_no_write() {
     let event = |reason: &str| {
         format!("  - {{by: a, event: Normal {reason} pod/web, says: x, component: c, from: kubernetes pkg/a.go f}}\n")
     };
@@ -86,7 +94,7 @@ fn an_event_comes_after_its_cause_and_holds_nobody_up() {
 }
 
 #[test]
-fn what_may_be_missing_or_repeated_is_said() {
+fn a_line_may_miss_or_repeat_if_it_says_so() {
     let text = line("a", "PUT a", "") + &line("b", "PUT b", ", may: [miss, repeat]");
     let lines = lines(&text);
     for fine in [&[0][..], &[0, 1], &[0, 1, 1]] {
@@ -112,15 +120,32 @@ fn leaves(path: &str, value: &Value, found: &mut Vec<(String, Value)>) {
     }
 }
 
+/// Returns the expected writes of the shipped files.
+fn shipped() -> Vec<(String, Vec<Expected>)> {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios/golden");
+    let mut files: Vec<_> = std::fs::read_dir(directory).unwrap().map(|file| file.unwrap().path()).collect();
+    files.sort();
+    let writes = |path: std::path::PathBuf| {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let scenario = crate::scenario::parse(&name, &text).unwrap_or_else(|e| panic!("{}", e.render(false, 100)));
+        let lines = scenario.steps.into_iter().find_map(|step| match step.action {
+            Action::Expect(Expectation::Writes(Writes { lines, .. })) => Some(lines),
+            _ => None,
+        });
+        (name.clone(), lines.unwrap_or_else(|| panic!("{name} expects no writes")))
+    };
+    files.into_iter().map(writes).collect()
+}
+
 #[test]
-fn whatever_is_changed_in_a_flow_is_told() {
-    for (name, text) in FLOWS {
-        let lines = Flow::parse(text).unwrap_or_else(|error| panic!("{name}.yaml: {error}")).expected().unwrap();
+fn each_change_of_a_shipped_file_is_reported() {
+    for (name, lines) in shipped() {
         let all: Vec<usize> = (0..lines.len()).collect();
         let written = shown(&lines, &all);
-        assert!(compare(&lines, &written).is_none(), "{name}.yaml is not as it expects itself to be");
+        assert!(compare(&lines, &written).is_none(), "{name} is not as it expects itself to be");
         for (i, line) in lines.iter().enumerate() {
-            let what = format!("{name}.yaml: {} {}", line.shown.by, line.shown.does);
+            let what = format!("{name}: {} {}", line.shown.by, line.shown.does);
             let reported = |why: &str, change: &dyn Fn(&mut Vec<Shown>)| {
                 let mut written = written.clone();
                 change(&mut written);
@@ -156,7 +181,7 @@ fn whatever_is_changed_in_a_flow_is_told() {
                 order.swap(i, i + 1);
                 assert!(
                     compare(&lines, &shown(&lines, &order)).is_some(),
-                    "{name}.yaml: {i} and the next change places"
+                    "{name}: {i} and the next change places"
                 );
             }
         }

@@ -1,17 +1,17 @@
-//! Compares the recorded writes with those that a golden expects, and describes the differences.
+//! Compares the recorded writes with the expected ones, and describes the differences.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::flow::{ANY, Expected, May, Position};
+use super::expected::{ANY, Expected, May, Position};
 use super::shown::Shown;
 
 /// Describes the differences; none if the writes are as expected.
 pub fn compare(expected: &[Expected], written: &[Shown]) -> Option<String> {
     // The writes that each line matched.
     let mut found: Vec<Vec<usize>> = vec![Vec::new(); expected.len()];
-    let mut strange = Vec::new();
+    let mut unexpected = Vec::new();
     for (at, shown) in written.iter().enumerate() {
         let fits = |i: &usize| expected[*i].shown.fits(shown);
         let free = |i: &usize| found[*i].is_empty() || expected[*i].may.contains(&May::Repeat);
@@ -20,42 +20,44 @@ pub fn compare(expected: &[Expected], written: &[Shown]) -> Option<String> {
         lines.sort_by_key(|i| (!found[*i].is_empty(), *i));
         match lines.first() {
             Some(i) => found[*i].push(at),
-            None => strange.push(at),
+            None => unexpected.push(at),
         }
     }
     let missing: Vec<usize> =
         (0..expected.len()).filter(|i| found[*i].is_empty() && !expected[*i].may.contains(&May::Miss)).collect();
     let disordered = disorder(expected, &found);
-    if missing.is_empty() && strange.is_empty() && disordered.is_empty() {
+    if missing.is_empty() && unexpected.is_empty() && disordered.is_empty() {
         return None;
     }
     let mut report = String::new();
-    let mut told = vec![false; written.len()];
+    let mut reported = vec![false; written.len()];
     for i in missing {
         let line = &expected[i];
-        let near = strange.iter().copied().find(|at| !told[*at] && line.shown.is_near(&written[*at]));
+        let near = unexpected.iter().copied().find(|at| !reported[*at] && line.shown.is_near(&written[*at]));
         match near {
             Some(at) => {
-                told[at] = true;
-                let _ = writeln!(report, "differs   {} {}", line.shown.by, line.shown.does);
+                reported[at] = true;
+                let _ = writeln!(report, "differs    {} {}", line.shown.by, line.shown.does);
                 for (path, wanted, is) in changes(&line.shown, &written[at]) {
                     let _ = writeln!(report, "            {path}: {wanted}, and {is} was written");
                 }
             }
             None => {
-                let _ = writeln!(report, "missing   {}", line.shown.line());
+                let _ = writeln!(report, "missing    {}", line.shown.line());
             }
         }
-        let _ = writeln!(report, "            ({})", line.from);
+        if !line.from.is_empty() {
+            let _ = writeln!(report, "            ({})", line.from);
+        }
     }
-    for at in strange.into_iter().filter(|at| !told[*at]) {
-        let _ = writeln!(report, "unknown   {}", written[at].line());
+    for at in unexpected.into_iter().filter(|at| !reported[*at]) {
+        let _ = writeln!(report, "unexpected {}", written[at].line());
     }
     for (first, second) in disordered {
         let names = [first, second].map(|i: usize| format!("{} {}", expected[i].shown.by, expected[i].shown.name()));
-        let _ = writeln!(report, "order     {} comes before {}, and came after it", names[0], names[1]);
+        let _ = writeln!(report, "order      {} comes before {}, and came after it", names[0], names[1]);
     }
-    let _ = writeln!(report, "what was written:");
+    let _ = writeln!(report, "written:");
     for shown in written {
         let _ = writeln!(report, "  {}", shown.line());
     }
@@ -79,7 +81,7 @@ fn disorder(expected: &[Expected], found: &[Vec<usize>]) -> Vec<(usize, usize)> 
 /// Returns true if upstream writes `first`, which stands first in the file, before `second`. A recorder posts its
 /// Events from a queue: an Event comes after the writes before it, but only the next Event of the same recorder is sure
 /// to come after it.
-pub fn is_before(first: &Expected, second: &Expected) -> bool {
+pub(super) fn is_before(first: &Expected, second: &Expected) -> bool {
     if first.is_event && !(second.is_event && first.shown.by == second.shown.by) {
         return false;
     }

@@ -1,72 +1,30 @@
-//! Records the writes that arrive at the API server.
+//! Records the writes that arrive at a simulated API server, for `expect: {writes: …}`.
 
 use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use harness::cluster::wiring::{Fabric, Wiring};
 use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::request::Parts;
-use http::{Method, Request};
+use http::{HeaderName, Method, Request};
 use serde_json::Value;
 use substrate::body::{call, collect, empty, full};
 use substrate::{BoxError, Ctx, HttpService};
 
+use super::Cluster;
+use super::wiring::{Fabric, Wiring};
+use crate::writes::{Elsewhere, Names, Shown, Write};
+
 /// Maximum size of a body in bytes.
 const LIMIT: usize = 64 << 20;
 
-/// A request that changes an object.
-#[derive(Clone, Debug, Default)]
-pub struct Write {
-    /// The User-Agent.
-    pub agent: String,
-    /// The method.
-    pub method: String,
-    /// Path and query.
-    pub target: String,
-    /// The media type of the body.
-    pub media: String,
-    /// The body.
-    pub body: Value,
-    /// For a PUT, the object before it.
-    pub before: Value,
-    /// The HTTP status of the reply, 0 until it arrives.
-    pub status: u16,
-    /// The body of the reply.
-    pub answer: Value,
-}
-
-#[derive(Default)]
-struct Log {
-    writes: Vec<Write>,
-    /// Marks, each with the number of writes before it.
-    marks: Vec<(String, usize)>,
-}
-
 /// Records every write. Clones share the record.
-#[derive(Clone, Default)]
-pub struct Recorder(Arc<Mutex<Log>>);
+#[derive(Clone, Debug, Default)]
+pub(super) struct WriteRecorder(Arc<Mutex<Vec<Write>>>);
 
-impl Recorder {
-    fn log(&self) -> parking_lot::MutexGuard<'_, Log> {
-        self.0.lock()
-    }
-
-    /// Sets a mark.
-    pub fn mark(&self, name: &str) {
-        let mut log = self.log();
-        let written = log.writes.len();
-        log.marks.push((name.to_owned(), written));
-    }
-
-    /// Returns all writes, and the range of those from the mark `from` up to the mark `to`.
-    pub fn between(&self, from: &str, to: &str) -> Option<(Vec<Write>, std::ops::Range<usize>)> {
-        let log = self.log();
-        let at = |name: &str| log.marks.iter().find(|(mark, _)| mark == name).map(|(_, at)| *at);
-        Some((log.writes.clone(), at(from)?..at(to)?))
-    }
-
-    /// Wraps the server behind `service` in the recorder.
+impl WriteRecorder {
+    /// Wraps the API server behind `service` in the recorder.
     fn recorded(&self, service: HttpService) -> HttpService {
         let recorder = self.clone();
         HttpService::new(move |request| {
@@ -89,29 +47,34 @@ impl Recorder {
     }
 
     fn begin(&self, parts: &Parts, sent: &Bytes, before: Value) -> usize {
-        let word = |name| parts.headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned();
         let write = Write {
-            agent: word(USER_AGENT),
+            agent: header(parts, &USER_AGENT),
             method: parts.method.to_string(),
             target: parts.uri.path_and_query().map_or("", |p| p.as_str()).to_owned(),
-            media: word(CONTENT_TYPE),
+            media: header(parts, &CONTENT_TYPE),
             body: parse(sent),
             before,
             ..Write::default()
         };
-        let writes = &mut self.log().writes;
+        let mut writes = self.0.lock();
         writes.push(write);
         writes.len() - 1
     }
 
     fn end(&self, index: usize, status: u16, answer: &Bytes) {
-        let write = &mut self.log().writes[index];
+        let write = &mut self.0.lock()[index];
         (write.status, write.answer) = (status, parse(answer));
     }
 }
 
+/// Returns a header as text; an absent one is empty.
+fn header(parts: &Parts, name: &HeaderName) -> String {
+    parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("").to_owned()
+}
+
+/// Parses a body. A body that is empty or not JSON, such as a refusal in plain text, is null.
 fn parse(bytes: &Bytes) -> Value {
-    serde_json::from_slice(bytes).unwrap_or_default()
+    serde_json::from_slice(bytes).unwrap_or(Value::Null)
 }
 
 /// Reads the object that a PUT is about to change.
@@ -124,9 +87,9 @@ async fn read(service: &HttpService, put: &Parts) -> Result<Value, BoxError> {
 }
 
 /// The fabric with a recorder at the API server.
-pub struct Ear(pub Recorder);
+pub(super) struct RecordingFabric(pub(super) WriteRecorder);
 
-impl Wiring for Ear {
+impl Wiring for RecordingFabric {
     fn publish(&self, ctx: &Ctx, name: &str, service: HttpService) -> Result<(), String> {
         let service = if name == "apiserver" { self.0.recorded(service) } else { service };
         Fabric.publish(ctx, name, service)
@@ -134,5 +97,23 @@ impl Wiring for Ear {
 
     fn connect(&self, ctx: &Ctx, name: &str) -> Result<HttpService, String> {
         Fabric.connect(ctx, name)
+    }
+}
+
+impl Cluster {
+    /// Returns the number of writes that the API server has received; zero if they are not recorded.
+    pub(crate) fn written(&self) -> usize {
+        self.write_recorder.as_ref().map_or(0, |recorder| recorder.0.lock().len())
+    }
+
+    /// Returns the writes from number `since` on, as files show them, without those of other files. None if writes are
+    /// not recorded in this cluster.
+    pub(crate) fn writes_since(&self, since: usize, elsewhere: &[Elsewhere]) -> Option<Vec<Shown>> {
+        let writes = self.write_recorder.as_ref()?.0.lock().clone();
+        let nodes: BTreeMap<String, String> =
+            self.nodes.iter().map(|(name, node)| (name.clone(), node.instance.clone())).collect();
+        let names = Names::learn(&writes, &nodes);
+        let shown = writes[since..].iter().filter_map(|write| names.show(write));
+        Some(shown.filter(|shown| !elsewhere.iter().any(|other| other.has(shown))).collect())
     }
 }

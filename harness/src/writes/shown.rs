@@ -1,4 +1,4 @@
-//! A write as a golden shows it: client, verb, kind of patch, object, fields.
+//! A write as scenario files show it: client, verb, kind of patch, object, fields.
 //!
 //! The fields of a PUT are those that differ from the stored object; a removed field is null. All other writes have the
 //! fields of the body. Values that differ from run to run are replaced by a name in angle brackets.
@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
-use super::record::Write;
+use super::Write;
 
 /// One write.
 #[derive(Clone, Debug, PartialEq)]
@@ -108,7 +108,7 @@ impl Names {
         }
     }
 
-    /// Converts a write for the comparison. Returns none for writes that no golden contains: writes of the scenario
+    /// Converts a write for the comparison. Returns none for writes that no file expects: writes of the scenario
     /// itself, leases, heartbeats, and conflicts, because the winner of a race is not determined.
     pub fn show(&self, write: &Write) -> Option<Shown> {
         let target = Target::parse(&write.target)?;
@@ -167,7 +167,7 @@ fn add(names: &mut Vec<(String, String)>, from: String, to: String) {
 }
 
 /// Returns the name of a client: the program and, after a slash, the part of it.
-pub fn client(agent: &str) -> String {
+fn client(agent: &str) -> String {
     static AGENT: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r"^([^/ ]+)/\S+ \([^)]*\) kubernetes/[^/]+(?:/(.+))?$").ok());
     let parts = AGENT.as_ref().and_then(|agents| agents.captures(agent));
