@@ -145,6 +145,50 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_of_a_node_without_a_taint_is_not_evicted() {
+        let evicted = |taints: &'static [&'static str], user: &'static str, fault: Option<&'static str>| {
+            let events = simulate(Options::default(), async |world| {
+                let commit = |resource: &str, object: &str, rv: u64, r#type, say: &dyn Fn(&mut Commit)| {
+                    let mut commit = Commit::new(resource, object, rv, r#type);
+                    commit.user = user.into();
+                    say(&mut commit);
+                    world.trace().info(&"fake-apiserver".into(), commit);
+                };
+                let pod = |deleting| {
+                    move |commit: &mut Commit| {
+                        let node = Some("node-a".into());
+                        commit.pod = Some(Box::new(Pod { deleting, node, ..Pod::default() }));
+                    }
+                };
+                commit("nodes", "node-a", 1, EventType::Added, &|commit| {
+                    let taints = taints.iter().map(|taint| (*taint).into()).collect();
+                    commit.node = Some(Box::new(Node { taints, ..Node::default() }));
+                });
+                commit("pods", "default/web", 2, EventType::Added, &pod(false));
+                if let Some(op) = fault {
+                    let mut fired = FaultFired::new("f", "get", substrate::fault::Effect::DropReply(true));
+                    fired.op = op.into();
+                    world.trace().info(&"fake-apiserver".into(), fired);
+                }
+                world.clock().sleep_until(Duration::from_secs(90)).await;
+                commit("pods", "default/web", 3, EventType::Modified, &pod(true));
+                world.trace().events()
+            });
+            let invariants = Invariants::new(TimeScale::default());
+            events.iter().for_each(|event| invariants.observe(event));
+            let all = invariants.violations().into_iter().filter(|violation| violation.id == "I11");
+            all.map(|violation| violation.message).collect::<Vec<_>>()
+        };
+        let eviction = "kube-controller-manager/v1 kubernetes/mooring/node-controller";
+        let message = ["pod/default/web was evicted, and its node node-a has no NoExecute taint"];
+        assert_eq!(evicted(&[], eviction, None), message);
+        assert_eq!(evicted(&["node.kubernetes.io/unreachable:NoSchedule"], eviction, None), message);
+        assert!(evicted(&["node.kubernetes.io/unreachable:NoExecute"], eviction, None).is_empty());
+        assert!(evicted(&[], "kubectl", None).is_empty(), "a user deleted it");
+        assert!(evicted(&[], eviction, Some("delete")).is_empty(), "the deletion may be older than the node's state");
+    }
+
+    #[test]
     fn a_pod_of_a_ready_node_is_not_collected() {
         let removed = |ready: &'static str, user: &'static str, after: u64| {
             let events = simulate(Options::default(), async |world| {

@@ -12,8 +12,8 @@
 //! | I8 | when faults are over, everything converges within 20 minutes; failed calls are repeated after a pause | at quiescence, and at every event |
 //! | I9 | a volume is staged from the device that its attachment's metadata names, and mounted as and where its PersistentVolume and its pods ask | at every event |
 //! | I10 | volumes are made, changed, bound and used where and as claims, classes, limits and the scheduler ask | at every event |
-//! | I11 | no driver deletes a volume that its PersistentVolume keeps (Retain), or with which a pod runs; no component removes a claim in use, a bound volume, a pod that was not deleted, a claim whose owner exists, or, for an out-of-service taint, a pod of a Ready node | at every event |
-//! | I12 | each object, and the volume of each claim and pod, is at the end as its manifest asks; what was deleted is gone | at quiescence |
+//! | I11 | no driver deletes a volume that its PersistentVolume keeps (Retain), or with which a pod runs; no component removes a claim in use, a bound volume, a pod that was not deleted, a claim whose owner exists, a pod of a Ready node for an out-of-service taint, or a pod of an untainted node by eviction | at every event |
+//! | I12 | each object, and the volume of each claim and pod, is at the end as its manifest asks, and has the marks of its components; what was deleted is gone | at quiescence |
 //!
 //! A force is legitimate if, at that moment, the stored Node has the out-of-service taint, or is not Ready and
 //! upstream's six minutes have passed since the last pod stopped wanting the volume on that node. It excuses only that

@@ -7,6 +7,9 @@ use substrate::json::Value;
 use super::Comparison;
 use crate::scenario::object::Kind;
 
+#[cfg(test)]
+mod tests;
+
 /// Objects of the API server as they are stored, and the volumes of the cloud by its admin API.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StoredObjects {
@@ -113,7 +116,7 @@ impl Comparison<'_> {
 
     /// Compares a provisioned volume with its tags in the cloud.
     fn form_in_cloud(&self, pv: &Value) -> Option<String> {
-        if !self.present.provisioned.contains(name(pv)) {
+        if !self.present.provisioned.contains(name(pv)) || !self.has_all(&["csi-mock"]) {
             return None;
         }
         let handle = text(&pv["spec"]["csi"]["volumeHandle"]);
@@ -163,7 +166,7 @@ impl Comparison<'_> {
             return None;
         }
         if text(&pv["spec"]["volumeAttributesClassName"]) != class {
-            return Some(format!("has the VolumeAttributesClass {class}, and its PersistentVolume has another"));
+            return Some(format!("has the VolumeAttributesClass `{class}`, and its PersistentVolume has another"));
         }
         let conditions = list(&status["conditions"]);
         let left = conditions.iter().map(|condition| text(&condition["type"])).find(|of| UNDER_WAY.contains(of));
@@ -194,7 +197,7 @@ impl Comparison<'_> {
         let differs = ["accessModes", "resources", "storageClassName", "volumeMode"]
             .into_iter()
             .find(|field| !wanted[*field].is_null() && found["spec"][*field] != wanted[*field])?;
-        Some(format!("pvc/{claim} has another {differs} than the template of its pod/{}", name(pod)))
+        Some(format!("pvc/{claim} asks for other {differs} than the template of its pod/{}", name(pod)))
     }
 
     fn form_of_attachment(&self, attachment: &Value) -> Option<String> {

@@ -70,17 +70,21 @@ impl Comparison<'_> {
         }
     }
 
-    /// Returns true if kubelet has to give the volume to the pod's fsGroup, and the files are of `group`. It gives volumes
-    /// with a filesystem type that one node writes, unless the CSIDriver has another policy.
+    /// Returns true if kubelet has to give the volume to the pod's fsGroup, and the files are of `group`. Without a policy
+    /// in the CSIDriver, it gives volumes with a filesystem type that one node writes.
     fn is_of_another_group(&self, manifest: &Value, pv: &Stored<Volume>, group: Option<u32>) -> bool {
         let wanted = manifest["spec"]["securityContext"]["fsGroup"].as_u64();
         let Some((wanted, group)) = wanted.zip(group.map(u64::from)) else { return false };
         let policy = self.applied_objects.manifest("CSIDriver", self.applied_objects.driver());
-        let policy = policy.map(|driver| &driver["spec"]["fsGroupPolicy"]);
-        let by_default = policy.is_none_or(|policy| policy.is_null() || *policy == "ReadWriteOnceWithFSType");
+        let policy = policy.and_then(|driver| driver["spec"]["fsGroupPolicy"].as_str());
         let modes = &pv.state.access_modes;
         let once = modes.iter().any(|mode| ["ReadWriteOnce", "ReadWriteOncePod"].contains(&mode.as_str()));
-        by_default && once && pv.spec.fs_type.is_some() && self.applied_objects.have(&["kubelet"]) && wanted != group
+        let gives = match policy.unwrap_or("ReadWriteOnceWithFSType") {
+            "File" => true,
+            "ReadWriteOnceWithFSType" => once && pv.spec.fs_type.is_some(),
+            _ => false,
+        };
+        gives && self.applied_objects.have(&["kubelet"]) && wanted != group
     }
 
     /// Returns the reason why a pod without a node should have one.

@@ -167,6 +167,12 @@ impl History {
         self
     }
 
+    /// Gives the mounted volumes to a group.
+    fn of_group(mut self, group: u32) -> Self {
+        self.machines.mounts.values_mut().flatten().for_each(|mount| mount.group = Some(group));
+        self
+    }
+
     fn mounts(mut self, kind: MountKind, readonly: bool) -> Self {
         let path = "/kubelet/pods/uid-pod/volumes/v/mount".into();
         let mount = Mount { volume: VOLUME.to_owned(), path, kind, readonly, group: None };
@@ -207,6 +213,26 @@ fn up(change: impl FnOnce(History) -> History) -> History {
 #[test]
 fn a_cluster_that_is_as_asked_has_no_difference() {
     assert!(up(|history| history).found().is_empty());
+}
+
+#[test]
+fn the_files_of_a_pod_are_of_its_group() {
+    let of_pod = |policy: Option<&str>| {
+        let grouped = with(pod(), json!({ "spec": { "securityContext": { "fsGroup": 2000 } } }));
+        let volume = with(volume(), json!({ "spec": { "csi": { "fsType": "ext4" } } }));
+        let driver = json!({
+            "apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": { "name": DRIVER },
+            "spec": { "fsGroupPolicy": policy },
+        });
+        let history = History::new().applies(class()).applies(driver).cloud(2, "gp3").applies(claim()).stores(volume);
+        let grouped = history.stores(bound()).applies(grouped);
+        grouped.stores(running()).mounts(MountKind::Target, false)
+    };
+    let differs = [format!("pod/default/web runs on node-a, and the files of {VOLUME} are not of its fsGroup")];
+    assert!(of_pod(None).of_group(2000).found().is_empty());
+    assert_eq!(of_pod(None).of_group(0).found(), differs);
+    assert!(of_pod(Some("None")).of_group(0).found().is_empty(), "the CSIDriver forbids it");
+    assert!(of_pod(None).found().is_empty(), "the disk has no groups");
 }
 
 #[test]
