@@ -47,6 +47,8 @@ const ADDITIONS: &[(&str, u64, Addition)] = &[
     ("claim that goes before its pod", ONE_OF, Asks::goes_first),
     ("ephemeral volumes", ONE_OF, Asks::ephemeral),
     ("files of a group", ONE_OF, Asks::group),
+    ("raw device of two nodes", ONE_OF, Asks::shared),
+    ("raw device that loses power", ONE_OF, Asks::loses_power),
 ];
 
 /// Returns the names of the additions.
@@ -294,6 +296,45 @@ impl Asks {
         let class = class("encrypted", &[("encrypted", "true"), ("iops", "4000")], json!({}));
         let claim = json!({ "claim": { "name": "encrypted", "class": "encrypted", "size": "20Gi" } });
         self.steps([class, claim, pod("encrypted", "encrypted", "node-a"), has_written("encrypted")]);
+    }
+
+    /// A raw device that is attached to two nodes at once.
+    fn shared(&mut self) {
+        let device = |name: &str, node: &str| {
+            let mut pod = reader(name, node, &json!({ "claimName": "shared" }));
+            // Two writers would overwrite each other's records.
+            pod["metadata"]["annotations"] = json!({ "mooring.dev/records": "0" });
+            let container = &mut pod["spec"]["containers"][0];
+            container["volumeMounts"] = json!([]);
+            container["volumeDevices"] = json!([{ "name": "data", "devicePath": "/dev/data" }]);
+            json!({ "apply": pod })
+        };
+        let claim = json!({
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": { "name": "shared" },
+            "spec": {
+                "accessModes": ["ReadWriteMany"],
+                "volumeMode": "Block",
+                "storageClassName": "shared",
+                "resources": { "requests": { "storage": "10Gi" } },
+            },
+        });
+        let class = class("shared", &[("type", "io2"), ("iops", "1000")], json!({}));
+        let pods = [device("shared-1", "node-a"), device("shared-2", "node-b")];
+        let both = [wait("pod/shared-1", "Running"), wait("pod/shared-2", "Running"), delete("pod/shared-1")];
+        self.steps([class, json!({ "apply": claim })].into_iter().chain(pods).chain(both));
+    }
+
+    /// A raw device whose machine loses power. The records that were synced are there afterwards.
+    fn loses_power(&mut self) {
+        let mut writes = pod("survives", "survives", "node-b");
+        writes["pod"]["block"] = true.into();
+        let claim = json!({ "claim": { "name": "survives", "block": true } });
+        let down = self.any(&["1s", "2m"]);
+        let begins = [claim, writes, has_written("survives"), json!({ "crash": "node-b" }), json!({ "sleep": down })];
+        let intact = json!({ "expect": { "bytes-intact": "pod/survives", "records": 2 } });
+        self.steps(begins.into_iter().chain([json!({ "restart": "node-b" }), has_written("survives"), intact]));
     }
 
     /// A pod with two generic ephemeral volumes, which go with it.
