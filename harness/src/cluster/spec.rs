@@ -61,6 +61,9 @@ pub struct ClusterSpec {
     /// True if objects may have owners. A simulation of objects without owners leaves the garbage collector out: it would
     /// watch every kind and never act.
     pub has_owners: bool,
+    /// True if objects may be snapshots. A simulation of objects without snapshots leaves out the kinds and loops of
+    /// snapshots.
+    pub has_snapshots: bool,
     /// True if control loops and drivers appear as pods of kube-system with their own logs, and the creator of an
     /// object that no control loop handles is warned. `mooring up` sets it.
     pub mirrors: bool,
@@ -90,6 +93,7 @@ impl Default for ClusterSpec {
             driver: DriverSettings::default(),
             begin: Begin::default(),
             has_owners: true,
+            has_snapshots: false,
             mirrors: false,
             programs: Vec::new(),
             program_logs: None,
@@ -146,6 +150,7 @@ impl ClusterSpec {
             without: scenario.without.clone(),
             begin: scenario.begin.clone(),
             has_owners: scenario.has_owners(),
+            has_snapshots: scenario.has_snapshots(),
             programs: scenario.programs.clone(),
             ..Self::default()
         };

@@ -61,7 +61,9 @@ async fn run(host: Host, args: Args) -> anyhow::Result<()> {
         match life(&apiserver).await {
             Ok(uid) if uid != done => {
                 defaults::apply_more(&objects).await?;
-                eprintln!("addons: the CSIDriver object and the StorageClasses are in place");
+                let people = ClusterSpec { mirrors: true, ..ClusterSpec::default() };
+                people.create_snapshot_kinds(&objects).await.map_err(|why| anyhow::anyhow!(why))?;
+                eprintln!("addons: the CSIDriver object, the classes and the kinds of snapshots are in place");
                 done = uid;
                 host.ready(&json!({ "kubernetes": args.kubernetes }))?;
             }
