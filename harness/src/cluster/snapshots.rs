@@ -36,7 +36,7 @@ pub(crate) fn default_class(driver: &str) -> Value {
 impl ClusterSpec {
     /// Returns the specification of a cluster in a world of this kind. A simulation without snapshots leaves their
     /// loops out: they would only watch.
-    pub(super) fn in_world(mut self, kind: WorldKind) -> Self {
+    pub(crate) fn in_world(mut self, kind: WorldKind) -> Self {
         if kind == WorldKind::Simulated && !self.has_snapshots {
             self.without.extend(LOOPS.map(str::to_owned));
         }

@@ -13,7 +13,7 @@ impl Scenario {
         self.objects.iter().chain(&self.begin.objects).any(|manifest| names(&manifest.value))
             || self.steps.iter().any(|step| in_step(&step.action))
             || self.faults.iter().any(in_fault)
-            || self.replicas.keys().chain(self.flags.iter().map(|(process, ..)| process)).any(|name| is_loop(name))
+            || self.flags.iter().any(|(process, ..)| is_loop(process))
     }
 }
 
