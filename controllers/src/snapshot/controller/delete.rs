@@ -45,7 +45,7 @@ impl Controller {
             let key = snapshot_key(snapshot);
             return Err(format!("snapshot {key} is in use (being used to restore a PVC), will retry deletion"));
         }
-        // Whatever the policy, so that the sidecar works when an administrator deletes the content.
+        // With each policy: the sidecar then also works when an administrator deletes the content.
         self.set_being_deleted(&content).await?;
         let goes = content.spec.deletion_policy == DELETE;
         if goes {
