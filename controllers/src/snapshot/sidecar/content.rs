@@ -22,7 +22,7 @@ impl Sidecar {
             return self.remove_content_finalizer(&deleted).await.map(|()| false);
         }
         if content.spec.source.volume_handle.is_some() && content.status.is_none() {
-            return self.settle(content, self.create(content).await, "SnapshotCreationFailed", "create snapshot").await;
+            return self.settle(self.create(content).await, "SnapshotCreationFailed", "create snapshot").await;
         }
         if content.is_ready() {
             self.remove_being_created(content).await?;
@@ -32,13 +32,12 @@ impl Sidecar {
             Some(_) => self.look(content).await.map_err(|error| (content.clone(), error)),
             None => self.create(content).await,
         };
-        self.settle(content, looked, "SnapshotContentCheckandUpdateFailed", "check and update snapshot content").await
+        self.settle(looked, "SnapshotContentCheckandUpdateFailed", "check and update snapshot content").await
     }
 
     /// Ends an attempt: stores the content, or writes the error to its last state.
     async fn settle(
         &self,
-        content: &Arc<VolumeSnapshotContent>,
         result: Result<Arc<VolumeSnapshotContent>, (Arc<VolumeSnapshotContent>, String)>,
         reason: &str,
         act: &str,
@@ -49,7 +48,6 @@ impl Sidecar {
                 Ok(!new.is_ready())
             }
             Err((last, error)) => {
-                debug_assert_eq!(last.name(), content.name());
                 self.fail(&last, reason, &format!("Failed to {act}: {error}")).await;
                 Err(error)
             }

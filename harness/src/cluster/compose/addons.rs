@@ -13,6 +13,7 @@ use substrate::body::{call, collect, empty};
 use substrate::host::{self, Host, HostOptions};
 use substrate::{BoxError, HttpService, dial};
 
+use crate::cluster::ClusterSpec;
 use crate::runner::{Objects, defaults};
 
 /// Interval between two checks.
