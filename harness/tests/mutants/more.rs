@@ -102,7 +102,7 @@ pub const SLIPS: &[Slip] = &[
     slip("limit-not-told", one_too_many, "FailedScheduling"),
     slip("volume-goes-with-instance", instance_terminated, "pod/next"),
     slip("snapshot-source-released-early", snapshotted_slowly, "pvc/data is Terminating"),
-    slip("snapshot-ready-early", snapshotted_slowly, "volumesnapshotcontents"),
+    slip("snapshot-ready-early", snapshotted_slowly, "pvc/data is Terminating"),
     slip("snapshot-policy-ignored", snapshot_retained, "volumesnapshotcontents"),
     slip("snapshot-of-wrong-volume", restored, "intact records"),
 ];
@@ -172,13 +172,14 @@ fn restored() -> String {
                 [ReadWriteOnce], storageClassName: gp3, resources: {requests: {storage: 1Gi}}, dataSource: {apiGroup: \
                 snapshot.storage.k8s.io, kind: VolumeSnapshot, name: monday}}}";
     let steps = [
-        "claim: {name: empty}",
-        "pod: {name: idle, claim: empty, node: node-a, grace: 5s}",
         CLAIM,
         WEB,
         "wait: {object: pod/web, records: 20, within: 10m}",
         WEB_GOES,
         WEB_IS_GONE,
+        "claim: {name: other}",
+        "pod: {name: young, claim: other, node: node-a, grace: 5s}",
+        "wait: {object: pod/young, is: Running}",
         "snapshot: {name: monday, claim: data}",
         READY,
         copy,
