@@ -131,7 +131,8 @@ fn replica_name(text: &str) -> Result<String, String> {
 struct Controllers {
     #[command(flatten)]
     common: Common,
-    /// Endpoint of the CSI driver's controller; needed by csi-attacher, csi-provisioner and csi-resizer.
+    /// Endpoint of the CSI driver's controller; needed by csi-attacher, csi-provisioner, csi-resizer and
+    /// csi-snapshotter.
     #[arg(long, value_name = "unix:///PATH | tcp://HOST:PORT", value_parser = csi_endpoint)]
     csi: Option<String>,
     /// Runs only this process; can be repeated. All of them when absent.
@@ -415,7 +416,7 @@ mod tests {
         assert_eq!(of(&["--only", "csi-resizer", "--only", "kube-scheduler"]), ["kube-scheduler", "csi-resizer"]);
         assert_eq!(
             of(&["--without", "kube-scheduler,csi-attacher"]),
-            ["kube-controller-manager", "csi-provisioner", "csi-resizer"]
+            ["kube-controller-manager", "csi-provisioner", "csi-resizer", "snapshot-controller", "csi-snapshotter"]
         );
         assert!(of(&["--only", "kube-scheduler", "--without", "kube-scheduler"]).is_empty());
         let line = ["controllers", "--kubernetes", "http://127.0.0.1:1", "--only", "csi-atacher"];

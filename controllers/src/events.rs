@@ -190,6 +190,16 @@ substrate::events! {
         pub saving: String,
     }
 
+    /// A snapshot or its content could not be processed; it is retried.
+    pub struct SnapshotError = "snapshot.error" {
+        /// `snapshot` or `content`.
+        pub what: Text,
+        /// Its name.
+        pub object: Text,
+        /// The error.
+        pub error: String,
+    }
+
     /// A replica became the leader of its component.
     pub struct LeaderElected = "leader.elected" {
         /// Namespace and name of the lease.

@@ -144,6 +144,23 @@ flags! {
         "leader-election-renew-deadline": Duration(election_renew_deadline), "how long a leader tries to renew its lease";
         "leader-election-retry-period": Duration(sidecar_election_retry), "how often leaders renew, and others look";
     }
+    "snapshot-controller" {
+        "retry-interval-start": Duration(sidecar_retry_start), "the first backoff of a snapshot or content that failed";
+        "retry-interval-max": Duration(sidecar_retry_max), "its longest backoff";
+        "resync-period": Duration(snapshot_resync), "how often all snapshots and contents are looked at";
+        "leader-election-lease-duration": Duration(election_lease), "how long a lease is believed without a renewal";
+        "leader-election-renew-deadline": Duration(election_renew_deadline), "how long a leader tries to renew its lease";
+        "leader-election-retry-period": Duration(sidecar_election_retry), "how often leaders renew, and others look";
+    }
+    "csi-snapshotter" {
+        "timeout": Duration(snapshotter_timeout), "the longest call of the driver";
+        "retry-interval-start": Duration(sidecar_retry_start), "the first backoff of a content that failed or is not ready";
+        "retry-interval-max": Duration(sidecar_retry_max), "its longest backoff";
+        "resync-period": Duration(snapshot_resync), "how often all contents are looked at";
+        "leader-election-lease-duration": Duration(election_lease), "how long a lease is believed without a renewal";
+        "leader-election-renew-deadline": Duration(election_renew_deadline), "how long a leader tries to renew its lease";
+        "leader-election-retry-period": Duration(sidecar_election_retry), "how often leaders renew, and others look";
+    }
     "kubelet" {
         "node-status-update-frequency": Duration(node_status_update), "how often the node's status is computed";
         "nodeStatusReportFrequency": Duration(node_status_report), "how often a status that has not changed is posted";

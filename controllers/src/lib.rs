@@ -30,6 +30,7 @@ pub mod provisioner;
 pub mod resizer;
 mod run;
 pub mod scheduler;
+pub mod snapshot;
 mod state_publisher;
 pub mod taint_eviction;
 pub mod taints;
@@ -42,7 +43,8 @@ pub use machine::machine_main_with;
 pub use metrics::Metrics;
 pub use pending::PendingOperations;
 pub use processes::{
-    EPHEMERAL_VOLUME, GARBAGE_COLLECTOR, LOOPS, PROCESSES, can_be_left_out, left_out, manager_is_left_out, runs,
+    EPHEMERAL_VOLUME, GARBAGE_COLLECTOR, LOOPS, PROCESSES, SNAPSHOT_CONTROLLER, SNAPSHOTTER, can_be_left_out, left_out,
+    manager_is_left_out, runs,
 };
 pub use run::{LoopsConfig, run};
 pub use timers::Timers;

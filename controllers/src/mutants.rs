@@ -344,4 +344,34 @@ pub const MUTANTS: &[Mutant] = &[
         about: "the expander announces an expansion of claims that do not grow",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "snapshot-source-released-early",
+        about: "snapshot-controller removes its finalizer from a claim of which a snapshot is being taken",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "snapshot-policy-ignored",
+        about: "snapshot-controller creates each content with the deletion policy Delete",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "snapshot-of-wrong-volume",
+        about: "snapshot-controller requests a snapshot of a volume of another claim",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "snapshot-ready-early",
+        about: "snapshot-controller reports a snapshot as ready as soon as its content exists",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "snapshot-retain-ignored",
+        about: "csi-snapshotter deletes a snapshot whose deletion policy is Retain",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "snapshot-timeout-is-final",
+        about: "csi-snapshotter treats a CreateSnapshot that timed out as failed, and lets the content be removed",
+        recreates: "no public issue is known",
+    },
 ];

@@ -12,17 +12,21 @@ use crate::metrics::Metrics;
 use crate::timers::Timers;
 use crate::{
     attach_detach, attacher, binder, ephemeral, expander, garbage_collector, node_lifecycle, pod_gc, protection,
-    provisioner, resizer, scheduler, taint_eviction,
+    provisioner, resizer, scheduler, snapshot, taint_eviction,
 };
 
 /// Processes of the control plane that run loops, as upstream deploys them. Each has its own client and caches.
-pub const PROCESSES: &[&str] = &[MANAGER, SCHEDULER, ATTACHER, PROVISIONER, RESIZER];
+pub const PROCESSES: &[&str] = &[MANAGER, SCHEDULER, ATTACHER, PROVISIONER, RESIZER, SNAPSHOT_CONTROLLER, SNAPSHOTTER];
 
 const MANAGER: &str = "kube-controller-manager";
 const SCHEDULER: &str = "kube-scheduler";
 const ATTACHER: &str = "csi-attacher";
 const PROVISIONER: &str = "csi-provisioner";
 const RESIZER: &str = "csi-resizer";
+/// Name of the loop that binds snapshots, and of its process.
+pub const SNAPSHOT_CONTROLLER: &str = "snapshot-controller";
+/// Name of the sidecar that takes snapshots. A simulation leaves both out if its scenario has no snapshots.
+pub const SNAPSHOTTER: &str = "csi-snapshotter";
 /// Name of the garbage collector. It watches every kind, so a simulation leaves it out if its objects have no owners.
 pub const GARBAGE_COLLECTOR: &str = "garbage-collector-controller";
 
@@ -62,8 +66,8 @@ pub(crate) enum Agent {
     Of(&'static str),
     /// Only client of its process, with this component.
     Only(&'static str),
-    /// Sidecar: only its name.
-    Sidecar,
+    /// Program of a Kubernetes SIG beside Kubernetes itself: only its name.
+    Named,
 }
 
 /// Start function of a loop.
@@ -91,12 +95,12 @@ const fn managed(
 }
 
 const fn sidecar(name: &'static str, connect: fn(Ctx, HttpService, Timers) -> BoxFuture<'static, Reached>) -> Loop {
-    Loop { name, process: name, agent: Agent::Sidecar, start: Start::Sidecar(connect) }
+    Loop { name, process: name, agent: Agent::Named, start: Start::Sidecar(connect) }
 }
 
 /// All loops, in their start order. Static, because a constant would be compiled with all loops into every crate that
 /// uses it.
-pub(crate) static TABLE: [Loop; 15] = [
+pub(crate) static TABLE: [Loop; 17] = [
     managed("persistentvolume-binder-controller", "persistent-volume-binder", |ctx, client, timers, _| {
         binder::run(ctx, client, timers).boxed()
     }),
@@ -160,6 +164,21 @@ pub(crate) static TABLE: [Loop; 15] = [
             let reached = resizer::Reached::connect(&ctx, csi, &timers).await;
             let driver = reached.driver().to_owned();
             let run = Box::new(move |ctx, client| resizer::run(ctx, client, reached, timers).boxed());
+            Reached { driver, run }
+        }
+        .boxed()
+    }),
+    Loop {
+        name: SNAPSHOT_CONTROLLER,
+        process: SNAPSHOT_CONTROLLER,
+        agent: Agent::Named,
+        start: Start::Loop(|ctx, client, timers, _| snapshot::controller::run(ctx, client, timers).boxed()),
+    },
+    sidecar(SNAPSHOTTER, |ctx, csi, timers| {
+        async move {
+            let reached = snapshot::sidecar::Reached::connect(&ctx, csi, &timers).await;
+            let driver = reached.driver().to_owned();
+            let run = Box::new(move |ctx, client| snapshot::sidecar::run(ctx, client, reached, timers).boxed());
             Reached { driver, run }
         }
         .boxed()
@@ -247,7 +266,7 @@ mod tests {
         assert!(PROCESSES.iter().all(|process| runs(process, &nothing)));
         assert!(!runs("controllers", &nothing), "a name for all of them is none of them");
         let beside: Vec<&str> = PROCESSES.iter().copied().filter(|process| needs_driver(process)).collect();
-        assert_eq!(beside, ["csi-attacher", "csi-provisioner", "csi-resizer"]);
+        assert_eq!(beside, ["csi-attacher", "csi-provisioner", "csi-resizer", "csi-snapshotter"]);
         let mut all: Vec<&str> = PROCESSES.iter().flat_map(|p| loops_of(p, &nothing)).map(|one| one.name).collect();
         all.sort_unstable();
         let mut names = LOOPS.to_vec();

@@ -11,7 +11,7 @@ use substrate::process::Ctx;
 use crate::election::{Candidate, Election, Post, sanitized};
 use crate::kube::Client;
 use crate::metrics::Metrics;
-use crate::processes::{Agent, Loop, Start, agent, loops_of};
+use crate::processes::{Agent, Loop, SNAPSHOTTER, Start, agent, loops_of};
 use crate::scheduler;
 use crate::timers::Timers;
 
@@ -65,7 +65,7 @@ async fn serve(
     let own = match first.agent {
         Agent::Of(_) => agent(process, "shared-informers"),
         Agent::Only(component) => agent(process, component),
-        Agent::Sidecar => process.to_owned(),
+        Agent::Named => process.to_owned(),
     };
     let client = Client::new(ctx, apiserver, &own);
     if let Start::Sidecar(connect) = first.start {
@@ -77,6 +77,12 @@ async fn serve(
         let candidate = post.map(|post| Candidate::new(ctx, &voter, &voter, &post, &config.timers));
         return lead(candidate, || ctx.spawn((reached.run)(ctx.clone(), client))).await;
     }
+    if matches!(first.agent, Agent::Named) {
+        let post = config.election.as_ref().map(|election| named_post(format!("{process}-leader"), election, &config));
+        let voter = client.beside(&own);
+        let candidate = post.map(|post| Candidate::new(ctx, &voter, &voter, &post, &config.timers));
+        return lead(candidate, || start_all(ctx, process, &loops, &client, &config)).await;
+    }
     let is_alone = matches!(first.agent, Agent::Only(_));
     let candidate = config.election.as_ref().map(|election| {
         let post = component_post(ctx, process, election, &config);
@@ -86,18 +92,20 @@ async fn serve(
     if candidate.is_some() && is_alone {
         scheduler::warm(ctx, &client, &scheduler::Config::new(config.timers.clone()));
     }
-    lead(candidate, || {
-        for one in loops {
-            let client = match one.agent {
-                Agent::Of(component) => client.named(&agent(process, component)),
-                Agent::Only(_) | Agent::Sidecar => client.clone(),
-            };
-            if let Start::Loop(run) = one.start {
-                ctx.spawn(run(ctx.clone(), client, config.timers.clone(), config.metrics.clone()));
-            }
+    lead(candidate, || start_all(ctx, process, &loops, &client, &config)).await
+}
+
+/// Starts the loops of a process that is no sidecar.
+fn start_all(ctx: &Ctx, process: &str, loops: &[&Loop], client: &Client, config: &LoopsConfig) {
+    for one in loops {
+        let client = match one.agent {
+            Agent::Of(component) => client.named(&agent(process, component)),
+            Agent::Only(_) | Agent::Named => client.clone(),
+        };
+        if let Start::Loop(run) = one.start {
+            ctx.spawn(run(ctx.clone(), client, config.timers.clone(), config.metrics.clone()));
         }
-    })
-    .await
+    }
 }
 
 /// Starts the loops, at once or once the candidate leads; returns when it no longer leads.
@@ -128,13 +136,19 @@ fn component_post(ctx: &Ctx, process: &str, election: &Election, config: &LoopsC
     }
 }
 
-/// Settings of a sidecar: a restarted one keeps its identity.
+/// Settings of a sidecar.
 fn sidecar_post(process: &str, driver: &str, election: &Election, config: &LoopsConfig) -> Post {
     let lock = match process {
         "csi-attacher" => format!("external-attacher-leader-{driver}"),
         "csi-resizer" => format!("external-resizer-{}", sanitized(driver)),
+        SNAPSHOTTER => format!("external-snapshotter-leader-{}", driver.replace('/', "-")),
         _ => driver.replace('/', "-"),
     };
+    named_post(lock, election, config)
+}
+
+/// Settings of csi-lib-utils, with the name of the lock: a restarted replica keeps its identity.
+fn named_post(lock: String, election: &Election, config: &LoopsConfig) -> Post {
     Post {
         lease: sanitized(&lock),
         namespace: election.namespace.clone(),

@@ -43,6 +43,10 @@ pub struct Timers {
     pub provisioner_timeout: Duration,
     /// Longest CSI call of external-resizer (`--timeout`): 10 s.
     pub resizer_timeout: Duration,
+    /// Longest CSI call of csi-snapshotter (`--timeout`): 1 min.
+    pub snapshotter_timeout: Duration,
+    /// Period of the resync of snapshots and contents (`--resync-period`): 15 min.
+    pub snapshot_resync: Duration,
     /// First retry of a sidecar's item, doubling (`--retry-interval-start`): 1 s.
     pub sidecar_retry_start: Duration,
     /// Longest retry of a sidecar's item (`--retry-interval-max`): 5 min.
@@ -126,6 +130,8 @@ impl Default for Timers {
             attacher_timeout: s(15),
             provisioner_timeout: s(10),
             resizer_timeout: s(10),
+            snapshotter_timeout: min(1),
+            snapshot_resync: min(15),
             sidecar_retry_start: s(1),
             sidecar_retry_max: min(5),
             attacher_reconcile_sync: min(1),

@@ -121,16 +121,19 @@ fn a_leader_that_is_cut_off_gives_up_before_another_one_leads() {
 }
 
 #[test]
-fn sidecars_name_their_leases_after_the_driver_and_come_back_as_themselves() {
+fn sidecars_name_their_leases_after_the_driver_or_themselves_and_come_back_as_themselves() {
     in_simulation(3, |world| async move {
         let rig = Rig::new(&world, &["node-a"], controllers::LOOPS).await;
-        let sidecars = ["csi-attacher", "csi-provisioner", "csi-resizer"].map(|name| (name, format!("{name}.0")));
+        let names = ["csi-attacher", "csi-provisioner", "csi-resizer", "csi-snapshotter", "snapshot-controller"];
+        let sidecars = names.map(|name| (name, format!("{name}.0")));
         let running = sidecars.map(|(process, identity)| rig.replica(process, &identity));
         rig.sleep(S(10)).await;
         let leases = [
             ("external-attacher-leader-ebs-csi-aws-com", "csi-attacher-0"),
             ("ebs-csi-aws-com", "csi-provisioner-0"),
             ("external-resizer-ebs-csi-aws-com", "csi-resizer-0"),
+            ("external-snapshotter-leader-ebs-csi-aws-com", "csi-snapshotter-0"),
+            ("snapshot-controller-leader", "snapshot-controller-0"),
         ];
         for (name, holder) in leases {
             let spec = lease(&rig, name).await;

@@ -125,7 +125,7 @@ fn a_driver_that_is_not_ours_is_found_as_kubelet_finds_it_live() {
         .unwrap();
     };
     says(&format!("no CSI driver answers at {controller}"));
-    says("--without csi-mock,csi-attacher,csi-provisioner,csi-resizer");
+    says("--without csi-mock,csi-attacher,csi-provisioner,csi-resizer,csi-snapshotter");
     let _controller = Foreign::start(&up, &["--mode", "controller", "--endpoint", &controller]).unwrap();
     says(&format!("driver {FOREIGN} answers at {controller}"));
     let mut nodes = Vec::new();

@@ -132,6 +132,8 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("panics-on-failed-detach", "the cloud's detach must fail; harness/tests/search.rs sees what becomes of the run"),
     ("retries-without-wait", "the same"),
     ("failed-calls-pile-up", "the same"),
+    ("snapshot-retain-ignored", "no invariant follows snapshots; controllers/tests/snapshot_mutants.rs shows it"),
+    ("snapshot-timeout-is-final", "the same"),
 ];
 
 const WEB_RUNS: &str = "

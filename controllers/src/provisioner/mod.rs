@@ -11,7 +11,6 @@ pub mod outcome;
 pub mod parameters;
 pub mod persistent_volume;
 pub mod request;
-pub mod snapshot;
 pub mod source;
 pub mod topology;
 

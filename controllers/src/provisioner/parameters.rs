@@ -173,7 +173,11 @@ fn templates(purpose: Secret, parameters: &BTreeMap<String, String>) -> Result<O
     }
 }
 
-fn resolve(template: &str, tokens: &BTreeMap<String, String>) -> Result<String, ParameterError> {
+/// Resolves the `${token}`s of a template.
+///
+/// # Errors
+/// If a token is unknown.
+pub(crate) fn resolve(template: &str, tokens: &BTreeMap<String, String>) -> Result<String, ParameterError> {
     let mut resolved = String::new();
     let mut unknown = Vec::new();
     let mut rest = template;
@@ -197,7 +201,10 @@ fn resolve(template: &str, tokens: &BTreeMap<String, String>) -> Result<String, 
 }
 
 /// Checks a DNS-1123 name: labels of lower-case letters, digits and inner dashes.
-fn check(
+///
+/// # Errors
+/// If `resolved` is none. `what` is `secret name` or `namespace name`; `shape` checks the whole name.
+pub(crate) fn check(
     template: &str,
     resolved: &str,
     what: &'static str,

@@ -5,10 +5,10 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
 
 use super::request::PrepareError;
-use super::snapshot::{GROUP, VolumeSnapshot, VolumeSnapshotContent};
 use crate::binder::object::{claim_phase, requested_bytes, volume_name, volume_phase, volume_spec};
 use crate::binder::quantity;
 use crate::kube::Kind;
+use crate::snapshot::{GROUP, VolumeSnapshot, VolumeSnapshotContent};
 
 /// Finalizer of a claim while another one is cloned from it.
 pub const CLONE_FINALIZER: &str = "provisioner.storage.kubernetes.io/cloning-protection";
@@ -168,7 +168,7 @@ pub fn snapshot_handle(
     if !content.is_of(snapshot) {
         return Err(format!("snapshotcontent {content_name} for snapshot {name} is bound to a different snapshot"));
     }
-    if content.driver() != class.provisioner {
+    if content.spec.driver != class.provisioner {
         return Err(format!(
             "snapshotcontent {content_name} for snapshot {name} is not handled by CSI driver of StorageClass {}",
             class.name()
@@ -179,7 +179,7 @@ pub fn snapshot_handle(
     }
     let handle = content.handle().ok_or_else(|| format!("snapshot handle {name} is not available"))?;
     let asked = requested_bytes(claim);
-    if let Some(least) = snapshot.restore_size().map(|size| quantity::value(&size)).filter(|least| asked < *least) {
+    if let Some(least) = snapshot.restore_size().map(|size| quantity::value(size)).filter(|least| asked < *least) {
         return Err(format!(
             "requested volume size {asked} is less than the size {least} for the source snapshot {name}"
         ));
@@ -191,7 +191,7 @@ pub fn snapshot_handle(
 /// Checks the volume mode, as with `--prevent-volume-mode-conversion`, which is on.
 fn check_mode(claim: &PersistentVolumeClaim, content: &VolumeSnapshotContent) -> Result<(), String> {
     let asked = claim.spec.as_ref().and_then(|s| s.volume_mode.as_deref());
-    let same = content.source_mode().zip(asked).is_none_or(|(source, asked)| source == asked);
+    let same = content.spec.source_volume_mode.as_deref().zip(asked).is_none_or(|(source, asked)| source == asked);
     let allowed = content.annotation(MODE_MAY_CHANGE);
     if same || allowed.is_some_and(|text| matches!(text, "1" | "t" | "T" | "TRUE" | "true" | "True")) {
         return Ok(());

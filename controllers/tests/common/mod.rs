@@ -121,8 +121,23 @@ impl Rig {
         Self::with_all_loops(world, nodes, &without).await
     }
 
-    /// Starts a cluster with all loops except those in `without`.
+    /// Starts a cluster with all loops except those in `without`, and without the kinds and loops of snapshots.
     pub async fn with_all_loops(world: &World, nodes: &[&str], without: &[&str]) -> Self {
+        let snapshots = [controllers::SNAPSHOT_CONTROLLER, controllers::SNAPSHOTTER];
+        let without: Vec<&str> = without.iter().copied().chain(snapshots).collect();
+        Self::start(world, nodes, &without, json!({})).await
+    }
+
+    /// Starts a cluster with the kinds and loops of snapshots, without a scheduler and without the garbage collector.
+    pub async fn with_snapshots(world: &World, nodes: &[&str], without: &[&str]) -> Self {
+        let others = ["kube-scheduler", controllers::GARBAGE_COLLECTOR];
+        let without: Vec<&str> = without.iter().copied().chain(others).collect();
+        let definitions: Vec<Value> = controllers::snapshot::definitions().expect("definitions");
+        let begin = json!({ "customresourcedefinitions.apiextensions.k8s.io": definitions });
+        Self::start(world, nodes, &without, begin).await
+    }
+
+    async fn start(world: &World, nodes: &[&str], without: &[&str], begin: Value) -> Self {
         let instances = nodes.iter().map(|name| InstanceSpec::new(*name, "us-east-1a")).collect();
         let config = Config { instances, ..Config::default() };
         let ec2 = Ec2::new(&world.seed().child("ec2"), config).expect("a cloud");
@@ -136,6 +151,9 @@ impl Rig {
         let writes = Writes::default();
         let kept = writes.clone();
         servers.push(Process::start(world, "fake-apiserver", move |ctx| {
+            if begin != json!({}) {
+                apiserver.open_with(&ctx, &begin).expect("the initial objects");
+            }
             let service = recorded(ctx.world(), apiserver.start(&ctx), &kept);
             ctx.world().fabric().bind(&ctx, "apiserver", service);
             pending()

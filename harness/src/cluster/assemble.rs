@@ -89,6 +89,7 @@ impl Cluster {
                 "a program runs in the live world, within a cluster of one process: add --live --allow-exec".to_owned(),
             ));
         }
+        let spec = spec.in_world(world.kind());
         names::OPERATIONS.iter().for_each(|operations| world.faults().declare(operations));
         world.faults().name(names::of(&spec));
         world.faults().watch();
@@ -255,11 +256,12 @@ impl StartContext {
 
     /// Creates the objects with which the cluster begins.
     fn open(&self, ctx: &Ctx, apiserver: &Apiserver) -> Result<(), String> {
-        let begin = &self.spec.begin;
-        if begin.objects.is_empty() {
+        let mut resources = self.spec.begin.resources();
+        self.spec.add_snapshot_kinds(&mut resources)?;
+        if resources.is_empty() {
             return Ok(());
         }
-        let resources = substrate::json::to_value(&begin.resources()).map_err(|e| e.to_string())?;
+        let resources = substrate::json::to_value(&resources).map_err(|e| e.to_string())?;
         apiserver.open_with(ctx, &resources).map_err(|status| status.message.to_string())
     }
 

@@ -13,7 +13,7 @@ use substrate::dial;
 use super::{Cluster, Machine};
 
 /// Control loops that call a driver's controller service.
-const SIDECARS: [&str; 3] = ["csi-attacher", "csi-provisioner", "csi-resizer"];
+const SIDECARS: [&str; 4] = ["csi-attacher", "csi-provisioner", "csi-resizer", "csi-snapshotter"];
 /// Interval between two attempts, and the time limit of each.
 const LOOK: Duration = Duration::from_secs(1);
 

@@ -18,6 +18,7 @@ mod nodes;
 mod programs;
 mod reset;
 mod simulated;
+pub(crate) mod snapshots;
 mod sockets;
 pub mod spec;
 mod supervisor;

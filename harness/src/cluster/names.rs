@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `mock-ec2`, `fake-apiserver`, `csi-controller` | the servers |
 //! | `kube-controller-manager`, `kube-scheduler`, `csi-attacher`, `csi-provisioner`, `csi-resizer` | control loops; a second replica is `csi-attacher-2` |
+//! | `snapshot-controller`, `csi-snapshotter` | control loops; in a simulation only if its scenario has snapshots |
 //! | `node-a` | the machine: its containers and the device plug |
 //! | `node-a/csi-node` | the driver's node service there |
 //! | `node-a/kubelet` | the node agent there |

@@ -63,6 +63,9 @@ pub struct ClusterSpec {
     pub has_owners: bool,
     /// True if a step compares the writes to the API server. Only a simulated cluster records them.
     pub records_writes: bool,
+    /// True if objects may be snapshots. A simulation of objects without snapshots leaves out the kinds and loops of
+    /// snapshots.
+    pub has_snapshots: bool,
     /// True if control loops and drivers appear as pods of kube-system with their own logs, and the creator of an
     /// object that no control loop handles is warned. `mooring up` sets it.
     pub mirrors: bool,
@@ -93,6 +96,7 @@ impl Default for ClusterSpec {
             begin: Begin::default(),
             has_owners: true,
             records_writes: false,
+            has_snapshots: false,
             mirrors: false,
             programs: Vec::new(),
             program_logs: None,
@@ -150,6 +154,7 @@ impl ClusterSpec {
             begin: scenario.begin.clone(),
             has_owners: scenario.has_owners(),
             records_writes: scenario.compares_writes(),
+            has_snapshots: scenario.has_snapshots(),
             programs: scenario.programs.clone(),
             ..Self::default()
         };

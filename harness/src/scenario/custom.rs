@@ -1,7 +1,7 @@
 //! Custom kinds of a file's CustomResourceDefinitions, valid from where the file applies them.
 
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fake_apiserver::kinds;
 use fake_apiserver::kinds::priority;
@@ -14,6 +14,23 @@ use super::object::Kind;
 pub(crate) struct Customs(Vec<Kind>);
 
 impl Customs {
+    /// The kinds of snapshots, which a cluster has from its beginning if one of their loops runs in it.
+    pub(crate) fn with_snapshots() -> Self {
+        let mut customs = Self::default();
+        // The embedded definitions are valid.
+        controllers::snapshot::definitions().iter().flatten().for_each(|definition| customs.learn(definition));
+        customs
+    }
+
+    /// The custom kinds with which a cluster begins, without the components `without`.
+    pub(crate) fn of_cluster(without: &BTreeSet<String>) -> Self {
+        let is_out = |name: &str| without.contains(name);
+        if is_out(controllers::SNAPSHOT_CONTROLLER) && is_out(controllers::SNAPSHOTTER) {
+            return Self::default();
+        }
+        Self::with_snapshots()
+    }
+
     /// Adds the kinds of `manifest` if it is a CustomResourceDefinition, and drops the versions of an earlier one with
     /// the same name.
     pub(crate) fn learn(&mut self, manifest: &Value) {

@@ -22,6 +22,7 @@ pub mod object;
 mod owners;
 pub mod predicate;
 pub(crate) mod saved;
+mod snapshots;
 mod source_span;
 mod words;
 

@@ -23,6 +23,10 @@ pub static STEP: Map = Map {
         one("claim", Of::Map(&CLAIM), CLAIM_ABOUT).like(CLAIMS),
         one("pod", Of::Map(&POD), POD_ABOUT).like(PODS),
         one("class", Of::Map(&CLASS), CLASS_ABOUT).like(CLASSES),
+        one("snapshot", Of::Map(&SNAPSHOT), "A snapshot of a claim, without its manifest.").like(&[
+            "- snapshot: {name: monday, claim: data}",
+            "- snapshot: {name: monday, namespace: default, claim: data, class: csi-aws-vsc}",
+        ]),
         one("repeat", Of::Map(&REPEAT_STEPS), REPEAT_ABOUT).like(&[
             "- repeat: {count: 3, as: i, do: [{claim: {name: 'data-${i}'}}]}",
             "- repeat: {each: [node-a, node-b], as: node, do: [{cordon: '${node}'}, {uncordon: '${node}'}]}",
@@ -92,6 +96,18 @@ pub static STEP: Map = Map {
 const PROCESS_CRASH: &str = "The process ends or the machine loses power, and stays down: `mock-ec2`, `fake-apiserver`, \
                              `csi-controller`, a process of control loops such as `csi-attacher`, `controllers` for all \
                              of these, `node-a/kubelet`, `node-a/csi-node`, or a node for its machine.";
+
+/// A snapshot.
+static SNAPSHOT: Map = Map {
+    name: "snapshot",
+    about: "A VolumeSnapshot of a claim. A claim with `dataSource` restores it.",
+    keys: &[
+        must("name", Of::Name, "The snapshot's name."),
+        may("namespace", Of::Name, "Its namespace and that of the claim; default when absent."),
+        must("claim", Of::Name, "The claim whose volume is snapshotted."),
+        may("class", Of::Name, "Its class; csi-aws-vsc when absent, which the file then need not define."),
+    ],
+};
 
 static WAIT: Map = Map {
     name: "wait",

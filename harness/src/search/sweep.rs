@@ -165,7 +165,7 @@ fn task(document: &Document, plan: &Plan) -> Task {
 fn record(document: &Document, plan: &Plan, limit: Option<Duration>) -> Result<Points, String> {
     let probed = document.clone().with_faults(points::probes());
     let scenario = probed.scenario("search.yaml").map_err(|e| e.to_string())?;
-    let spec = ClusterSpec::of_scenario(&scenario);
+    let spec = ClusterSpec::of_scenario(&scenario).in_world(WorldKind::Simulated);
     let processes: Vec<String> = names::of(&spec).processes.into_iter().collect();
     let hits: Arc<Mutex<Vec<Hit>>> = Arc::default();
     let recorded = hits.clone();

@@ -104,6 +104,13 @@ impl Builder {
         self
     }
 
+    /// Adds the kinds and loops of snapshots (`VolumeSnapshot`, `snapshot-controller`, `csi-snapshotter`) to a simulated
+    /// cluster. A live cluster has them, unless [`without`](Self::without) leaves them out.
+    pub fn snapshots(mut self) -> Self {
+        self.plan.spec.has_snapshots = true;
+        self
+    }
+
     /// Sets a flag of a process by upstream's name: `flag("kube-controller-manager", "node-monitor-grace-period", "20s")`.
     pub fn flag(mut self, process: &str, name: &str, value: &str) -> Self {
         self.plan.spec.flags.push((process.to_owned(), name.to_owned(), value.to_owned()));

@@ -121,7 +121,7 @@ impl Kubernetes {
     /// # Errors
     /// A mistake in the text with its line, or the error of the API server.
     pub async fn apply(&self, yaml: &str) -> Result<()> {
-        for manifest in manifests(yaml, &mut Customs::default()).map_err(Error::usage)? {
+        for manifest in manifests(yaml, &mut Customs::with_snapshots()).map_err(Error::usage)? {
             let applied = self.objects().apply(&manifest).await;
             applied.map_err(|e| Error::refused(&format!("apply {}", manifest.object), &e))?;
         }

@@ -392,7 +392,8 @@ impl Part {
                 let made = defaults::apply(cluster.objects()).await;
                 made.map_err(|e| format!("the StorageClass cannot be made: {e}"))?;
             }
-            Ok::<_, String>(Arc::new(Scene { cluster, checks, customs: Mutex::default(), site }))
+            let customs = Mutex::new(Customs::of_cluster(&cluster.spec().without));
+            Ok::<_, String>(Arc::new(Scene { cluster, checks, customs, site }))
         };
         let opened = tokio::select! { biased;
             opened = opened => opened,

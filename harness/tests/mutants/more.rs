@@ -101,6 +101,10 @@ pub const SLIPS: &[Slip] = &[
     slip("source-dropped", cloned, "intact records"),
     slip("limit-not-told", one_too_many, "FailedScheduling"),
     slip("volume-goes-with-instance", instance_terminated, "pod/next"),
+    slip("snapshot-source-released-early", snapshotted_slowly, "pvc/data is Terminating"),
+    slip("snapshot-ready-early", snapshotted_slowly, "pvc/data is Terminating"),
+    slip("snapshot-policy-ignored", snapshot_retained, "volumesnapshotcontents"),
+    slip("snapshot-of-wrong-volume", restored, "intact records"),
 ];
 
 /// Returns a scenario with these other fields and steps.
@@ -117,6 +121,74 @@ const WEB_GOES: &str = "delete: {object: pod/web}";
 const WEB_IS_GONE: &str = "wait: {object: pod/web, is: gone, within: 5m}";
 const NEXT: &str = "pod: {name: next, claim: data, node: node-b, grace: 5s}";
 const NEXT_WRITES: &str = "wait: {object: pod/next, records: 3, within: 20m}";
+
+const READY: &str = "wait: {object: vs/monday, that: 'has(self.status) && self.status.?readyToUse.orValue(false)'}";
+
+/// A claim is deleted while the driver takes its snapshot.
+fn snapshotted_slowly() -> String {
+    let slow = "faults:\n  - {name: slow, match: {plane: csi, op: CreateSnapshot}, when: {first: 1}, \
+                effect: {delay: 40s}}";
+    let contents = "expect: {list: volumesnapshotcontents, that: 'self.all(c, c.status.readyToUse)'}";
+    let gone = "wait: {object: pvc/data, is: gone, within: 5m}";
+    let steps = [
+        CLAIM,
+        WEB,
+        WEB_WRITES,
+        WEB_GOES,
+        WEB_IS_GONE,
+        "snapshot: {name: monday, claim: data}",
+        "sleep: 5s",
+        "delete: {object: pvc/data}",
+        "sleep: 5s",
+        "wait: {object: pvc/data, is: Terminating, within: 1s}",
+        READY,
+        contents,
+        gone,
+    ];
+    file(slow, &steps)
+}
+
+/// The content of a deleted snapshot stays.
+fn snapshot_retained() -> String {
+    let class = "objects:\n  - {apiVersion: snapshot.storage.k8s.io/v1, kind: VolumeSnapshotClass, \
+                 metadata: {name: kept}, driver: ebs.csi.aws.com, deletionPolicy: Retain}";
+    let steps = [
+        CLAIM,
+        WEB,
+        WEB_WRITES,
+        "snapshot: {name: monday, claim: data, class: kept}",
+        READY,
+        "delete: {object: vs/monday}",
+        "wait: {object: vs/monday, is: gone}",
+        "sleep: 5s",
+        "expect: {list: volumesnapshotcontents, that: 'self.size() == 1'}",
+    ];
+    file(class, &steps)
+}
+
+/// One of two claims is restored from its snapshot.
+fn restored() -> String {
+    let copy = "apply: {apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: copy}, spec: {accessModes: \
+                [ReadWriteOnce], storageClassName: gp3, resources: {requests: {storage: 1Gi}}, dataSource: {apiGroup: \
+                snapshot.storage.k8s.io, kind: VolumeSnapshot, name: monday}}}";
+    let steps = [
+        CLAIM,
+        WEB,
+        "wait: {object: pod/web, records: 20, within: 10m}",
+        WEB_GOES,
+        WEB_IS_GONE,
+        "claim: {name: other}",
+        "pod: {name: young, claim: other, node: node-a, grace: 5s}",
+        "wait: {object: pod/young, is: Running}",
+        "snapshot: {name: monday, claim: data}",
+        READY,
+        copy,
+        "pod: {name: reader, claim: copy, node: node-b}",
+        "wait: {object: pod/reader, is: Running}",
+        "expect: {bytes-intact: pod/reader, records: 20}",
+    ];
+    file("", &steps)
+}
 
 /// Returns a class `own` with these fields.
 fn class(fields: &str) -> String {

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 
-use super::super::snapshot::{GROUP, VolumeSnapshot};
 use super::super::source::SNAPSHOT_FINALIZER;
 use super::Controller;
 use super::sources::without_finalizer;
 use crate::binder::object::claim_phase;
 use crate::kube::{Informer, Kind, ListParams};
+use crate::snapshot::{GROUP, VolumeSnapshot};
 
 /// `--snapshot-orphan-sweep-interval`.
 const INTERVAL: Duration = Duration::from_secs(300);

@@ -9,11 +9,11 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttributesClass};
 
 use super::super::outcome::State;
-use super::super::snapshot::{VolumeSnapshot, VolumeSnapshotContent, refusal};
 use super::super::source::{self, CLONE_FINALIZER, SNAPSHOT_FINALIZER, Source};
 use super::{Controller, Failure};
 use crate::binder::object::volume_name;
 use crate::kube::{ApiError, Kind};
+use crate::snapshot::{VolumeSnapshot, VolumeSnapshotContent, refusal};
 
 impl Controller {
     /// Returns the source as the driver knows it (`getVolumeContentSource`).

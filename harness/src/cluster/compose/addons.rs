@@ -13,6 +13,7 @@ use substrate::body::{call, collect, empty};
 use substrate::host::{self, Host, HostOptions};
 use substrate::{BoxError, HttpService, dial};
 
+use crate::cluster::ClusterSpec;
 use crate::runner::{Objects, defaults};
 
 /// Interval between two checks.
@@ -61,7 +62,9 @@ async fn run(host: Host, args: Args) -> anyhow::Result<()> {
         match life(&apiserver).await {
             Ok(uid) if uid != done => {
                 defaults::apply_more(&objects).await?;
-                eprintln!("addons: the CSIDriver object and the StorageClasses are in place");
+                let people = ClusterSpec { mirrors: true, ..ClusterSpec::default() };
+                people.create_snapshot_kinds(&objects).await.map_err(|why| anyhow::anyhow!(why))?;
+                eprintln!("addons: the CSIDriver object, the classes and the kinds of snapshots are in place");
                 done = uid;
                 host.ready(&json!({ "kubernetes": args.kubernetes }))?;
             }

@@ -118,13 +118,12 @@ impl Mirrors {
     /// Creates the stand-ins of a cluster of `spec`, which observe `world` from its first event.
     pub fn new(world: &World, spec: &ClusterSpec, roots: &BTreeMap<String, PathBuf>) -> Self {
         let names = names::of(spec);
-        let foreign_manager = controllers::manager_is_left_out(&spec.without);
         let inner = Arc::new(Inner {
             clock: world.clock().clone(),
             components: names.processes.iter().cloned().collect(),
             names,
             pods: pods::of(spec),
-            unserved: Unserved { foreign_manager },
+            unserved: Unserved::without(&spec.without),
             registries: roots
                 .iter()
                 .filter(|_| spec.without.contains("csi-mock"))

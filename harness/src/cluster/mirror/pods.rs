@@ -77,6 +77,7 @@ pub(super) fn of(spec: &ClusterSpec) -> Vec<MirrorPod> {
         let on = |name: &str| (format!("{name}-{node}"), node.to_owned());
         let server = Container { name: "kube-apiserver", process: "fake-apiserver".to_owned(), has: own };
         let own = [Some(server), container("kube-controller-manager"), container("kube-scheduler")];
+        let snapshots = container(controllers::SNAPSHOT_CONTROLLER);
         for container in own.into_iter().flatten() {
             let (name, node) = on(container.name);
             let labels = vec![("component", container.name), ("tier", "control-plane")];
@@ -88,8 +89,15 @@ pub(super) fn of(spec: &ClusterSpec) -> Vec<MirrorPod> {
                 containers: vec![container],
             });
         }
+        if let Some(container) = snapshots {
+            let (name, node) = on(container.name);
+            let labels = vec![("app.kubernetes.io/name", container.name)];
+            let priority_class = "system-cluster-critical";
+            pods.push(MirrorPod { name, node, labels, priority_class, containers: vec![container] });
+        }
         let plugin = || Container { name: "ebs-plugin", process: "csi-controller".to_owned(), has: of_driver };
-        let sidecars = ["csi-provisioner", "csi-attacher", "csi-resizer"].into_iter().filter_map(container);
+        let sidecars =
+            ["csi-provisioner", "csi-attacher", "csi-resizer", "csi-snapshotter"].into_iter().filter_map(container);
         let containers: Vec<Container> = driver.then(plugin).into_iter().chain(sidecars).collect();
         if !containers.is_empty() {
             let (name, node) = on("ebs-csi-controller");
@@ -251,7 +259,9 @@ mod tests {
                 "kube-apiserver-control-plane on control-plane: kube-apiserver",
                 "kube-controller-manager-control-plane on control-plane: kube-controller-manager",
                 "kube-scheduler-control-plane on control-plane: kube-scheduler",
-                "ebs-csi-controller-control-plane on control-plane: ebs-plugin csi-provisioner csi-attacher csi-resizer",
+                "snapshot-controller-control-plane on control-plane: snapshot-controller",
+                "ebs-csi-controller-control-plane on control-plane: ebs-plugin csi-provisioner csi-attacher csi-resizer \
+                 csi-snapshotter",
                 "ebs-csi-node-node-a on node-a: ebs-plugin node-driver-registrar",
             ]
         );
@@ -261,10 +271,11 @@ mod tests {
     fn what_is_left_out_has_no_pod_and_no_container() {
         let pods = without(&["kube-scheduler", "csi-attacher"]).join("\n");
         assert!(!pods.contains("kube-scheduler") && pods.contains("ebs-plugin csi-provisioner csi-resizer"), "{pods}");
-        let pods = without(&["csi-mock", "csi-attacher", "csi-provisioner", "csi-resizer"]).join("\n");
+        let pods =
+            without(&["csi-mock", "csi-attacher", "csi-provisioner", "csi-resizer", "csi-snapshotter"]).join("\n");
         assert!(!pods.contains("ebs-csi"), "{pods}");
         // A single loop of a process is not a process.
-        assert_eq!(without(&["persistentvolume-binder-controller"]).len(), 5);
+        assert_eq!(without(&["persistentvolume-binder-controller"]).len(), 6);
         // The user's own pod garbage collector and kubelet remove pods that they do not know.
         assert!(without(&["kube-controller-manager"]).iter().all(|pod| pod.contains(" on node-a: ")));
         assert!(without(&["kube-controller-manager", "kubelet"]).is_empty());

@@ -1,5 +1,7 @@
 //! Kinds that no control loop of Mooring handles. The creator of such an object gets a warning, and so does its reader.
 
+use std::collections::BTreeSet;
+
 /// A kind that no control loop handles.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
@@ -71,15 +73,30 @@ const MANAGER: &str = "kube-controller-manager";
 pub(super) const REASON: &str = "NoController";
 
 /// Kinds of this cluster that no component handles.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Unserved {
     /// True if the user runs kube-controller-manager, which handles all its kinds.
-    pub foreign_manager: bool,
+    foreign_manager: bool,
+    /// True if one of the loops of snapshots is left out.
+    no_snapshots: bool,
 }
 
 impl Unserved {
+    /// Kinds that no component handles in a cluster without `without`.
+    pub fn without(without: &BTreeSet<String>) -> Self {
+        let snapshots = [controllers::SNAPSHOT_CONTROLLER, controllers::SNAPSHOTTER];
+        Self {
+            foreign_manager: controllers::manager_is_left_out(without),
+            no_snapshots: snapshots.iter().any(|name| without.contains(*name)),
+        }
+    }
+
     fn rows(self) -> impl Iterator<Item = &'static Row> {
-        const { &ROWS }.iter().filter(move |row| !(self.foreign_manager && row.by == MANAGER))
+        const { &ROWS }.iter().filter(move |row| match row.by {
+            MANAGER => !self.foreign_manager,
+            SNAPSHOTTER => self.no_snapshots,
+            _ => true,
+        })
     }
 
     fn row(self, group: &str, kind: &str) -> Option<&'static Row> {
@@ -120,7 +137,7 @@ mod tests {
 
     use super::*;
 
-    const OURS: Unserved = Unserved { foreign_manager: false };
+    const OURS: Unserved = Unserved { foreign_manager: false, no_snapshots: true };
 
     #[test]
     fn a_warning_says_what_lacks_and_what_to_do() {
@@ -137,7 +154,8 @@ mod tests {
         for (group, kind) in [("", "Pod"), ("", "PersistentVolumeClaim"), ("example.com", "Deployment")] {
             assert_eq!(OURS.warning(group, kind), None);
         }
-        let theirs = Unserved { foreign_manager: true };
+        assert_eq!(Unserved::default().warning(SNAPSHOTS.0, "VolumeSnapshot"), None);
+        let theirs = Unserved { foreign_manager: true, no_snapshots: true };
         assert_eq!(theirs.warning("apps", "StatefulSet"), None);
         assert!(theirs.warning(SNAPSHOTS.0, "VolumeSnapshot").is_some());
     }

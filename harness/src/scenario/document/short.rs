@@ -74,6 +74,16 @@ pub(in crate::scenario) struct Class {
     pub parameters: Map<String, Value>,
 }
 
+/// A snapshot of a claim.
+#[derive(Debug, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(in crate::scenario) struct Snapshot {
+    pub name: Spanned<String>,
+    pub namespace: Option<String>,
+    pub claim: Spanned<String>,
+    pub class: Option<String>,
+}
+
 /// Binding modes of a class, with Kubernetes' names.
 #[derive(Clone, Copy, Debug, serde::Deserialize, serde::Serialize)]
 pub(in crate::scenario) enum Binding {

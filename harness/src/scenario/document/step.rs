@@ -8,7 +8,7 @@ use substrate::fault::{Fault, Span};
 use super::acts::{Ec2, Heal, NodeFile, Partition, Patch};
 use super::predicate::{CallMade, CloudIs, MetricIs, Never, Times};
 use super::shapes::{OneOrMany, one_of};
-use super::short::{Claim, Class, Include, Pod, Repeat};
+use super::short::{Claim, Class, Include, Pod, Repeat, Snapshot};
 use crate::scenario::object::State;
 use crate::scenario::source_span::Spanned;
 use crate::writes::{Elsewhere, Line};
@@ -20,6 +20,7 @@ one_of! {
         claim: Claim(Claim),
         pod: Pod(Pod),
         class: Class(Class),
+        snapshot: Snapshot(Snapshot),
         repeat: Repeat(Repeat),
         include: Include(Include),
         wait: Wait(Wait),

@@ -23,6 +23,7 @@ use std::time::Duration;
 pub(super) use expand::Origin;
 pub(super) use manifest::manifest as manifest_of;
 
+use super::custom::Customs;
 use super::diagnostic::Mistake;
 use super::document as doc;
 use super::model::*;
@@ -110,7 +111,8 @@ pub(super) fn lower(from: Text<'_>, document: doc::Document) -> Result<Scenario,
     let mut steps = steps::Steps::new(origin, from, &nodes, &catalogue);
     steps.is_simulated = worlds.as_deref() == Some(&[substrate::WorldKind::Simulated]);
     steps.has_driver = !without.contains("csi-mock");
-    steps.unserved = Unserved { foreign_manager: controllers::manager_is_left_out(&without) };
+    steps.unserved = Unserved::without(&without);
+    steps.customs = Customs::of_cluster(&without);
     let begin = steps.begin(document.begin.unwrap_or_default());
     let mut objects = Vec::new();
     steps.objects(document.objects, &mut objects);
@@ -127,7 +129,8 @@ pub(super) fn lower(from: Text<'_>, document: doc::Document) -> Result<Scenario,
     violations.dedup();
     let possible_violations = found.of(header::violations(document.possible_violations)).unwrap_or_default();
     found.0.extend(steps.mistakes.take());
-    let (done, needs_class, remarks) = (steps.done, steps.needs_class, steps.remarks.take());
+    let (done, remarks) = (steps.done, steps.remarks.take());
+    let (needs_class, needs_snapshot_class) = (steps.needs_class, steps.needs_snapshot_class);
     let (Some(name), Some(zones), Some(driver), Some(link), Some(time_scale), Some(worlds), Some(flags)) =
         (name, zones, driver, link, time_scale, worlds, flags)
     else {
@@ -138,9 +141,12 @@ pub(super) fn lower(from: Text<'_>, document: doc::Document) -> Result<Scenario,
         Action::Apply(list) => Some(list),
         _ => None,
     });
-    let class = short::default_class();
-    if needs_class && !objects.iter().chain(applied.flatten()).any(|manifest| manifest.object == class.object) {
-        objects.insert(0, class);
+    let applied: Vec<&Manifest> = applied.flatten().collect();
+    let classes = [(needs_class, short::default_class()), (needs_snapshot_class, short::default_snapshot_class())];
+    for (_, class) in classes.into_iter().filter(|(needs, _)| *needs) {
+        if !objects.iter().chain(applied.iter().copied()).any(|manifest| manifest.object == class.object) {
+            objects.insert(0, class);
+        }
     }
     Ok(Scenario {
         name,

@@ -5,6 +5,8 @@ use serde_json::{Map, Value, json};
 use super::Checked;
 use super::manifest::manifest;
 use super::steps::{Steps, only};
+use crate::cluster::snapshots;
+use crate::scenario::custom::Customs;
 use crate::scenario::diagnostic::Mistake;
 use crate::scenario::document as doc;
 use crate::scenario::model::Manifest;
@@ -29,6 +31,15 @@ pub(super) fn default_class() -> Manifest {
         "allowVolumeExpansion": true,
     });
     Manifest { object: ObjectRef::new(Kind::storage_class(), None, CLASS), value }
+}
+
+/// The default class of snapshots. It is added to a file that does not define it.
+pub(super) fn default_snapshot_class() -> Manifest {
+    let value = snapshots::default_class("ebs.csi.aws.com");
+    let kind = Customs::with_snapshots().of_manifest("snapshot.storage.k8s.io/v1", "VolumeSnapshotClass");
+    // One of the embedded definitions has the kind.
+    let object = ObjectRef::new(kind.unwrap_or(Kind::storage_class()), None, snapshots::CLASS);
+    Manifest { object, value }
 }
 
 fn named(name: &Spanned<String>) -> Checked<()> {
@@ -120,6 +131,27 @@ impl Steps<'_> {
             "reclaimPolicy": class.reclaim.unwrap_or(doc::Reclaim::Delete),
             "volumeBindingMode": class.binding.unwrap_or(doc::Binding::WaitForFirstConsumer),
             "allowVolumeExpansion": class.expand.unwrap_or(true),
+        });
+        self.made(place, value)
+    }
+}
+
+impl Steps<'_> {
+    pub(super) fn snapshot(&mut self, snapshot: Spanned<doc::Snapshot>) -> Checked<Manifest> {
+        let Spanned { place, value: snapshot } = snapshot;
+        named(&snapshot.name)?;
+        check_name(&snapshot.claim).map_err(|m| Mistake::new(snapshot.claim.place, m, "this claim"))?;
+        let class = snapshot.class.unwrap_or_else(|| {
+            self.needs_snapshot_class = true;
+            snapshots::CLASS.to_owned()
+        });
+        let metadata = metadata(&snapshot.name, snapshot.namespace);
+        let source = json!({ "persistentVolumeClaimName": snapshot.claim.value });
+        let value = json!({
+            "apiVersion": "snapshot.storage.k8s.io/v1",
+            "kind": "VolumeSnapshot",
+            "metadata": metadata,
+            "spec": { "source": source, "volumeSnapshotClassName": class },
         });
         self.made(place, value)
     }

@@ -50,6 +50,8 @@ pub(super) struct Steps<'a> {
     pub(super) untils: Vec<(Spanned<String>, usize)>,
     /// True if a claim uses the default class.
     pub(super) needs_class: bool,
+    /// True if a snapshot uses the default class.
+    pub(super) needs_snapshot_class: bool,
     /// Variables of the current repetitions.
     pub(super) variables: Vec<(String, String)>,
     /// Nesting depth of repetitions and fragments.
@@ -94,6 +96,7 @@ impl<'a> Steps<'a> {
             violations: Vec::new(),
             untils: Vec::new(),
             needs_class: false,
+            needs_snapshot_class: false,
             variables: Vec::new(),
             depth: 0,
             applied: RefCell::default(),
@@ -103,7 +106,7 @@ impl<'a> Steps<'a> {
             is_over: Cell::new(false),
             mistakes: RefCell::default(),
             remarks: RefCell::default(),
-            unserved: Unserved { foreign_manager: false },
+            unserved: Unserved::default(),
             has_driver: true,
             is_simulated: false,
             from,
@@ -210,6 +213,7 @@ impl<'a> Steps<'a> {
             doc::Act::Claim(claim) => Action::Apply(vec![self.claim(claim)?]),
             doc::Act::Pod(pod) => Action::Apply(vec![self.pod(pod)?]),
             doc::Act::Class(class) => Action::Apply(vec![self.class(class)?]),
+            doc::Act::Snapshot(snapshot) => Action::Apply(vec![self.snapshot(snapshot)?]),
             // Items that stand for several were expanded before.
             doc::Act::Repeat(Spanned { place, .. }) | doc::Act::Include(Spanned { place, .. }) => {
                 return Err(Mistake::new(place, "this stands for several steps", "here"));

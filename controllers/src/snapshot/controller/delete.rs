@@ -1,0 +1,81 @@
+//! Deletion of a snapshot (`processSnapshotWithDeletionTimestamp`).
+
+use std::sync::Arc;
+
+use k8s_openapi::Metadata;
+
+use super::super::names::{SNAPSHOT_BOUND_FINALIZER, SNAPSHOT_SOURCE_FINALIZER};
+use super::super::objects::{DELETE, VolumeSnapshot, VolumeSnapshotContent};
+use super::super::update_error;
+use super::async_loop::Controller;
+use super::decide::{dynamic_content_name, is_snapshot_deletion_candidate, is_volume_being_created, snapshot_key};
+use crate::kube::{DeleteParams, Kind, reference};
+use crate::protection::finalizer::remove;
+
+/// Returns the name of the content that goes with the snapshot. The status may lack it after a crash.
+fn content_name(snapshot: &VolumeSnapshot) -> String {
+    let named = snapshot.content().unwrap_or_default().to_owned();
+    if named.is_empty() && snapshot.spec.source.persistent_volume_claim_name.is_some() {
+        return dynamic_content_name(snapshot);
+    }
+    named
+}
+
+impl Controller {
+    pub(super) async fn process_deletion(&self, snapshot: &VolumeSnapshot) -> Result<(), String> {
+        let content = self.content_store.get("", &content_name(snapshot)).filter(|content| content.is_of(snapshot));
+        if !is_snapshot_deletion_candidate(snapshot) {
+            return Ok(());
+        }
+        self.delete_content_and_release(snapshot, content).await
+    }
+
+    /// Deletes the content if its policy says so, and removes finalizers of the snapshot
+    /// (`checkandRemoveSnapshotFinalizersAndCheckandDeleteContent`).
+    async fn delete_content_and_release(
+        &self,
+        snapshot: &VolumeSnapshot,
+        content: Option<Arc<VolumeSnapshotContent>>,
+    ) -> Result<(), String> {
+        let Some(content) = content else { return self.remove_finalizers(snapshot, true).await };
+        let claims = self.claims.list();
+        if is_volume_being_created(snapshot, claims.iter().map(|claim| &**claim)) {
+            let message = "Snapshot is being used to restore a PVC";
+            self.event(reference(snapshot), "Warning", "SnapshotDeletePending", message);
+            let key = snapshot_key(snapshot);
+            return Err(format!("snapshot {key} is in use (being used to restore a PVC), will retry deletion"));
+        }
+        // With each policy: the sidecar then also works when an administrator deletes the content.
+        self.set_being_deleted(&content).await?;
+        let goes = content.spec.deletion_policy == DELETE;
+        if goes {
+            let deleted =
+                self.client.all::<VolumeSnapshotContent>().delete(content.name(), &DeleteParams::default()).await;
+            if let Err(e) = deleted {
+                let message = "Failed to delete snapshot content API object";
+                self.event(reference(snapshot), "Warning", "SnapshotContentObjectDeleteError", message);
+                let name = content.name();
+                return Err(format!(
+                    "failed to delete VolumeSnapshotContent {name} from API server: {:?}",
+                    e.to_string()
+                ));
+            }
+        }
+        // A content that goes holds its snapshot.
+        self.remove_finalizers(snapshot, !goes).await
+    }
+
+    /// Removes the finalizer of a source, and if `bound` that of a bound snapshot (`removeSnapshotFinalizer`).
+    async fn remove_finalizers(&self, snapshot: &VolumeSnapshot, bound: bool) -> Result<(), String> {
+        // Without the snapshot nothing would release its claim.
+        self.release_claim(snapshot, true).await.map_err(|e| update_error(snapshot.name(), &e))?;
+        let mut freed = Box::new(snapshot.clone());
+        remove(freed.metadata_mut(), SNAPSHOT_SOURCE_FINALIZER);
+        if bound {
+            remove(freed.metadata_mut(), SNAPSHOT_BOUND_FINALIZER);
+        }
+        let written = self.client.namespaced::<VolumeSnapshot>(snapshot.namespace()).replace(&freed).await;
+        self.keep_snapshot(&written.map_err(|e| update_error(snapshot.name(), &e))?);
+        Ok(())
+    }
+}

@@ -1,0 +1,73 @@
+//! external-snapshotter: the snapshot-controller, which binds snapshots to contents (`pkg/common-controller`), and the
+//! sidecar csi-snapshotter, which calls the driver (`pkg/sidecar-controller`).
+//!
+//! A snapshot of a claim goes through both: the controller creates the content, the sidecar takes the snapshot and
+//! writes the content's status, the controller copies it to the snapshot. A deletion goes the same way: the controller
+//! marks and deletes the content, the sidecar deletes the driver's snapshot and lets the content go.
+//!
+//! [`objects`] are the kinds, [`definitions`] their CustomResourceDefinitions. Groups of snapshots are not here: their
+//! feature gate is off by default.
+
+pub mod controller;
+mod definitions;
+mod names;
+pub mod objects;
+mod secret;
+pub mod sidecar;
+mod store;
+
+pub use definitions::definitions;
+pub use objects::{GROUP, VolumeSnapshot, VolumeSnapshotContent, refusal};
+
+use std::time::Duration;
+
+use objects::VolumeSnapshotClass;
+use substrate::process::Ctx;
+
+use crate::events::SnapshotError;
+use crate::kube::{Client, Kind};
+
+/// Number of objects of a kind that are processed at once (`--worker-threads`).
+const WORKERS: usize = 10;
+
+/// Longest wait for the kinds (`--retry-crd-interval-max`).
+const KINDS_WITHIN: Duration = Duration::from_secs(30);
+/// First pause between two looks for the kinds, ×1.5 each.
+const FIRST_LOOK: Duration = Duration::from_millis(100);
+
+/// Waits until the API server has the kinds (`ensureCustomResourceDefinitionsExist`). Upstream exits after 30 s and is
+/// restarted; this starts anew with the first pause.
+async fn defined(ctx: &Ctx, client: &Client) {
+    let paths = [VolumeSnapshot::path(None), VolumeSnapshotClass::path(None), VolumeSnapshotContent::path(None)];
+    let (mut pause, mut waited) = (FIRST_LOOK, Duration::ZERO);
+    loop {
+        let mut all = true;
+        for path in &paths {
+            all = all && client.get(&format!("{path}?limit=1")).await.is_ok();
+        }
+        if all {
+            return;
+        }
+        ctx.sleep(ctx.scaled(pause)).await;
+        waited += pause;
+        pause = pause.mul_f64(1.5);
+        if waited > KINDS_WITHIN {
+            (pause, waited) = (FIRST_LOOK, Duration::ZERO);
+        }
+    }
+}
+
+/// Error of a lister that has no class of the name.
+fn class_missing(name: &str) -> String {
+    format!("volumesnapshotclass.{GROUP} {name:?} not found")
+}
+
+/// Traces an error after which an object is retried.
+fn trace_error(ctx: &Ctx, what: &str, object: &str, error: String) {
+    ctx.trace().emit_lazily(ctx.name(), || SnapshotError { what: what.into(), object: object.into(), error });
+}
+
+/// Error of a write (`controllerUpdateError`).
+fn update_error(name: &str, message: &impl std::fmt::Display) -> String {
+    format!("snapshot controller failed to update {name} on API server: {message}")
+}

@@ -1,0 +1,95 @@
+//! Sync of a content (`syncContent`). True asks for another turn.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use substrate::mutant;
+
+use super::super::names::{SECRET_NAME, SECRET_NAMESPACE};
+use super::super::objects::{DELETE, VolumeSnapshotContent};
+use super::super::{class_missing, secret};
+use super::async_loop::Sidecar;
+use super::decide::should_delete;
+use super::driver;
+use crate::kube::Kind;
+
+impl Sidecar {
+    pub(super) async fn sync_content(&self, content: &Arc<VolumeSnapshotContent>) -> Result<bool, String> {
+        if should_delete(content) {
+            let goes = content.spec.deletion_policy == DELETE || mutant!(self.ctx, "snapshot-retain-ignored");
+            let deleted =
+                if goes && content.handle().is_some() { self.delete_snapshot(content).await? } else { content.clone() };
+            return self.remove_content_finalizer(&deleted).await.map(|()| false);
+        }
+        if content.spec.source.volume_handle.is_some() && content.status.is_none() {
+            return self.settle(self.create(content).await, "SnapshotCreationFailed", "create snapshot").await;
+        }
+        if content.is_ready() {
+            self.remove_being_created(content).await?;
+            return Ok(false);
+        }
+        let looked = match content.spec.source.snapshot_handle {
+            Some(_) => self.look(content).await.map_err(|error| (content.clone(), error)),
+            None => self.create(content).await,
+        };
+        self.settle(looked, "SnapshotContentCheckandUpdateFailed", "check and update snapshot content").await
+    }
+
+    /// Ends an attempt: stores the content, or writes the error to its last state.
+    async fn settle(
+        &self,
+        result: Result<Arc<VolumeSnapshotContent>, (Arc<VolumeSnapshotContent>, String)>,
+        reason: &str,
+        act: &str,
+    ) -> Result<bool, String> {
+        match result {
+            Ok(new) => {
+                self.keep(&new);
+                Ok(!new.is_ready())
+            }
+            Err((last, error)) => {
+                self.fail(&last, reason, &format!("Failed to {act}: {error}")).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Looks at an existing snapshot and writes its state (`checkandUpdateContentStatusOperation`).
+    async fn look(&self, content: &Arc<VolumeSnapshotContent>) -> Result<Arc<VolumeSnapshotContent>, String> {
+        let name = content.name();
+        let mut secrets = BTreeMap::new();
+        if let Some(class_name) = &content.spec.volume_snapshot_class_name {
+            let class = self.class(class_name).ok_or_else(|| {
+                let missing = class_missing(class_name);
+                format!("failed to get snapshot class {class_name} for snapshot content {name}: {missing}")
+            })?;
+            let secret = secret::reference(secret::Purpose::List, &class.parameters, name, None)
+                .map_err(|e| format!("failed to get secret reference for snapshot content {name}: {e}"))?;
+            if let Some((secret, namespace)) = secret.and_then(|secret| secret.name.zip(secret.namespace)) {
+                let read = secret::credentials(&self.client, &namespace, &secret).await;
+                secrets = read.map_err(|e| format!("failed to get credentials for snapshot content {name}: {e}"))?;
+            }
+        }
+        let found = driver::snapshot_status(&self.connection, content, secrets, self.ctx.now().wall).await?;
+        self.update_status(content, &found).await
+    }
+
+    /// Reads the secret that the content's annotations name (`GetCredentialsFromAnnotation`).
+    pub(super) async fn credentials(
+        &self,
+        content: &VolumeSnapshotContent,
+    ) -> Result<BTreeMap<String, String>, String> {
+        let (Some(secret), Some(namespace)) = (content.annotation(SECRET_NAME), content.annotation(SECRET_NAMESPACE))
+        else {
+            return Ok(BTreeMap::new());
+        };
+        let name = content.name();
+        if secret.is_empty() || namespace.is_empty() {
+            return Err(format!(
+                "cannot retrieve secrets for snapshot content {name:?}, err: secret name or namespace not specified"
+            ));
+        }
+        let read = secret::credentials(&self.client, namespace, secret).await;
+        read.map_err(|_| format!("cannot get credentials for snapshot content {name:?}"))
+    }
+}
