@@ -31,6 +31,7 @@ pub mod resizer;
 mod run;
 pub mod scheduler;
 mod state_publisher;
+mod statefulset;
 pub mod taint_eviction;
 pub mod taints;
 pub mod tick_schedule;

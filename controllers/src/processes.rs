@@ -11,8 +11,9 @@ use crate::kube::Client;
 use crate::metrics::Metrics;
 use crate::timers::Timers;
 use crate::{
-    attach_detach, attacher, binder, ephemeral, expander, garbage_collector, node_lifecycle, pod_gc, protection,
-    provisioner, resizer, scheduler, taint_eviction,
+    attach_detach, attacher, binder, ephemeral, expander,
+    garbage_collector, node_lifecycle, pod_gc, protection, provisioner, resizer, scheduler,
+    statefulset, taint_eviction,
 };
 
 /// Processes of the control plane that run loops, as upstream deploys them. Each has its own client and caches.
@@ -28,6 +29,11 @@ pub const GARBAGE_COLLECTOR: &str = "garbage-collector-controller";
 
 /// Name of the ephemeral volume controller, whose claims the garbage collector deletes.
 pub const EPHEMERAL_VOLUME: &str = "ephemeral-volume-controller";
+
+/// Loops of workloads: they make pods, and count them. A simulation without such objects leaves them out.
+pub const WORKLOADS: &[&str] = &[
+    "statefulset-controller",
+];
 
 /// Loops, by the names of their originals.
 pub const LOOPS: &[&str] = &{
@@ -96,7 +102,7 @@ const fn sidecar(name: &'static str, connect: fn(Ctx, HttpService, Timers) -> Bo
 
 /// All loops, in their start order. Static, because a constant would be compiled with all loops into every crate that
 /// uses it.
-pub(crate) static TABLE: [Loop; 15] = [
+pub(crate) static TABLE: [Loop; 16] = [
     managed("persistentvolume-binder-controller", "persistent-volume-binder", |ctx, client, timers, _| {
         binder::run(ctx, client, timers).boxed()
     }),
@@ -129,6 +135,9 @@ pub(crate) static TABLE: [Loop; 15] = [
     }),
     managed(GARBAGE_COLLECTOR, "generic-garbage-collector", |ctx, client, _, _| {
         garbage_collector::run(ctx, client).boxed()
+    }),
+    managed("statefulset-controller", "statefulset-controller", |ctx, client, _, _| {
+        statefulset::run(ctx, client).boxed()
     }),
     Loop {
         name: "kube-scheduler",
@@ -235,7 +244,7 @@ mod tests {
         let out = left_out(["kube-controller-manager", "csi-attacher"]).unwrap();
         assert!(out.contains("persistentvolume-binder-controller") && out.contains("pod-garbage-collector-controller"));
         assert!(!out.contains("kube-scheduler") && !out.contains("csi-provisioner") && out.contains("csi-attacher"));
-        assert_eq!(out.len(), 12);
+        assert_eq!(out.len(), 12 + WORKLOADS.len());
         assert!(manager_is_left_out(&out) && !runs("csi-attacher", &out) && runs("kube-scheduler", &out));
         assert!(left_out(["kube-schedler"]).unwrap_err().contains("did you mean `kube-scheduler`?"));
     }
