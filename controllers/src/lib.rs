@@ -27,6 +27,7 @@ pub mod pod_status;
 pub mod processes;
 pub mod protection;
 pub mod provisioner;
+mod replicaset;
 pub mod resizer;
 mod run;
 pub mod scheduler;

@@ -12,7 +12,7 @@ use crate::metrics::Metrics;
 use crate::timers::Timers;
 use crate::{
     attach_detach, attacher, binder, ephemeral, expander,
-    garbage_collector, node_lifecycle, pod_gc, protection, provisioner, resizer, scheduler,
+    garbage_collector, node_lifecycle, pod_gc, protection, provisioner, replicaset, resizer, scheduler,
     statefulset, taint_eviction,
 };
 
@@ -32,6 +32,7 @@ pub const EPHEMERAL_VOLUME: &str = "ephemeral-volume-controller";
 
 /// Loops of workloads: they make pods, and count them. A simulation without such objects leaves them out.
 pub const WORKLOADS: &[&str] = &[
+    "replicaset-controller",
     "statefulset-controller",
 ];
 
@@ -102,7 +103,7 @@ const fn sidecar(name: &'static str, connect: fn(Ctx, HttpService, Timers) -> Bo
 
 /// All loops, in their start order. Static, because a constant would be compiled with all loops into every crate that
 /// uses it.
-pub(crate) static TABLE: [Loop; 16] = [
+pub(crate) static TABLE: [Loop; 17] = [
     managed("persistentvolume-binder-controller", "persistent-volume-binder", |ctx, client, timers, _| {
         binder::run(ctx, client, timers).boxed()
     }),
@@ -136,6 +137,7 @@ pub(crate) static TABLE: [Loop; 16] = [
     managed(GARBAGE_COLLECTOR, "generic-garbage-collector", |ctx, client, _, _| {
         garbage_collector::run(ctx, client).boxed()
     }),
+    managed("replicaset-controller", "replicaset-controller", |ctx, client, _, _| replicaset::run(ctx, client).boxed()),
     managed("statefulset-controller", "statefulset-controller", |ctx, client, _, _| {
         statefulset::run(ctx, client).boxed()
     }),
