@@ -8,6 +8,7 @@ pub mod attacher;
 pub mod binder;
 pub mod cli;
 pub mod csi;
+mod deployment;
 pub mod election;
 mod ephemeral;
 pub mod events;

@@ -11,7 +11,7 @@ use crate::kube::Client;
 use crate::metrics::Metrics;
 use crate::timers::Timers;
 use crate::{
-    attach_detach, attacher, binder, ephemeral, expander,
+    attach_detach, attacher, binder, deployment, ephemeral, expander,
     garbage_collector, node_lifecycle, pod_gc, protection, provisioner, replicaset, resizer, scheduler,
     statefulset, taint_eviction,
 };
@@ -32,6 +32,7 @@ pub const EPHEMERAL_VOLUME: &str = "ephemeral-volume-controller";
 
 /// Loops of workloads: they make pods, and count them. A simulation without such objects leaves them out.
 pub const WORKLOADS: &[&str] = &[
+    "deployment-controller",
     "replicaset-controller",
     "statefulset-controller",
 ];
@@ -103,7 +104,7 @@ const fn sidecar(name: &'static str, connect: fn(Ctx, HttpService, Timers) -> Bo
 
 /// All loops, in their start order. Static, because a constant would be compiled with all loops into every crate that
 /// uses it.
-pub(crate) static TABLE: [Loop; 17] = [
+pub(crate) static TABLE: [Loop; 18] = [
     managed("persistentvolume-binder-controller", "persistent-volume-binder", |ctx, client, timers, _| {
         binder::run(ctx, client, timers).boxed()
     }),
@@ -137,6 +138,7 @@ pub(crate) static TABLE: [Loop; 17] = [
     managed(GARBAGE_COLLECTOR, "generic-garbage-collector", |ctx, client, _, _| {
         garbage_collector::run(ctx, client).boxed()
     }),
+    managed("deployment-controller", "deployment-controller", |ctx, client, _, _| deployment::run(ctx, client).boxed()),
     managed("replicaset-controller", "replicaset-controller", |ctx, client, _, _| replicaset::run(ctx, client).boxed()),
     managed("statefulset-controller", "statefulset-controller", |ctx, client, _, _| {
         statefulset::run(ctx, client).boxed()
