@@ -9,6 +9,7 @@ pub mod binder;
 pub mod cli;
 pub mod csi;
 mod deployment;
+mod disruption;
 pub mod election;
 mod ephemeral;
 pub mod events;

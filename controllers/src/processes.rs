@@ -11,7 +11,7 @@ use crate::kube::Client;
 use crate::metrics::Metrics;
 use crate::timers::Timers;
 use crate::{
-    attach_detach, attacher, binder, deployment, ephemeral, expander,
+    attach_detach, attacher, binder, deployment, disruption, ephemeral, expander,
     garbage_collector, node_lifecycle, pod_gc, protection, provisioner, replicaset, resizer, scheduler,
     statefulset, taint_eviction,
 };
@@ -35,6 +35,7 @@ pub const WORKLOADS: &[&str] = &[
     "deployment-controller",
     "replicaset-controller",
     "statefulset-controller",
+    "disruption-controller",
 ];
 
 /// Loops, by the names of their originals.
@@ -104,7 +105,7 @@ const fn sidecar(name: &'static str, connect: fn(Ctx, HttpService, Timers) -> Bo
 
 /// All loops, in their start order. Static, because a constant would be compiled with all loops into every crate that
 /// uses it.
-pub(crate) static TABLE: [Loop; 18] = [
+pub(crate) static TABLE: [Loop; 19] = [
     managed("persistentvolume-binder-controller", "persistent-volume-binder", |ctx, client, timers, _| {
         binder::run(ctx, client, timers).boxed()
     }),
@@ -143,6 +144,7 @@ pub(crate) static TABLE: [Loop; 18] = [
     managed("statefulset-controller", "statefulset-controller", |ctx, client, _, _| {
         statefulset::run(ctx, client).boxed()
     }),
+    managed("disruption-controller", "disruption-controller", |ctx, client, _, _| disruption::run(ctx, client).boxed()),
     Loop {
         name: "kube-scheduler",
         process: SCHEDULER,
