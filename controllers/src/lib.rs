@@ -16,6 +16,7 @@ pub mod events;
 pub mod expander;
 pub mod flags;
 mod garbage_collector;
+mod job;
 pub mod kube;
 pub mod machine;
 pub mod metrics;

@@ -12,7 +12,7 @@ use crate::metrics::Metrics;
 use crate::timers::Timers;
 use crate::{
     attach_detach, attacher, binder, deployment, disruption, ephemeral, expander,
-    garbage_collector, node_lifecycle, pod_gc, protection, provisioner, replicaset, resizer, scheduler,
+    garbage_collector, job, node_lifecycle, pod_gc, protection, provisioner, replicaset, resizer, scheduler,
     statefulset, taint_eviction,
 };
 
@@ -32,6 +32,8 @@ pub const EPHEMERAL_VOLUME: &str = "ephemeral-volume-controller";
 
 /// Loops of workloads: they make pods, and count them. A simulation without such objects leaves them out.
 pub const WORKLOADS: &[&str] = &[
+    "job-controller",
+    "ttl-after-finished-controller",
     "deployment-controller",
     "replicaset-controller",
     "statefulset-controller",
@@ -105,7 +107,7 @@ const fn sidecar(name: &'static str, connect: fn(Ctx, HttpService, Timers) -> Bo
 
 /// All loops, in their start order. Static, because a constant would be compiled with all loops into every crate that
 /// uses it.
-pub(crate) static TABLE: [Loop; 19] = [
+pub(crate) static TABLE: [Loop; 21] = [
     managed("persistentvolume-binder-controller", "persistent-volume-binder", |ctx, client, timers, _| {
         binder::run(ctx, client, timers).boxed()
     }),
@@ -138,6 +140,10 @@ pub(crate) static TABLE: [Loop; 19] = [
     }),
     managed(GARBAGE_COLLECTOR, "generic-garbage-collector", |ctx, client, _, _| {
         garbage_collector::run(ctx, client).boxed()
+    }),
+    managed("job-controller", "job-controller", |ctx, client, _, _| job::run(ctx, client).boxed()),
+    managed("ttl-after-finished-controller", "ttl-after-finished-controller", |ctx, client, _, _| {
+        job::run_ttl(ctx, client).boxed()
     }),
     managed("deployment-controller", "deployment-controller", |ctx, client, _, _| deployment::run(ctx, client).boxed()),
     managed("replicaset-controller", "replicaset-controller", |ctx, client, _, _| replicaset::run(ctx, client).boxed()),
