@@ -8,6 +8,7 @@ pub mod attacher;
 pub mod binder;
 pub mod cli;
 pub mod csi;
+mod daemonset;
 mod deployment;
 mod disruption;
 pub mod election;
