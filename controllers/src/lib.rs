@@ -12,6 +12,7 @@ mod daemonset;
 mod deployment;
 mod disruption;
 pub mod election;
+mod endpointslice;
 mod ephemeral;
 pub mod events;
 pub mod expander;

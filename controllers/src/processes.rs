@@ -11,7 +11,7 @@ use crate::kube::Client;
 use crate::metrics::Metrics;
 use crate::timers::Timers;
 use crate::{
-    attach_detach, attacher, binder, daemonset, deployment, disruption, ephemeral, expander,
+    attach_detach, attacher, binder, daemonset, deployment, disruption, endpointslice, ephemeral, expander,
     garbage_collector, job, node_lifecycle, pod_gc, protection, provisioner, replicaset, resizer, scheduler,
     statefulset, taint_eviction,
 };
@@ -32,6 +32,7 @@ pub const EPHEMERAL_VOLUME: &str = "ephemeral-volume-controller";
 
 /// Loops of workloads: they make pods, and count them. A simulation without such objects leaves them out.
 pub const WORKLOADS: &[&str] = &[
+    "endpointslice-controller",
     "daemonset-controller",
     "job-controller",
     "ttl-after-finished-controller",
@@ -108,7 +109,7 @@ const fn sidecar(name: &'static str, connect: fn(Ctx, HttpService, Timers) -> Bo
 
 /// All loops, in their start order. Static, because a constant would be compiled with all loops into every crate that
 /// uses it.
-pub(crate) static TABLE: [Loop; 22] = [
+pub(crate) static TABLE: [Loop; 23] = [
     managed("persistentvolume-binder-controller", "persistent-volume-binder", |ctx, client, timers, _| {
         binder::run(ctx, client, timers).boxed()
     }),
@@ -141,6 +142,9 @@ pub(crate) static TABLE: [Loop; 22] = [
     }),
     managed(GARBAGE_COLLECTOR, "generic-garbage-collector", |ctx, client, _, _| {
         garbage_collector::run(ctx, client).boxed()
+    }),
+    managed("endpointslice-controller", "endpointslice-controller", |ctx, client, _, _| {
+        endpointslice::run(ctx, client).boxed()
     }),
     managed("daemonset-controller", "daemon-set-controller", |ctx, client, _, _| daemonset::run(ctx, client).boxed()),
     managed("job-controller", "job-controller", |ctx, client, _, _| job::run(ctx, client).boxed()),
