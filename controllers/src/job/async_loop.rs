@@ -407,7 +407,7 @@ impl Controller {
         }
         let released = self.release(item, &counted.release).await;
         let (gone, failure) = released;
-        gone.iter().for_each(|uid| drop(with_finalizer.remove(uid)));
+        with_finalizer.retain(|uid| !gone.contains(uid));
         needs_flush |= track::clean(round.job.status.get_or_insert_default(), &with_finalizer);
         if let Some(error) = failure {
             if needs_flush {
