@@ -61,6 +61,8 @@ pub struct ClusterSpec {
     /// True if objects may have owners. A simulation of objects without owners leaves the garbage collector out: it would
     /// watch every kind and never act.
     pub has_owners: bool,
+    /// True if objects may be workloads, such as StatefulSets. A simulation without workloads leaves out their loops.
+    pub has_workloads: bool,
     /// True if control loops and drivers appear as pods of kube-system with their own logs, and the creator of an
     /// object that no control loop handles is warned. `mooring up` sets it.
     pub mirrors: bool,
@@ -90,6 +92,7 @@ impl Default for ClusterSpec {
             driver: DriverSettings::default(),
             begin: Begin::default(),
             has_owners: true,
+            has_workloads: true,
             mirrors: false,
             programs: Vec::new(),
             program_logs: None,
@@ -146,6 +149,7 @@ impl ClusterSpec {
             without: scenario.without.clone(),
             begin: scenario.begin.clone(),
             has_owners: scenario.has_owners(),
+            has_workloads: scenario.has_workloads(),
             programs: scenario.programs.clone(),
             ..Self::default()
         };
