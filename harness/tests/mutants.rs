@@ -132,6 +132,11 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("panics-on-failed-detach", "the cloud's detach must fail; harness/tests/search.rs sees what becomes of the run"),
     ("retries-without-wait", "the same"),
     ("failed-calls-pile-up", "the same"),
+    ("scaled-down-claims-deleted", "no scenario here has a workload; controllers/tests/statefulset.rs shows it"),
+    ("lowest-ordinal-first", "the same"),
+    ("max-unavailable-ignored", "the same, in controllers/tests/workloads.rs"),
+    ("evictions-forgotten", "the same"),
+    ("adopts-without-uid-check", "an adopted pod works as before; controllers/tests/statefulset.rs compares the patches"),
 ];
 
 const WEB_RUNS: &str = "
