@@ -136,7 +136,10 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("lowest-ordinal-first", "the same"),
     ("max-unavailable-ignored", "the same, in controllers/tests/workloads.rs"),
     ("evictions-forgotten", "the same"),
-    ("adopts-without-uid-check", "an adopted pod works as before; controllers/tests/statefulset.rs compares the patches"),
+    (
+        "adopts-without-uid-check",
+        "an adopted pod works as before; controllers/tests/statefulset.rs compares the patches",
+    ),
 ];
 
 const WEB_RUNS: &str = "
