@@ -8,12 +8,17 @@ pub mod attacher;
 pub mod binder;
 pub mod cli;
 pub mod csi;
+mod daemonset;
+mod deployment;
+mod disruption;
 pub mod election;
+mod endpointslice;
 mod ephemeral;
 pub mod events;
 pub mod expander;
 pub mod flags;
 mod garbage_collector;
+mod job;
 pub mod kube;
 pub mod machine;
 pub mod metrics;
@@ -27,15 +32,18 @@ pub mod pod_status;
 pub mod processes;
 pub mod protection;
 pub mod provisioner;
+mod replicaset;
 pub mod resizer;
 mod run;
 pub mod scheduler;
 pub mod snapshot;
 mod state_publisher;
+mod statefulset;
 pub mod taint_eviction;
 pub mod taints;
 pub mod tick_schedule;
 pub mod timers;
+mod workload;
 
 pub use cli::{main_with, node_agent_main_with};
 pub use election::Election;
@@ -43,8 +51,8 @@ pub use machine::machine_main_with;
 pub use metrics::Metrics;
 pub use pending::PendingOperations;
 pub use processes::{
-    EPHEMERAL_VOLUME, GARBAGE_COLLECTOR, LOOPS, PROCESSES, SNAPSHOT_CONTROLLER, SNAPSHOTTER, can_be_left_out, left_out,
-    manager_is_left_out, runs,
+    EPHEMERAL_VOLUME, GARBAGE_COLLECTOR, LOOPS, PROCESSES, SNAPSHOT_CONTROLLER, SNAPSHOTTER, WORKLOADS, can_be_left_out,
+    left_out, manager_is_left_out, runs,
 };
 pub use run::{LoopsConfig, run};
 pub use timers::Timers;

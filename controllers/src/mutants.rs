@@ -374,4 +374,29 @@ pub const MUTANTS: &[Mutant] = &[
         about: "csi-snapshotter treats a CreateSnapshot that timed out as failed, and lets the content be removed",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "scaled-down-claims-deleted",
+        about: "the StatefulSet controller deletes the claims of a pod that it deletes, although the policy is Retain",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "lowest-ordinal-first",
+        about: "the StatefulSet controller scales down from the lowest surplus ordinal",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "max-unavailable-ignored",
+        about: "the Deployment controller removes old pods in a rollout without regard to maxUnavailable",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "adopts-without-uid-check",
+        about: "controllers adopt objects by name only, and do not check that they still exist themselves",
+        recreates: "kubernetes#42639",
+    },
+    Mutant {
+        name: "evictions-forgotten",
+        about: "the disruption controller counts an evicted pod that still exists as healthy",
+        recreates: "no public issue is known",
+    },
 ];

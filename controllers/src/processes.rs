@@ -11,8 +11,9 @@ use crate::kube::Client;
 use crate::metrics::Metrics;
 use crate::timers::Timers;
 use crate::{
-    attach_detach, attacher, binder, ephemeral, expander, garbage_collector, node_lifecycle, pod_gc, protection,
-    provisioner, resizer, scheduler, snapshot, taint_eviction,
+    attach_detach, attacher, binder, daemonset, deployment, disruption, endpointslice, ephemeral, expander,
+    garbage_collector, job, node_lifecycle, pod_gc, protection, provisioner, replicaset, resizer, scheduler, snapshot,
+    statefulset, taint_eviction,
 };
 
 /// Processes of the control plane that run loops, as upstream deploys them. Each has its own client and caches.
@@ -32,6 +33,18 @@ pub const GARBAGE_COLLECTOR: &str = "garbage-collector-controller";
 
 /// Name of the ephemeral volume controller, whose claims the garbage collector deletes.
 pub const EPHEMERAL_VOLUME: &str = "ephemeral-volume-controller";
+
+/// Loops of workloads: they make pods, and count them. A simulation without such objects leaves them out.
+pub const WORKLOADS: &[&str] = &[
+    "endpointslice-controller",
+    "daemonset-controller",
+    "job-controller",
+    "ttl-after-finished-controller",
+    "deployment-controller",
+    "replicaset-controller",
+    "statefulset-controller",
+    "disruption-controller",
+];
 
 /// Loops, by the names of their originals.
 pub const LOOPS: &[&str] = &{
@@ -100,7 +113,7 @@ const fn sidecar(name: &'static str, connect: fn(Ctx, HttpService, Timers) -> Bo
 
 /// All loops, in their start order. Static, because a constant would be compiled with all loops into every crate that
 /// uses it.
-pub(crate) static TABLE: [Loop; 17] = [
+pub(crate) static TABLE: [Loop; 25] = [
     managed("persistentvolume-binder-controller", "persistent-volume-binder", |ctx, client, timers, _| {
         binder::run(ctx, client, timers).boxed()
     }),
@@ -134,6 +147,20 @@ pub(crate) static TABLE: [Loop; 17] = [
     managed(GARBAGE_COLLECTOR, "generic-garbage-collector", |ctx, client, _, _| {
         garbage_collector::run(ctx, client).boxed()
     }),
+    managed("endpointslice-controller", "endpointslice-controller", |ctx, client, _, _| {
+        endpointslice::run(ctx, client).boxed()
+    }),
+    managed("daemonset-controller", "daemon-set-controller", |ctx, client, _, _| daemonset::run(ctx, client).boxed()),
+    managed("job-controller", "job-controller", |ctx, client, _, _| job::run(ctx, client).boxed()),
+    managed("ttl-after-finished-controller", "ttl-after-finished-controller", |ctx, client, _, _| {
+        job::run_ttl(ctx, client).boxed()
+    }),
+    managed("deployment-controller", "deployment-controller", |ctx, client, _, _| deployment::run(ctx, client).boxed()),
+    managed("replicaset-controller", "replicaset-controller", |ctx, client, _, _| replicaset::run(ctx, client).boxed()),
+    managed("statefulset-controller", "statefulset-controller", |ctx, client, _, _| {
+        statefulset::run(ctx, client).boxed()
+    }),
+    managed("disruption-controller", "disruption-controller", |ctx, client, _, _| disruption::run(ctx, client).boxed()),
     Loop {
         name: "kube-scheduler",
         process: SCHEDULER,
@@ -254,7 +281,7 @@ mod tests {
         let out = left_out(["kube-controller-manager", "csi-attacher"]).unwrap();
         assert!(out.contains("persistentvolume-binder-controller") && out.contains("pod-garbage-collector-controller"));
         assert!(!out.contains("kube-scheduler") && !out.contains("csi-provisioner") && out.contains("csi-attacher"));
-        assert_eq!(out.len(), 12);
+        assert_eq!(out.len(), 12 + WORKLOADS.len());
         assert!(manager_is_left_out(&out) && !runs("csi-attacher", &out) && runs("kube-scheduler", &out));
         assert!(left_out(["kube-schedler"]).unwrap_err().contains("did you mean `kube-scheduler`?"));
     }

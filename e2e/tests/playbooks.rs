@@ -219,13 +219,13 @@ fn what_no_loop_works_on_is_told_by_a_warning_and_an_event() {
         return;
     }
     let bench = Bench::start().unwrap();
-    let applied = bench.try_sh("kubectl create deployment web --image=nginx").unwrap();
+    let applied = bench.try_sh("kubectl create cronjob web --image=nginx --schedule='* * * * *'").unwrap();
     let message = String::from_utf8_lossy(&applied.stderr);
     assert!(
-        message.contains("Warning: Deployment is stored, but nothing in this cluster works on it: it makes no pods"),
+        message.contains("Warning: CronJob is stored, but nothing in this cluster works on it: it makes no jobs"),
         "{message}"
     );
-    bench.shows("kubectl describe deployment web", &["Warning", "NoController", "it makes no pods"]).unwrap();
+    bench.shows("kubectl describe cronjob web", &["Warning", "NoController", "it makes no jobs"]).unwrap();
     let classes = bench.sh("kubectl get storageclass").unwrap();
     for (class, wanted) in
         [("gp3 (default)", "Delete"), ("gp3-retain", "Retain"), ("io2", "Delete"), ("standard", "Delete")]

@@ -124,10 +124,11 @@ fn a_check_shows_every_mistake_of_a_file_to_people_and_programs() {
 #[test]
 fn a_check_warns_of_a_kind_that_no_loop_works_on() {
     let dir = tempfile::tempdir().unwrap();
-    let text = "name: x\nnodes: {count: 1}\nobjects:\n  - apiVersion: batch/v1\n    kind: Job\n    metadata: {name: a}\n    \
-                spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: b}]}}}\nsteps:\n  - sleep: 1s\n";
+    let text = "name: x\nnodes: {count: 1}\nobjects:\n  - apiVersion: batch/v1\n    kind: CronJob\n    metadata: {name: a}\n    \
+                spec: {schedule: '* * * * *', jobTemplate: {spec: {template: {spec: {restartPolicy: Never, \
+                containers: [{name: a, image: b}]}}}}}\nsteps:\n  - sleep: 1s\n";
     let path = file(&dir, text);
-    let says = "scenario.yaml:5:5: Job is stored, but nothing in this cluster works on it: it makes no pods";
+    let says = "scenario.yaml:5:5: CronJob is stored, but nothing in this cluster works on it: it makes no jobs";
     let (code, _, error) = run(&[&path, "--check"]);
     assert!(code == 0 && error.contains("warning: ") && error.contains(says), "{error}");
     let (_, out, _) = run(&[&path, "--check", "--output", "json"]);

@@ -134,6 +134,14 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("failed-calls-pile-up", "the same"),
     ("snapshot-retain-ignored", "no invariant follows snapshots; controllers/tests/snapshot_mutants.rs shows it"),
     ("snapshot-timeout-is-final", "the same"),
+    ("scaled-down-claims-deleted", "no scenario here has a workload; controllers/tests/statefulset.rs shows it"),
+    ("lowest-ordinal-first", "the same"),
+    ("max-unavailable-ignored", "the same, in controllers/tests/workloads.rs"),
+    ("evictions-forgotten", "the same"),
+    (
+        "adopts-without-uid-check",
+        "an adopted pod works as before; controllers/tests/statefulset.rs compares the patches",
+    ),
 ];
 
 const WEB_RUNS: &str = "

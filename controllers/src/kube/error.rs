@@ -70,6 +70,16 @@ impl ApiError {
         self.reason() == "AlreadyExists"
     }
 
+    /// Returns true if the server refused the object as invalid (422).
+    pub fn is_invalid(&self) -> bool {
+        self.reason() == "Invalid"
+    }
+
+    /// Returns true if the namespace is being deleted, so that every creation in it fails.
+    pub fn is_namespace_terminating(&self) -> bool {
+        matches!(self, Self::Status(status) if status.reason == "Forbidden" && status.message.contains("because it is being terminated"))
+    }
+
     /// Returns true if the requested revision is compacted: list again (410).
     pub fn is_expired(&self) -> bool {
         self.code() == 410 || matches!(self.reason(), "Expired" | "Gone")

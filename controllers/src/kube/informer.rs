@@ -155,6 +155,12 @@ impl<K: Kind> Informer<K> {
         list
     }
 
+    /// Returns the objects of one namespace, ordered by name.
+    pub fn list_in(&self, namespace: &str) -> Vec<Arc<K>> {
+        let state = self.cache.state();
+        state.objects.get(namespace).into_iter().flat_map(BTreeMap::values).filter_map(owned).collect()
+    }
+
     /// Visits the objects in order without copying the list.
     pub fn each(&self, mut read: impl FnMut(&K)) {
         self.cache.state().each(&mut |object| {

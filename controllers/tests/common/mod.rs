@@ -115,9 +115,11 @@ fn replica(
 }
 
 impl Rig {
-    /// Starts a cluster without the garbage collector, which watches every kind: in most tests no object has an owner.
+    /// Starts a cluster without the garbage collector, which watches every kind, and without the loops of workloads: in
+    /// most tests no object has an owner.
     pub async fn new(world: &World, nodes: &[&str], without: &[&str]) -> Self {
-        let without: Vec<&str> = without.iter().copied().chain([controllers::GARBAGE_COLLECTOR]).collect();
+        let others = controllers::WORKLOADS.iter().copied().chain([controllers::GARBAGE_COLLECTOR]);
+        let without: Vec<&str> = without.iter().copied().chain(others).collect();
         Self::with_all_loops(world, nodes, &without).await
     }
 
@@ -345,6 +347,21 @@ impl Rig {
 }
 
 /// Changes an object after reading it.
+/// Reads an object, changes it and writes it whole, again if it was changed meanwhile.
+pub async fn rewrite<K: Kind>(api: &Api<K>, name: &str, change: impl Fn(&mut K)) {
+    loop {
+        let mut object = K::clone(&*api.get(name).await.expect("exists"));
+        change(&mut object);
+        match api.replace(&object).await {
+            Err(error) if error.is_conflict() => {}
+            answer => {
+                answer.expect("written");
+                return;
+            }
+        }
+    }
+}
+
 pub async fn edit<K: Patched>(api: &Api<K>, name: &str, change: impl FnOnce(&mut K)) -> Arc<K> {
     let old = api.get(name).await.expect("the object");
     let mut new = K::clone(&old);

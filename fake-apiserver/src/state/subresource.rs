@@ -198,6 +198,9 @@ impl Store {
             if let Some(pods) = pods.as_object_mut() {
                 pods.insert(target.name.clone(), value::time(now.wall).into());
             }
+            if count("disruptionsAllowed") == 1 {
+                set_exhausted(status, now);
+            }
         }
         Ok(Some(spent))
     }
@@ -273,6 +276,30 @@ impl DeleteOptions {
             }
         });
         Ok(())
+    }
+}
+
+/// Sets the condition of a budget that allows no further eviction (`UpdateDisruptionAllowedCondition`).
+fn set_exhausted(status: &mut Map, now: Now) {
+    let generation = status.get("observedGeneration").cloned().unwrap_or(Value::Null);
+    let mut exhausted = json!({
+        "type": "DisruptionAllowed",
+        "status": "False",
+        "reason": "InsufficientPods",
+        "message": "",
+        "lastTransitionTime": value::time(now.wall),
+        "observedGeneration": generation,
+    });
+    let slot = status.entry("conditions").or_insert_with(|| json!([]));
+    let Some(conditions) = slot.as_array_mut() else { return };
+    match conditions.iter_mut().find(|condition| condition["type"] == "DisruptionAllowed") {
+        Some(condition) => {
+            if condition["status"] == "False" {
+                exhausted["lastTransitionTime"] = condition["lastTransitionTime"].clone();
+            }
+            *condition = exhausted;
+        }
+        None => conditions.push(exhausted),
     }
 }
 

@@ -185,6 +185,7 @@ fn an_eviction_spends_the_disruption_budget() {
     m.apply(evict()).unwrap();
     let spent = m.get("poddisruptionbudgets", "b").unwrap();
     assert_eq!(spent["status"]["disruptionsAllowed"], 0);
+    assert_eq!(spent["status"]["conditions"][0]["reason"], "InsufficientPods");
     assert!(spent["status"]["disruptedPods"]["p"].is_string());
 }
 

@@ -167,8 +167,14 @@ impl StartContext {
     /// Names of the control loops that do not run.
     fn left_out(&self) -> BTreeSet<String> {
         let mut without = self.spec.without.clone();
-        if self.world.kind() == WorldKind::Simulated && !self.spec.has_owners {
+        if self.world.kind() != WorldKind::Simulated {
+            return without;
+        }
+        if !self.spec.has_owners {
             without.extend([controllers::GARBAGE_COLLECTOR, controllers::EPHEMERAL_VOLUME].map(str::to_owned));
+        }
+        if !self.spec.has_workloads {
+            without.extend(controllers::WORKLOADS.iter().map(|name| (*name).to_owned()));
         }
         without
     }

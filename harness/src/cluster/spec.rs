@@ -66,6 +66,8 @@ pub struct ClusterSpec {
     /// True if objects may be snapshots. A simulation of objects without snapshots leaves out the kinds and loops of
     /// snapshots.
     pub has_snapshots: bool,
+    /// True if objects may be workloads, such as StatefulSets. A simulation without workloads leaves out their loops.
+    pub has_workloads: bool,
     /// True if control loops and drivers appear as pods of kube-system with their own logs, and the creator of an
     /// object that no control loop handles is warned. `mooring up` sets it.
     pub mirrors: bool,
@@ -97,6 +99,7 @@ impl Default for ClusterSpec {
             has_owners: true,
             records_writes: false,
             has_snapshots: false,
+            has_workloads: true,
             mirrors: false,
             programs: Vec::new(),
             program_logs: None,
@@ -155,6 +158,7 @@ impl ClusterSpec {
             has_owners: scenario.has_owners(),
             records_writes: scenario.compares_writes(),
             has_snapshots: scenario.has_snapshots(),
+            has_workloads: scenario.has_workloads(),
             programs: scenario.programs.clone(),
             ..Self::default()
         };

@@ -21,8 +21,22 @@ const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 /// Interval between two checks.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Deletes pods and claims, and returns the leftovers.
+/// Kinds whose control loops make pods again.
+const OWNERS: [(&str, &str); 5] = [
+    ("apps/v1", "Deployment"),
+    ("apps/v1", "ReplicaSet"),
+    ("apps/v1", "StatefulSet"),
+    ("apps/v1", "DaemonSet"),
+    ("batch/v1", "Job"),
+];
+
+/// Deletes the owners of pods, pods and claims, and returns the leftovers.
 pub(super) async fn tear_down(cluster: &Cluster, invariants: &Invariants) -> Leftovers {
+    if cluster.spec().has_workloads {
+        for kind in OWNERS.iter().filter_map(|(api_version, kind)| Kind::of_manifest(api_version, kind)) {
+            delete_all(cluster, kind).await;
+        }
+    }
     delete_all(cluster, Kind::pod()).await;
     let timeout = cluster.scaled(TIMEOUT);
     let look = cluster.scaled(LOOK).max(Duration::from_millis(20));

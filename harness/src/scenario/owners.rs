@@ -1,13 +1,17 @@
-//! Owners in a scenario: a simulation without any needs no garbage collector, and no loop that makes claims for pods.
+//! Owners and workloads in a scenario: a simulation without any needs no garbage collector, no loop that makes claims
+//! for pods, and no loop that makes pods.
 
 use serde_json::Value;
 
 use super::model::{Action, Expectation, Scenario};
 
 impl Scenario {
-    /// True if a manifest, a patch or a deletion refers to owners or dependents, or a pod has generic ephemeral volumes, whose
-    /// claims it owns.
+    /// True if a manifest, a patch or a deletion refers to owners or dependents, a pod has generic ephemeral volumes, whose
+    /// claims it owns, or a workload owns its pods.
     pub fn has_owners(&self) -> bool {
+        if self.has_workloads() {
+            return true;
+        }
         let in_step = |action: &Action| match action {
             Action::Apply(manifests) => manifests.iter().any(|manifest| speaks_of_owners(&manifest.value)),
             Action::Patch(patch) => speaks_of_owners(&patch.with),
@@ -22,7 +26,25 @@ impl Scenario {
     pub fn compares_writes(&self) -> bool {
         self.steps.iter().any(|step| matches!(step.action, Action::Expect(Expectation::Writes(_))))
     }
+
+    /// True if an object is of a kind whose control loop makes pods, counts them, or lists their addresses.
+    pub fn has_workloads(&self) -> bool {
+        let is_workload = |value: &Value| {
+            let kind = value.get("kind").and_then(Value::as_str);
+            kind.is_some_and(|kind| WORKLOADS.contains(&kind))
+        };
+        let in_step = |action: &Action| match action {
+            Action::Apply(manifests) => manifests.iter().any(|manifest| is_workload(&manifest.value)),
+            _ => false,
+        };
+        self.objects.iter().any(|manifest| is_workload(&manifest.value))
+            || self.steps.iter().any(|step| in_step(&step.action))
+    }
 }
+
+/// Kinds of the workload loops.
+const WORKLOADS: [&str; 7] =
+    ["StatefulSet", "Deployment", "ReplicaSet", "DaemonSet", "Job", "PodDisruptionBudget", "Service"];
 
 fn speaks_of_owners(value: &Value) -> bool {
     match value {

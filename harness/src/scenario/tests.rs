@@ -231,16 +231,27 @@ fn a_value_of_another_shape_is_told_in_plain_words(#[case] rest: &str, #[case] m
 }
 
 #[test]
+fn workloads_and_owners_are_found() {
+    let found = |manifest: &str| {
+        let scenario = parse("t.yaml", &with_line(&format!("objects: [{manifest}]"))).expect("a scenario");
+        (scenario.has_workloads(), scenario.has_owners())
+    };
+    let budget = "{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: a}, spec: {minAvailable: 1}}";
+    let map = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}";
+    assert_eq!((found(budget), found(map)), ((true, true), (false, false)));
+}
+
+#[test]
 fn a_kind_that_no_loop_works_on_deserves_a_look() {
-    let manifest = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {selector: {matchLabels: {a: b}}, \
-                    template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: b}]}}}}";
+    let manifest = "{apiVersion: batch/v1, kind: CronJob, metadata: {name: a}, spec: {schedule: '* * * * *', jobTemplate: \
+                    {spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: b}]}}}}}}";
     let remarks = |text: &str| {
         let scenario = parse("t.yaml", text).expect("a scenario");
         scenario.remarks.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
-    let expected = "Deployment is stored, but nothing in this cluster works on it: it makes no pods";
-    assert_eq!(remarks(&with_line(&format!("objects: [{manifest}]"))), [format!("t.yaml:3:33: {expected}")]);
-    assert_eq!(remarks(&with_steps(&format!("  - apply: {manifest}\n"))), [format!("t.yaml:4:34: {expected}")]);
+    let expected = "CronJob is stored, but nothing in this cluster works on it: it makes no jobs";
+    assert_eq!(remarks(&with_line(&format!("objects: [{manifest}]"))), [format!("t.yaml:3:34: {expected}")]);
+    assert_eq!(remarks(&with_steps(&format!("  - apply: {manifest}\n"))), [format!("t.yaml:4:35: {expected}")]);
     assert_eq!(remarks(&with_steps("  - claim: {name: data}\n")), Vec::<String>::new());
     let theirs = with_line(&format!("without: [kube-controller-manager]\nobjects: [{manifest}]"));
     assert_eq!(remarks(&theirs), Vec::<String>::new());

@@ -66,12 +66,11 @@ fn a_cluster_for_people_has_classes_system_pods_and_warnings_also_after_a_reset_
         });
     };
     looks();
-    let selector = json!({ "matchLabels": { "a": "b" } });
-    let template =
-        json!({ "metadata": { "labels": { "a": "b" } }, "spec": { "containers": [{ "name": "c", "image": "i" }] } });
-    let deployment = json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "web" },
-        "spec": { "selector": selector, "template": template } });
-    create(&ready, "/apis/apps/v1/namespaces/default/deployments", &deployment);
+    let pod = json!({ "restartPolicy": "Never", "containers": [{ "name": "c", "image": "i" }] });
+    let job = json!({ "spec": { "template": { "spec": pod } } });
+    let cron_job = json!({ "apiVersion": "batch/v1", "kind": "CronJob", "metadata": { "name": "web" },
+        "spec": { "schedule": "* * * * *", "jobTemplate": job } });
+    create(&ready, "/apis/batch/v1/namespaces/default/cronjobs", &cron_job);
     crate::home::eventually("an Event says that nobody works on it", || {
         http(endpoint, "GET", "/api/v1/namespaces/default/events", &[], "").1.contains("NoController")
     });

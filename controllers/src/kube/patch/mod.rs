@@ -8,6 +8,7 @@ mod go;
 mod json;
 mod merge;
 mod node_status;
+mod owners;
 mod strategic;
 mod types;
 
@@ -31,7 +32,7 @@ pub enum Guard {
 }
 
 /// Change to an object in one of the three patch languages. Only [`Patch::merge`], [`Patch::strategic`],
-/// [`Patch::node_status`] and [`Patch::json`] build patches.
+/// [`Patch::node_status`], [`Patch::json`] and the functions in `owners.rs` build patches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Patch {
     language: Language,

@@ -190,11 +190,9 @@ fn what_a_user_deletes_comes_back_and_what_has_no_node_does_not() {
 #[test]
 fn an_object_that_no_loop_works_on_gets_an_event() {
     story(async |_, cluster| {
-        let labels = json!({ "app": "web" });
-        let template =
-            json!({ "metadata": { "labels": labels }, "spec": { "containers": [{ "name": "c", "image": "i" }] } });
-        apply(&cluster, "deployment", "web", json!({ "selector": { "matchLabels": labels }, "template": template }))
-            .await;
+        let pod = json!({ "restartPolicy": "Never", "containers": [{ "name": "c", "image": "i" }] });
+        let job = json!({ "spec": { "template": { "spec": pod } } });
+        apply(&cluster, "cronjob", "web", json!({ "schedule": "* * * * *", "jobTemplate": job })).await;
         seconds(2).await;
         let events = cluster.objects().list(Kind::event()).await.unwrap();
         let reported: Vec<&Tree> = events.iter().filter(|e| e["reason"] == "NoController").collect();
@@ -202,10 +200,10 @@ fn an_object_that_no_loop_works_on_gets_an_event() {
         let about = &reported[0]["involvedObject"];
         assert_eq!(
             ["kind", "name", "apiVersion"].map(|key| about[key].as_str().unwrap_or_default()),
-            ["Deployment", "web", "apps/v1"]
+            ["CronJob", "web", "batch/v1"]
         );
         assert!(
-            about["uid"].is_string() && reported[0]["message"].as_str().unwrap().contains("it makes no pods"),
+            about["uid"].is_string() && reported[0]["message"].as_str().unwrap().contains("it makes no jobs"),
             "{}",
             reported[0]
         );

@@ -44,23 +44,16 @@ impl Row {
     }
 }
 
-const APPS: (&str, &str) = ("apps", "v1");
 const BATCH: (&str, &str) = ("batch", "v1");
 const NETWORKING: (&str, &str) = ("networking.k8s.io", "v1");
 const SNAPSHOTS: (&str, &str) = ("snapshot.storage.k8s.io", "v1");
 const SNAPSHOTTER: &str = "snapshot-controller and csi-snapshotter";
 
 /// Kinds of kube-controller-manager and of drivers' add-ons.
-const ROWS: [Row; 13] = [
-    row(APPS, "DaemonSet", "daemonsets", MANAGER, "it makes no pods"),
-    row(APPS, "Deployment", "deployments", MANAGER, "it makes no pods"),
-    row(APPS, "ReplicaSet", "replicasets", MANAGER, "it makes no pods"),
-    row(APPS, "StatefulSet", "statefulsets", MANAGER, "it makes no pods and no claims"),
+const ROWS: [Row; 7] = [
     row(("", "v1"), "ReplicationController", "replicationcontrollers", MANAGER, "it makes no pods"),
     row(BATCH, "CronJob", "cronjobs", MANAGER, "it makes no jobs"),
-    row(BATCH, "Job", "jobs", MANAGER, "it makes no pods"),
     row(("autoscaling", "v2"), "HorizontalPodAutoscaler", "horizontalpodautoscalers", MANAGER, "it scales nothing"),
-    row(("policy", "v1"), "PodDisruptionBudget", "poddisruptionbudgets", MANAGER, "its status is never computed"),
     row(SNAPSHOTS, "VolumeSnapshot", "volumesnapshots", SNAPSHOTTER, "no snapshot is taken"),
     row(SNAPSHOTS, "VolumeSnapshotContent", "volumesnapshotcontents", SNAPSHOTTER, "no snapshot is taken"),
     row(NETWORKING, "Ingress", "ingresses", "an ingress controller", "no traffic reaches it"),
@@ -142,8 +135,8 @@ mod tests {
     #[test]
     fn a_warning_says_what_lacks_and_what_to_do() {
         assert_eq!(
-            OURS.warning("apps", "StatefulSet").unwrap(),
-            "StatefulSet is stored, but nothing in this cluster works on it: it makes no pods and no claims; run a \
+            OURS.warning("batch", "CronJob").unwrap(),
+            "CronJob is stored, but nothing in this cluster works on it: it makes no jobs; run a \
              kube-controller-manager of your own beside mooring up --without kube-controller-manager"
         );
         assert!(
@@ -151,12 +144,12 @@ mod tests {
                 .unwrap()
                 .ends_with("run snapshot-controller and csi-snapshotter of your own")
         );
-        for (group, kind) in [("", "Pod"), ("", "PersistentVolumeClaim"), ("example.com", "Deployment")] {
+        for (group, kind) in [("", "Pod"), ("apps", "StatefulSet"), ("example.com", "CronJob")] {
             assert_eq!(OURS.warning(group, kind), None);
         }
         assert_eq!(Unserved::default().warning(SNAPSHOTS.0, "VolumeSnapshot"), None);
         let theirs = Unserved { foreign_manager: true, no_snapshots: true };
-        assert_eq!(theirs.warning("apps", "StatefulSet"), None);
+        assert_eq!(theirs.warning("batch", "CronJob"), None);
         assert!(theirs.warning(SNAPSHOTS.0, "VolumeSnapshot").is_some());
     }
 
@@ -168,9 +161,9 @@ mod tests {
             assert_eq!(OURS.find(None, row.plural).map(|row| row.kind), Some(row.kind));
             assert!(kinds::find_kind(&row.api_version(), row.kind).is_some(), "{}", row.kind);
         }
-        assert!(OURS.find(None, "pods").is_none() && OURS.find(Some("example.com"), "deployments").is_none());
-        let set = OURS.find(None, "statefulsets").unwrap();
-        assert_eq!(set.path("default/db"), "/apis/apps/v1/namespaces/default/statefulsets/db");
+        assert!(OURS.find(None, "pods").is_none() && OURS.find(Some("example.com"), "cronjobs").is_none());
+        let job = OURS.find(None, "cronjobs").unwrap();
+        assert_eq!(job.path("default/db"), "/apis/batch/v1/namespaces/default/cronjobs/db");
         let content = OURS.find(Some("snapshot.storage.k8s.io"), "volumesnapshotcontents").unwrap();
         assert_eq!(content.path("c"), "/apis/snapshot.storage.k8s.io/v1/volumesnapshotcontents/c");
     }

@@ -1,0 +1,94 @@
+//! Replicas of the controllers of pods (`getExpectedScale` and its finders).
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::core::v1::{Pod, ReplicationController};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
+use crate::kube::{Client, Informer, Kind};
+use crate::workload::controller_ref::controller_of;
+use crate::workload::related::resolve;
+
+/// Caches of the controllers.
+pub(super) struct Controllers {
+    pub(super) client: Client,
+    pub(super) deployments: Informer<Deployment>,
+    pub(super) replica_sets: Informer<ReplicaSet>,
+    pub(super) stateful_sets: Informer<StatefulSet>,
+}
+
+/// Replicas of the controllers of pods.
+#[derive(Debug, Default)]
+pub(super) struct Scale {
+    /// Sum over the controllers.
+    pub(super) replicas: i32,
+    /// True if a pod has no controller.
+    pub(super) has_unmanaged: bool,
+}
+
+impl Controllers {
+    /// Adds up the replicas of the controllers of `pods`.
+    ///
+    /// # Errors
+    /// A pod whose controller is gone or has no replicas.
+    pub(super) async fn scale(&self, pods: &[std::sync::Arc<Pod>]) -> Result<Scale, String> {
+        let mut known: BTreeMap<String, i32> = BTreeMap::new();
+        let mut scale = Scale::default();
+        for pod in pods {
+            let Some(reference) = controller_of(&pod.metadata) else {
+                scale.has_unmanaged = true;
+                continue;
+            };
+            if known.contains_key(&reference.uid) {
+                continue;
+            }
+            let found = self.find(pod.namespace(), reference).await?;
+            let (uid, replicas) = found.ok_or_else(|| format!("found no controllers for pod \"{}\"", pod.name()))?;
+            known.insert(uid, replicas);
+        }
+        scale.replicas = known.values().sum();
+        Ok(scale)
+    }
+
+    /// Returns uid and replicas of a controller; a deployment instead of its set.
+    async fn find(&self, namespace: &str, reference: &OwnerReference) -> Result<Option<(String, i32)>, String> {
+        // The API server sets the replicas.
+        let replicas = |count: Option<i32>| count.unwrap_or(1);
+        match reference.kind.as_str() {
+            "ReplicaSet" => {
+                let Some(set) = resolve(&self.replica_sets, namespace, reference) else { return Ok(None) };
+                let of = controller_of(&set.metadata).filter(|of| of.kind == "Deployment");
+                let Some(of) = of else {
+                    let count = set.spec.as_ref().and_then(|spec| spec.replicas);
+                    return Ok(Some((set.uid().to_owned(), replicas(count))));
+                };
+                let found = resolve(&self.deployments, namespace, of);
+                Ok(found.map(|found| {
+                    (found.uid().to_owned(), replicas(found.spec.as_ref().and_then(|spec| spec.replicas)))
+                }))
+            }
+            "StatefulSet" => {
+                let found = resolve(&self.stateful_sets, namespace, reference);
+                Ok(found.map(|found| {
+                    (found.uid().to_owned(), replicas(found.spec.as_ref().and_then(|spec| spec.replicas)))
+                }))
+            }
+            "ReplicationController" => {
+                let api = self.client.namespaced::<ReplicationController>(namespace);
+                match api.get(&reference.name).await {
+                    Ok(found) if found.uid() == reference.uid => {
+                        let count = found.spec.as_ref().and_then(|spec| spec.replicas);
+                        Ok(Some((found.uid().to_owned(), replicas(count))))
+                    }
+                    Ok(_) => Ok(None),
+                    Err(error) if error.is_not_found() => Ok(None),
+                    Err(error) => Err(error.to_string()),
+                }
+            }
+            "Job" => Err("jobs.batch does not implement the scale subresource".to_owned()),
+            "DaemonSet" => Err("daemonsets.apps does not implement the scale subresource".to_owned()),
+            _ => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Informers → work queue → writes (`endpointslice_controller.go`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Result, anyhow, bail};
+use k8s_openapi::api::core::v1::{Node, Pod, Service};
+use k8s_openapi::api::discovery::v1::{EndpointPort, EndpointSlice};
+use parking_lot::Mutex;
+use substrate::process::Ctx;
+
+use super::endpoints::{endpoint, has_endpoint, node_name, ports};
+use super::reconcile::{Changes, Desired, reconcile};
+use super::slices::{CONTROLLER, MANAGED_BY, SERVICE_NAME, families};
+use super::trigger_time::{LAST_CHANGE, TriggerTimes};
+use crate::kube::queue::Outcome;
+use crate::kube::{Client, DeleteParams, Delta, EventRecorder, Informer, Kind, ListParams, WorkQueue, reference};
+use crate::workload::availability::is_ready;
+use crate::workload::{Key, key};
+
+/// Source of its Events.
+const SOURCE: &str = "endpoint-slice-controller";
+/// Number of Services processed at once (`--concurrent-service-endpoint-syncs`).
+const WORKERS: usize = 5;
+/// Number of retries of a round, after which only a change starts it again (`maxRetries`).
+const RETRIES: u32 = 15;
+/// Mark of a slice whose deletion the cache has not shown yet.
+const DELETED: i64 = -1;
+
+struct Controller {
+    client: Client,
+    services: Informer<Service>,
+    pods: Informer<Pod>,
+    nodes: Informer<Node>,
+    slices: Informer<EndpointSlice>,
+    recorder: EventRecorder,
+    times: Mutex<TriggerTimes>,
+    /// Generations of written slices by uid, by Service (`EndpointSliceTracker`).
+    written: Mutex<BTreeMap<Key, BTreeMap<String, i64>>>,
+    queue: WorkQueue<Key>,
+}
+
+/// Runs the controller forever. `client` is kube-controller-manager's, under the controller's name.
+pub(crate) async fn run(ctx: Ctx, client: Client) {
+    let services: Informer<Service> = Informer::start(&ctx, client.all(), ListParams::default());
+    let pods: Informer<Pod> = Informer::start(&ctx, client.all(), ListParams::default());
+    let nodes: Informer<Node> = Informer::start(&ctx, client.all(), ListParams::default());
+    let slices: Informer<EndpointSlice> = Informer::start(&ctx, client.all(), ListParams::default());
+    services.synced().await;
+    pods.synced().await;
+    nodes.synced().await;
+    slices.synced().await;
+    let (mut service_changes, mut pod_changes) = (services.subscribe(), pods.subscribe());
+    let mut slice_changes = slices.subscribe();
+    let queue = WorkQueue::new(&ctx, Duration::from_secs(1), Duration::from_secs(1000));
+    let controller = Arc::new(Controller {
+        recorder: EventRecorder::new(&client, SOURCE),
+        client,
+        services,
+        pods,
+        nodes,
+        slices,
+        times: Mutex::default(),
+        written: Mutex::default(),
+        queue: queue.clone(),
+    });
+    let worker = controller.clone();
+    ctx.spawn(queue.clone().run(WORKERS, move |key| worker.clone().sync(key)));
+    loop {
+        tokio::select! { biased;
+            Some(delta) = service_changes.recv() => match delta {
+                Delta::Applied { new, .. } => queue.add(key(&*new)),
+                Delta::Deleted(service) => queue.add(key(&*service)),
+            },
+            Some(delta) = pod_changes.recv() => controller.pod_changed(&delta),
+            Some(delta) = slice_changes.recv() => controller.slice_changed(&delta),
+        }
+    }
+}
+
+fn selects(service: &Service, pod: &Pod) -> bool {
+    let selector = service.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+    selector.is_some_and(|all| all.iter().all(|(name, value)| pod.label(name) == Some(value)))
+}
+
+/// Returns true if a change of a pod may change its endpoints (`podEndpointsChanged`).
+fn is_relevant(old: &Pod, new: &Pod) -> bool {
+    let ips = |pod: &Pod| pod.status.as_ref().map(|status| (status.pod_ip.clone(), status.pod_ips.clone()));
+    old.is_deleting() != new.is_deleting()
+        || is_ready(old) != is_ready(new)
+        || has_endpoint(old) != has_endpoint(new)
+        || ips(old) != ips(new)
+        || node_name(old) != node_name(new)
+        || old.metadata.labels != new.metadata.labels
+}
+
+impl Controller {
+    fn pod_changed(&self, delta: &Delta<Pod>) {
+        let (old, new) = match delta {
+            Delta::Applied { old: Some(old), new } if !is_relevant(old, new) => return,
+            Delta::Applied { old, new } => (old.as_deref(), new),
+            Delta::Deleted(pod) => (None, pod),
+        };
+        for service in self.services.list_in(new.namespace()) {
+            if selects(&service, new) || old.is_some_and(|old| selects(&service, old)) {
+                self.queue.add(key(&*service));
+            }
+        }
+    }
+
+    /// Corrects slices that somebody else changed (`onEndpointSliceUpdate`).
+    fn slice_changed(&self, delta: &Delta<EndpointSlice>) {
+        let (Delta::Applied { new: slice, .. } | Delta::Deleted(slice)) = delta;
+        let Some(service) = slice.label(SERVICE_NAME).filter(|_| slice.label(MANAGED_BY) == Some(CONTROLLER)) else {
+            return;
+        };
+        let owner = (slice.namespace().to_owned(), service.to_owned());
+        let generation = slice.metadata.generation.unwrap_or(0);
+        let expected = self.written.lock().get(&owner).and_then(|all| all.get(slice.uid()).copied());
+        let is_ours = match delta {
+            Delta::Applied { .. } => expected.is_some_and(|own| own == DELETED || own >= generation),
+            Delta::Deleted(_) => expected == Some(DELETED),
+        };
+        if matches!(delta, Delta::Deleted(_))
+            && let Some(all) = self.written.lock().get_mut(&owner)
+        {
+            all.remove(slice.uid());
+        }
+        if !is_ours {
+            self.queue.add(owner);
+        }
+    }
+
+    async fn sync(self: Arc<Self>, item: Key) -> Outcome {
+        let Some(service) = self.services.get(&item.0, &item.1) else {
+            self.times.lock().forget(&item);
+            self.written.lock().remove(&item);
+            return Outcome::Done;
+        };
+        match self.sync_service(&item, &service).await {
+            Ok(()) => Outcome::Done,
+            Err(_) if self.queue.requeues(&item) >= RETRIES => Outcome::Done,
+            Err(_) => Outcome::Retry,
+        }
+    }
+
+    async fn sync_service(&self, item: &Key, service: &Arc<Service>) -> Result<()> {
+        let Some(spec) = &service.spec else { return Ok(()) };
+        if spec.type_.as_deref() == Some("ExternalName") || spec.selector.as_ref().is_none_or(BTreeMap::is_empty) {
+            return Ok(());
+        }
+        let all = self.pods.list_in(service.namespace());
+        let pods: Vec<Arc<Pod>> = all.into_iter().filter(|pod| selects(service, pod)).collect();
+        let own = |slice: &EndpointSlice| {
+            slice.label(SERVICE_NAME) == Some(service.name()) && slice.label(MANAGED_BY) == Some(CONTROLLER)
+        };
+        let slices: Vec<_> =
+            self.slices.list_in(service.namespace()).into_iter().filter(|s| own(s) && !s.is_deleting()).collect();
+        if self.is_stale(item, &slices) {
+            bail!("EndpointSlice informer cache is out of date");
+        }
+        let time = self.times.lock().compute(service, &pods);
+        let families = families(service);
+        let (desired, problem) = self.desired(service, &pods, &families);
+        let mut changes = reconcile(service, &families, &desired, slices);
+        if let Some(time) = time {
+            for slice in changes.create.iter_mut().chain(&mut changes.update) {
+                let annotations = slice.metadata.annotations.get_or_insert_default();
+                annotations.insert(LAST_CHANGE.to_owned(), time.to_string());
+            }
+        }
+        let answer = self.write(item, service, changes).await.and_then(|()| problem.map_or(Ok(()), Err));
+        if let Err(error) = &answer {
+            let (namespace, name) = (service.namespace(), service.name());
+            let message = format!("Error updating Endpoint Slices for Service {namespace}/{name}: {error}");
+            self.recorder.event(reference(&**service), "Warning", "FailedToUpdateEndpointSlices", message);
+        }
+        answer
+    }
+
+    /// Returns true if the cache lacks a write of this process (`StaleSlices`).
+    fn is_stale(&self, item: &Key, slices: &[Arc<EndpointSlice>]) -> bool {
+        let written = self.written.lock();
+        let Some(written) = written.get(item) else { return false };
+        written.iter().any(|(uid, generation)| match slices.iter().find(|slice| slice.uid() == uid) {
+            Some(slice) => *generation == DELETED || slice.metadata.generation.unwrap_or(0) < *generation,
+            None => *generation != DELETED,
+        })
+    }
+
+    /// Groups the endpoints of pods by ports and family. A pod whose node is unknown is left out, and reported.
+    fn desired(
+        &self,
+        service: &Service,
+        pods: &[Arc<Pod>],
+        families: &[String],
+    ) -> (Vec<Desired>, Option<anyhow::Error>) {
+        let (mut all, mut problem): (Vec<Desired>, _) = (Vec::new(), None);
+        for pod in pods.iter().filter(|pod| has_endpoint(pod)) {
+            let (name, node) = (node_name(pod), self.nodes.get("", node_name(pod)));
+            if !name.is_empty() && node.is_none() {
+                let (pod, namespace, service) = (pod.name(), service.namespace(), service.name());
+                let why = anyhow!("skipping Pod {pod} for Service {namespace}/{service}: Node {name} Not Found");
+                problem.get_or_insert(why);
+                continue;
+            }
+            let ports: Vec<EndpointPort> = ports(service, pod);
+            for family in families {
+                let Some(endpoint) = endpoint(service, pod, node.as_deref(), family) else { continue };
+                match all.iter_mut().find(|one| one.family == *family && one.ports == ports) {
+                    Some(one) => one.endpoints.push(endpoint),
+                    None => {
+                        all.push(Desired { family: family.clone(), ports: ports.clone(), endpoints: vec![endpoint] });
+                    }
+                }
+            }
+        }
+        (all, problem)
+    }
+
+    async fn write(&self, item: &Key, service: &Service, changes: Changes) -> Result<()> {
+        let api = self.client.namespaced::<EndpointSlice>(service.namespace());
+        let note = |slice: &EndpointSlice, generation: i64| {
+            self.written.lock().entry(item.clone()).or_default().insert(slice.uid().to_owned(), generation);
+        };
+        if !service.is_deleting() {
+            for slice in &changes.create {
+                match api.create(slice).await {
+                    Ok(created) => note(&created, created.metadata.generation.unwrap_or(0)),
+                    Err(error) if error.is_namespace_terminating() => return Ok(()),
+                    Err(error) => bail!("failed to create EndpointSlice for Service {}/{}: {error}", item.0, item.1),
+                }
+            }
+        }
+        for slice in &changes.update {
+            match api.replace(slice).await {
+                Ok(updated) => note(&updated, updated.metadata.generation.unwrap_or(0)),
+                Err(error) => {
+                    let name = slice.name();
+                    bail!("failed to update {name} EndpointSlice for Service {}/{}: {error}", item.0, item.1)
+                }
+            }
+        }
+        for slice in &changes.delete {
+            if let Err(error) = api.delete(slice.name(), &DeleteParams::default()).await {
+                let name = slice.name();
+                bail!("failed to delete {name} EndpointSlice for Service {}/{}: {error}", item.0, item.1)
+            }
+            note(slice, DELETED);
+        }
+        Ok(())
+    }
+}

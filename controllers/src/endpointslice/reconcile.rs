@@ -1,0 +1,169 @@
+//! Changes of a Service's slices (`reconcileByAddressType`, `reconcileByPortMapping`, `finalize`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
+
+use super::slices::{labels, new_slice};
+use crate::kube::Kind;
+
+/// Largest number of endpoints of a slice (`--max-endpoints-per-slice`).
+pub(super) const MOST: usize = 100;
+
+/// Writes for the slices of a Service.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    pub(super) create: Vec<EndpointSlice>,
+    pub(super) update: Vec<EndpointSlice>,
+    pub(super) delete: Vec<Arc<EndpointSlice>>,
+}
+
+/// Endpoints of equal ports and one family.
+#[derive(Clone, Debug)]
+pub(super) struct Desired {
+    pub(super) family: String,
+    pub(super) ports: Vec<EndpointPort>,
+    pub(super) endpoints: Vec<Endpoint>,
+}
+
+/// Identity of an endpoint: what makes two endpoints the same (`hashEndpoint`).
+fn identity(endpoint: &Endpoint) -> (Vec<String>, Option<String>, Option<String>, Option<String>) {
+    let uid = endpoint.target_ref.as_ref().and_then(|target| target.uid.clone());
+    (endpoint.addresses.clone(), endpoint.hostname.clone(), endpoint.node_name.clone(), uid)
+}
+
+/// Returns ports in an order that does not depend on the Service (`NewPortMapKey`).
+fn port_key(ports: &[EndpointPort]) -> Vec<(String, i32, String, String)> {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let of = |port: &EndpointPort| {
+        (text(&port.name), port.port.unwrap_or(0), text(&port.protocol), text(&port.app_protocol))
+    };
+    let mut key: Vec<_> = ports.iter().map(of).collect();
+    key.sort();
+    key
+}
+
+/// Compares the slices of a Service with its endpoints. `families` are the families of the Service.
+pub(super) fn reconcile(
+    service: &Service,
+    families: &[String],
+    desired: &[Desired],
+    existing: Vec<Arc<EndpointSlice>>,
+) -> Changes {
+    let mut changes = Changes::default();
+    let mut by_family: BTreeMap<&str, Vec<Arc<EndpointSlice>>> = BTreeMap::new();
+    for slice in existing {
+        match families.iter().find(|family| **family == slice.address_type) {
+            Some(family) => by_family.entry(family).or_default().push(slice),
+            None => changes.delete.push(slice),
+        }
+    }
+    for family in families {
+        let existing = by_family.remove(family.as_str()).unwrap_or_default();
+        let of_family = desired.iter().filter(|desired| desired.family == *family);
+        by_address_type(service, family, of_family, &existing, &mut changes);
+    }
+    // A slice that goes is used for one that comes.
+    let mut rest = Vec::new();
+    for slice in std::mem::take(&mut changes.delete) {
+        match changes.create.pop_if(|new| new.address_type == slice.address_type) {
+            Some(mut new) => {
+                new.metadata.name.clone_from(&slice.metadata.name);
+                changes.update.push(new);
+            }
+            None => rest.push(slice),
+        }
+    }
+    changes.delete = rest;
+    changes
+}
+
+fn by_address_type<'a>(
+    service: &Service,
+    family: &str,
+    desired: impl Iterator<Item = &'a Desired>,
+    existing: &[Arc<EndpointSlice>],
+    changes: &mut Changes,
+) {
+    let mut of_family = Changes::default();
+    let key = |slice: &EndpointSlice| port_key(slice.ports.as_deref().unwrap_or_default());
+    let mut wanted = Vec::new();
+    for one in desired {
+        let own = port_key(&one.ports);
+        let slices: Vec<_> = existing.iter().filter(|slice| key(slice) == own).cloned().collect();
+        by_port_mapping(service, one, &slices, &mut of_family);
+        wanted.push(own);
+    }
+    of_family.delete.extend(existing.iter().filter(|slice| !wanted.contains(&key(slice))).cloned());
+    // A Service without endpoints keeps one empty slice.
+    if of_family.delete.len() == existing.len() && of_family.create.is_empty() {
+        let placeholder = new_slice(service, family, &[]);
+        let is_placeholder = |slice: &EndpointSlice| {
+            slice.endpoints.as_ref().is_none_or(Vec::is_empty)
+                && slice.ports.as_ref().is_none_or(Vec::is_empty)
+                && slice.metadata.labels == placeholder.metadata.labels
+        };
+        match &of_family.delete[..] {
+            [one] if is_placeholder(one) => of_family.delete.clear(),
+            _ => of_family.create.push(placeholder),
+        }
+    }
+    changes.create.append(&mut of_family.create);
+    changes.update.append(&mut of_family.update);
+    changes.delete.append(&mut of_family.delete);
+}
+
+fn by_port_mapping(service: &Service, desired: &Desired, existing: &[Arc<EndpointSlice>], changes: &mut Changes) {
+    let mut left: Vec<&Endpoint> = desired.endpoints.iter().collect();
+    let labels = labels(service);
+    let (mut update, mut unchanged): (Vec<EndpointSlice>, Vec<&Arc<EndpointSlice>>) = (Vec::new(), Vec::new());
+    for slice in existing {
+        let present = slice.endpoints.as_deref().unwrap_or_default();
+        let (mut kept, mut differs) = (Vec::new(), false);
+        for endpoint in present {
+            if let Some(at) = left.iter().position(|wanted| identity(wanted) == identity(endpoint)) {
+                let wanted = left.remove(at);
+                differs |= wanted != endpoint;
+                kept.push(wanted.clone());
+            }
+        }
+        let labels_differ = slice.metadata.labels.as_ref() != Some(&labels);
+        if differs || kept.len() != present.len() {
+            if kept.is_empty() {
+                changes.delete.push(slice.clone());
+                continue;
+            }
+        } else if !labels_differ {
+            unchanged.push(slice);
+            continue;
+        }
+        let mut changed = EndpointSlice::clone(slice);
+        changed.endpoints = Some(kept);
+        changed.metadata.labels = Some(labels.clone());
+        update.push(changed);
+    }
+    let length = |slice: &EndpointSlice| slice.endpoints.as_ref().map_or(0, Vec::len);
+    let fill = |slice: &mut EndpointSlice, left: &mut Vec<&Endpoint>| {
+        let room = MOST.saturating_sub(length(slice)).min(left.len());
+        slice.endpoints.get_or_insert_default().extend(left.drain(..room).cloned());
+    };
+    // The fullest changed slices are filled up first.
+    update.sort_by_key(|slice| std::cmp::Reverse(length(slice)));
+    for slice in &mut update {
+        fill(slice, &mut left);
+    }
+    while !left.is_empty() {
+        // An unchanged slice is changed only if it takes all that is left (`getSliceToFill`).
+        let fits = |slice: &&&Arc<EndpointSlice>| left.len() < MOST && length(slice) + left.len() <= MOST;
+        let best = unchanged.iter().filter(fits).max_by_key(|slice| length(slice)).map(|slice| slice.name().to_owned());
+        let mut slice = match best.and_then(|name| unchanged.iter().position(|slice| slice.name() == name)) {
+            Some(at) => EndpointSlice::clone(unchanged.remove(at)),
+            None => new_slice(service, &desired.family, &desired.ports),
+        };
+        fill(&mut slice, &mut left);
+        if slice.name().is_empty() { changes.create.push(slice) } else { update.push(slice) }
+    }
+    changes.update.append(&mut update);
+}

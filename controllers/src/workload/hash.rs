@@ -1,0 +1,57 @@
+//! Hashes in names and labels: FNV of 32 bits, encoded with letters that form no words (`rand.SafeEncodeString`).
+
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+
+/// Letters of encoded hashes.
+const ALPHANUMS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+const OFFSET: u32 = 2_166_136_261;
+const PRIME: u32 = 16_777_619;
+
+/// Computes FNV-1 (`fnv.New32`).
+pub(crate) fn fnv1(bytes: impl IntoIterator<Item = u8>) -> u32 {
+    bytes.into_iter().fold(OFFSET, |hash, byte| hash.wrapping_mul(PRIME) ^ u32::from(byte))
+}
+
+/// Computes FNV-1a (`fnv.New32a`).
+fn fnv1a(bytes: impl IntoIterator<Item = u8>) -> u32 {
+    bytes.into_iter().fold(OFFSET, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(PRIME))
+}
+
+/// Encodes a text with [`ALPHANUMS`].
+pub(crate) fn safe_encode(text: &str) -> String {
+    text.bytes().map(|byte| char::from(ALPHANUMS[usize::from(byte) % ALPHANUMS.len()])).collect()
+}
+
+/// Computes the hash of a pod template (`controller.ComputeHash`). Upstream hashes a dump of the Go value; this hashes
+/// the template's JSON, so the hash is as stable but another one.
+pub(crate) fn of_template(template: &PodTemplateSpec, collision_count: Option<i32>) -> String {
+    // A template has only string keys and numbers, which JSON can always express.
+    let mut bytes = serde_json::to_vec(template).unwrap_or_else(|_| format!("{template:?}").into_bytes());
+    if let Some(count) = collision_count {
+        bytes.extend(i64::from(count).to_le_bytes());
+    }
+    safe_encode(&fnv1a(bytes).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_are_those_of_go() {
+        // hash/fnv: fnv.New32 and fnv.New32a of "abc".
+        assert_eq!(fnv1(*b"abc"), 0x439c_2f4b);
+        assert_eq!(fnv1a(*b"abc"), 0x1a47_e90b);
+        // '0' is 48, the 21st letter from zero; '9' is 57.
+        assert_eq!(safe_encode("09"), "4d");
+    }
+
+    #[test]
+    fn a_collision_changes_the_hash() {
+        let template = PodTemplateSpec::default();
+        let (none, first) = (of_template(&template, None), of_template(&template, Some(1)));
+        assert_ne!(none, first);
+        assert_eq!(none, of_template(&template.clone(), None));
+        assert!(none.bytes().all(|byte| ALPHANUMS.contains(&byte)));
+    }
+}
