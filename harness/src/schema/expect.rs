@@ -84,7 +84,11 @@ static WRITES: Map = Map {
     about: "Writes to the API server; docs/writes.md has the format of the lines.",
     keys: &[
         must("since", Of::Scalar, "The step from whose start writes count."),
-        may("elsewhere", Of::List(&Of::Map(&ELSEWHERE)), "Writes that another file expects, and that do not count here."),
+        may(
+            "elsewhere",
+            Of::List(&Of::Map(&ELSEWHERE)),
+            "Writes that another file expects, and that do not count here.",
+        ),
         must("lines", Of::Some(&Of::Map(&LINE)), "The writes, in order."),
     ],
 };
@@ -108,7 +112,10 @@ static LINE: Map = Map {
         may(
             "fields",
             Of::Either(&[
-                (Of::Part, "The body; for a PUT the fields that differ from the stored object, with null for a removed one."),
+                (
+                    Of::Part,
+                    "The body; for a PUT the fields that differ from the stored object, with null for a removed one.",
+                ),
                 (Of::List(&Of::Part), "The operations of a JSON patch."),
             ]),
             "The fields.",

@@ -179,10 +179,7 @@ fn each_change_of_a_shipped_file_is_reported() {
             if is_before(&pair[0], &pair[1]) && pair[0].shown != pair[1].shown {
                 let mut order = all.clone();
                 order.swap(i, i + 1);
-                assert!(
-                    compare(&lines, &shown(&lines, &order)).is_some(),
-                    "{name}: {i} and the next change places"
-                );
+                assert!(compare(&lines, &shown(&lines, &order)).is_some(), "{name}: {i} and the next change places");
             }
         }
     }

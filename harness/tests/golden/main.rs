@@ -54,9 +54,14 @@ fn what_is_left_to_another_file_is_there() {
     for flow in &flows {
         for left in &flow.writes.elsewhere {
             let other = flows.iter().find(|other| other.name == left.scenario);
-            let other = other.unwrap_or_else(|| panic!("{} leaves writes to {}, which is none", flow.name, left.scenario));
+            let other =
+                other.unwrap_or_else(|| panic!("{} leaves writes to {}, which is none", flow.name, left.scenario));
             let held = lines(other).iter().any(|line| line.by == left.by && line.does.starts_with(&left.does));
-            assert!(held, "{} leaves {} {} to {}, which has no such line", flow.name, left.by, left.does, left.scenario);
+            assert!(
+                held,
+                "{} leaves {} {} to {}, which has no such line",
+                flow.name, left.by, left.does, left.scenario
+            );
         }
     }
 }
@@ -70,7 +75,8 @@ fn every_line_of_a_recorded_client_agrees_with_what_was_recorded() {
             let rows: Vec<_> = recorded.iter().filter(|row| row.is(&line)).collect();
             unused.retain(|row| !row.is(&line));
             let known = recorded.iter().any(|row| row.client == line.by);
-            let excused = recorded::UNRECORDED.iter().any(|(name, what, _)| *name == flow.name && line.does.starts_with(what));
+            let excused =
+                recorded::UNRECORDED.iter().any(|(name, what, _)| *name == flow.name && line.does.starts_with(what));
             assert!(
                 !known || excused != !rows.is_empty(),
                 "{}: {} {} was never recorded, or is and stands in UNRECORDED",

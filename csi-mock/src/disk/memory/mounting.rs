@@ -62,7 +62,8 @@ impl Node {
         self.make_dirs(&path)?;
         self.caches.insert(stage.volume.clone(), Cache::of(volume, stage.readonly));
         let readonly = stage.readonly;
-        let mount = Mount { volume: stage.volume.clone(), path: path.clone(), kind: MountKind::Staging, readonly, group: None };
+        let mount =
+            Mount { volume: stage.volume.clone(), path: path.clone(), kind: MountKind::Staging, readonly, group: None };
         self.mounts.insert(&path, mount);
         let (fs_type, options) = (volume.fs_type.clone().unwrap_or_default(), stage.mount_flags.clone());
         let fs_bytes = Some(volume.fs_bytes);

@@ -38,7 +38,8 @@ impl Node {
         for parent in [&global, &link].into_iter().filter_map(|path| path.parent()) {
             self.make_dirs(parent)?;
         }
-        let mount = Mount { volume: mapping.volume.clone(), path: global.clone(), kind: MountKind::Map, readonly, group: None };
+        let mount =
+            Mount { volume: mapping.volume.clone(), path: global.clone(), kind: MountKind::Map, readonly, group: None };
         self.mounts.insert(&global, mount);
         self.root.insert(&global, Some(Vec::new()));
         self.root.insert(&link, Some(device.as_os_str().as_encoded_bytes().to_vec()));

@@ -186,7 +186,8 @@ mod tests {
             Device { volume: "vol-1".into(), name: "/dev/xvdaa".into(), path: "/dev/loop3".into(), size_bytes: 7 };
         assert_eq!(device(&json!(shown)), shown);
         for kind in [MountKind::Staging, MountKind::Target, MountKind::Block, MountKind::Map] {
-            let shown = Mount { volume: "vol-1".into(), path: "/var/lib/kubelet/x".into(), kind, readonly: true, group: None };
+            let shown =
+                Mount { volume: "vol-1".into(), path: "/var/lib/kubelet/x".into(), kind, readonly: true, group: None };
             assert_eq!(mount(&json!(shown)), shown);
         }
     }

@@ -40,6 +40,8 @@ pub(crate) struct AppliedObjects {
     touched: BTreeSet<String>,
     /// Nodes that the user made unschedulable.
     cordoned: BTreeSet<String>,
+    /// True if the user patched a CSIDriver: what was mounted before followed other rules.
+    has_patched_driver: bool,
 }
 
 impl AppliedObjects {
@@ -83,6 +85,7 @@ impl AppliedObjects {
         if patch.object.kind == Kind::node() && !patch.with["spec"]["unschedulable"].is_null() {
             self.cordoned(&patch.object.name, patch.with["spec"]["unschedulable"] == true);
         }
+        self.has_patched_driver |= patch.object.kind == Kind::csi_driver();
         let Some(applied) = self.objects.remove(&patch.object.path()) else { return };
         let kind = PatchKind::of_content_type(patch.r#type.content_type()).filter(|_| patch.subresource.is_none());
         let with = to_value(&patch.with).unwrap_or_default();
@@ -129,6 +132,11 @@ impl AppliedObjects {
     /// Returns true if the user made a node unschedulable.
     pub fn has_cordoned(&self, node: &str) -> bool {
         self.cordoned.contains(node)
+    }
+
+    /// Returns true if the user patched a CSIDriver.
+    pub fn has_patched_driver(&self) -> bool {
+        self.has_patched_driver
     }
 
     /// Returns all applied objects.

@@ -32,8 +32,14 @@ pub struct StoredObjects {
 /// Taints that node-lifecycle removes from a node that is Ready.
 const OF_LOST_NODES: &[&str] = &["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 /// Conditions of a claim that the end of an expansion or modification removes.
-const UNDER_WAY: &[&str] =
-    &["Resizing", "FileSystemResizePending", "ControllerResizeError", "NodeResizeError", "ModifyingVolume", "ModifyVolumeError"];
+const UNDER_WAY: &[&str] = &[
+    "Resizing",
+    "FileSystemResizePending",
+    "ControllerResizeError",
+    "NodeResizeError",
+    "ModifyingVolume",
+    "ModifyVolumeError",
+];
 
 impl Comparison<'_> {
     /// Compares each stored object with the form that its components give it.
@@ -89,7 +95,8 @@ impl Comparison<'_> {
     }
 
     fn form_of_volume(&self, pv: &Value) -> Option<String> {
-        if self.has_all(&["persistentvolume-protection-controller"]) && !has_finalizer(pv, "kubernetes.io/pv-protection")
+        if self.has_all(&["persistentvolume-protection-controller"])
+            && !has_finalizer(pv, "kubernetes.io/pv-protection")
         {
             return Some("lacks the finalizer kubernetes.io/pv-protection".to_owned());
         }
@@ -142,7 +149,10 @@ impl Comparison<'_> {
         let owners = list(&claim["metadata"]["ownerReferences"]);
         let is_owner = |pod: &&Value| owners.iter().any(|owner| owner["uid"] == pod["metadata"]["uid"]);
         let of_pods = !owners.is_empty() && owners.iter().all(|owner| text(&owner["kind"]) == "Pod");
-        if of_pods && self.has_all(&["garbage-collector-controller"]) && !self.machines.stored.pods.iter().any(|pod| is_owner(&pod)) {
+        if of_pods
+            && self.has_all(&["garbage-collector-controller"])
+            && !self.machines.stored.pods.iter().any(|pod| is_owner(&pod))
+        {
             return Some(format!("exists, and its owner pod/{} is gone", text(&owners[0]["name"])));
         }
         if text(&status["phase"]) != "Bound" || !self.has_all(&["persistentvolume-binder-controller"]) {

@@ -84,7 +84,8 @@ impl Comparison<'_> {
             "ReadWriteOnceWithFSType" => once && pv.spec.fs_type.is_some(),
             _ => false,
         };
-        gives && self.applied_objects.have(&["kubelet"]) && wanted != group
+        let is_known = self.applied_objects.have(&["kubelet"]) && !self.applied_objects.has_patched_driver();
+        gives && is_known && wanted != group
     }
 
     /// Returns the reason why a pod without a node should have one.

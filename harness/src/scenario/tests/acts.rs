@@ -4,6 +4,11 @@ use rstest::rstest;
 
 use super::{parse, refusal, with_line, with_steps};
 
+/// A file for the simulated world with this step.
+fn simulated(step: &str) -> String {
+    format!("name: t\nworlds: [simulated]\nnodes: {{count: 2}}\nsteps:\n{step}")
+}
+
 /// A file with a custom kind and this step.
 fn with_widgets(step: &str) -> String {
     format!(
@@ -47,11 +52,11 @@ steps:
     "t.yaml:4:78: `IncorectState` is not an error code", "IncorectState", "did you mean `IncorrectState`?")]
 #[case(&with_steps("  - expect: {writes: {since: go, lines: [{by: a, does: PUT b, fields: {}}]}}\n"),
     "t.yaml:4:21: writes are recorded in simulation only", "{since", "add `worlds: [simulated]` to the file")]
-#[case(&with_line("worlds: [simulated]", "  - expect: {writes: {since: go, lines: []}}\n"),
+#[case(&simulated("  - expect: {writes: {since: go, lines: []}}\n"),
     "t.yaml:5:21: `lines` expects no write", "{since", "for no write at all, use `never: {call: {plane: k8s, op: write}}`")]
-#[case(&with_line("worlds: [simulated]", "  - expect: {writes: {since: go, lines: [{by: a, does: PUT b, fields: {}}]}}\n"),
+#[case(&simulated("  - expect: {writes: {since: go, lines: [{by: a, does: PUT b, fields: {}}]}}\n"),
     "t.yaml:5:29: no earlier step is called `go`", "go", "there are no names of earlier steps")]
-#[case(&with_line("worlds: [simulated]", "  - expect: {writes: {since: go, lines: [{by: a, does: PUT b}]}}\n"),
+#[case(&simulated("  - expect: {writes: {since: go, lines: [{by: a, does: PUT b}]}}\n"),
     "t.yaml:5:41: the line `a PUT b` needs either `does` and `fields`, or `event`", "{by: a", "")]
 #[case(&with_steps("  - ec2: {action: DescribeVolumes, save: own}\n"), "t.yaml:4:42: `save` says under which name, and not what", "own", "add `from: VolumeId`")]
 #[case(&with_steps("  - ec2: {action: DescribeVolumes, save: own, from: VolumId}\n"), "t.yaml:4:53: `VolumId` is not an id of an answer", "VolumId", "did you mean `VolumeId`?")]

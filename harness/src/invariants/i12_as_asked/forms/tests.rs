@@ -127,12 +127,20 @@ fn a_healthy_cluster_has_its_forms() {
     "persistentvolume/pv-1 has the reclaim policy Delete, and lacks the finalizer of the provisioner", "csi-provisioner")]
 #[case("/volumes/0/metadata/annotations", json!({}),
     "persistentvolume/pv-1 lacks the annotation pv.kubernetes.io/provisioned-by: ebs.csi.aws.com", "csi-provisioner")]
-#[case("/volumes/0/spec/nodeAffinity", Json::Null,
-    "persistentvolume/pv-1 has no nodeAffinity, and its driver has volumes in zones", "csi-provisioner")]
+#[case(
+    "/volumes/0/spec/nodeAffinity",
+    Json::Null,
+    "persistentvolume/pv-1 has no nodeAffinity, and its driver has volumes in zones",
+    "csi-provisioner"
+)]
 #[case("/volumes/0/spec/csi/volumeAttributes", json!({}),
     "persistentvolume/pv-1 lacks the volume attribute csiProvisionerIdentity", "csi-provisioner")]
-#[case("/cloud/0/tags/kubernetes.io~1created-for~1pvc~1name", Json::Null,
-    "persistentvolume/pv-1 is vol-1, which lacks the tag kubernetes.io/created-for/pvc/name=data in the cloud", "csi-mock")]
+#[case(
+    "/cloud/0/tags/kubernetes.io~1created-for~1pvc~1name",
+    Json::Null,
+    "persistentvolume/pv-1 is vol-1, which lacks the tag kubernetes.io/created-for/pvc/name=data in the cloud",
+    "csi-mock"
+)]
 #[case("/claims/0/metadata/finalizers", json!([]),
     "pvc/default/data lacks the finalizer kubernetes.io/pvc-protection", "persistentvolumeclaim-protection-controller")]
 #[case("/claims/0/metadata/annotations", json!({}),
@@ -151,8 +159,12 @@ fn a_healthy_cluster_has_its_forms() {
     "volumeattachment/csi-1 is attached, and lacks the finalizer external-attacher/ebs-csi-aws-com", "csi-attacher")]
 #[case("/volumes/0/metadata/finalizers/2", json!("x"),
     "volumeattachment/csi-1 is attached, and its PersistentVolume lacks the finalizer external-attacher/ebs-csi-aws-com", "csi-attacher")]
-#[case("/attachments/0/status/attachmentMetadata", Json::Null,
-    "volumeattachment/csi-1 names the device ``, and vol-1 is attached as /dev/xvdaa", "csi-attacher")]
+#[case(
+    "/attachments/0/status/attachmentMetadata",
+    Json::Null,
+    "volumeattachment/csi-1 names the device ``, and vol-1 is attached as /dev/xvdaa",
+    "csi-attacher"
+)]
 #[case("/pods/0/spec", json!({ "volumes": [{ "name": "more", "ephemeral": { "volumeClaimTemplate": { "spec": {} } } }] }),
     "pod/web has an ephemeral volume, and pvc/web-more does not exist", "ephemeral-volume-controller")]
 fn a_missing_mark_is_reported_if_its_component_runs(

@@ -1,0 +1,33 @@
+//! Defects that a shipped scenario file stops, by a step or by an invariant.
+
+/// Files below `scenarios/`, each with a defect that makes it fail: the file depends on that part of the components.
+pub const FILES: &[(&str, &str)] = &[
+    ("incidents/stage-or-unstage-of-a-volume-times-out", "stage-not-repeated"),
+    ("incidents/kubelet-restarts-while-volumes-are-mounted", "volumes-in-use-dropped"),
+    ("incidents/kubelet-restarts-while-volumes-are-mounted", "populated-too-early"),
+    ("incidents/pod-mounts-or-detaches-ahead-of-the-node-status", "volumes-attached-not-updated"),
+    ("incidents/pod-mounts-or-detaches-ahead-of-the-node-status", "detach-without-unmount-wait"),
+    ("golden/provision-first-consumer", "binding-not-awaited"),
+    ("golden/attach", "bound-phase-not-written"),
+    ("golden/modify", "claim-completed-before-volume"),
+    ("golden/expand-offline", "expansion-announced-always"),
+    ("golden/expand-online", "expansion-awaits-restart"),
+    ("golden/delete-delete", "foreign-finalizers-removed"),
+    ("golden/attach", "publish-context-dropped"),
+    ("golden/provision-first-consumer", "topology-not-told"),
+    ("golden/attach", "type-ignored"),
+    ("golden/node-crash", "unreachable-taint-kept"),
+    ("golden/expand-offline", "volume-size-not-written"),
+    ("attributes-class", "delete-not-asked"),
+    ("attributes-class", "deletion-never-ends"),
+    ("refused-pods", "finished-pod-keeps-volume"),
+    ("class-parameters", "tags-dropped"),
+    ("ephemeral-volume", "first-template-repeated"),
+    ("ephemeral-volume", "one-dependent-collected"),
+    ("fs-group", "group-not-given"),
+    ("found/mount-that-was-done-and-failed", "failed-stage-stays-mounted"),
+    ("incidents/node-made-again-under-its-name", "quarantine-skipped"),
+    ("incidents/volume-stuck-attaching", "stuck-attach-left"),
+    ("incidents/stage-or-unstage-of-a-volume-times-out", "uncertain-call-is-final"),
+    ("incidents/claim-deleted-while-its-volume-is-made", "unfinished-creation-forgotten"),
+];
