@@ -42,8 +42,8 @@ mod tests {
         // hash/fnv: fnv.New32 and fnv.New32a of "abc".
         assert_eq!(fnv1(*b"abc"), 0x439c_2f4b);
         assert_eq!(fnv1a(*b"abc"), 0x1a47_e90b);
-        // '0' is 48, the 21st letter from zero; '9' is 57.
-        assert_eq!(safe_encode("09"), "4d");
+        // '0' is 48, so the letter 21; '9' is 57, so the letter 3.
+        assert_eq!(safe_encode("09"), "4f");
     }
 
     #[test]
