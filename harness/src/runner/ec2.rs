@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, StatusCode};
 use mock_ec2::wire::VERSION;
+use quick_xml::escape::unescape;
 use serde_json::Value;
 use substrate::HttpService;
 use substrate::body::{call, collect, full};
@@ -89,7 +90,7 @@ fn answer(status: StatusCode, xml: String) -> Answer {
     if status.is_success() {
         return Answer::Done(xml);
     }
-    let part = |tag: &str| element(&xml, tag).map(str::to_owned);
+    let part = |tag: &str| element(&xml, tag).map(|text| unescape(text).map_or_else(|_| text.to_owned(), Into::into));
     let code = part("Code").unwrap_or_else(|| status.to_string());
     Answer::Error(code, part("Message").unwrap_or_default())
 }

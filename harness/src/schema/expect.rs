@@ -206,7 +206,7 @@ static CALL: Map = Map {
             "where",
             Of::Each(&Of::Scalar),
             "Values of its attributes; a trailing `*` matches any rest. `volume` takes pvc/NAME, `node` a name. Its result \
-             is `code` on the planes csi and ec2 (`OK`, `Internal`, `IncorrectState`) and `status` on k8s (409, 5*).",
+             is `code` on the planes csi and ec2 (`OK`, `INTERNAL`, `IncorrectState`) and `status` on k8s (409, 5*).",
         ),
         may("times", TIMES, "Number of calls; at least one when absent."),
     ],

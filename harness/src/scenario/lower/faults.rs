@@ -36,6 +36,13 @@ impl Steps<'_> {
                 None => wrong,
             });
         }
+        let volume = fault.matches.attributes.get("volume").filter(|volume| volume.contains('/'));
+        if let Some(volume) = volume.filter(|_| fault.matches.plane != Plane::K8s) {
+            let place = find::word(&self.origin.text, fault.place, volume).unwrap_or(fault.place);
+            let message = format!("match.where.volume: a fault knows a volume by its id, and `{volume}` is an object");
+            let help = "leave it out, and select by `node`, or by `when: {nth: 2}`";
+            return Err(Mistake::new(place, message, "this object").help(help));
+        }
         if fault.matches.plane == Plane::Csi && !self.has_driver {
             let message = "the plane csi has no driver to meet: csi-mock is left out";
             let place = find::word(&self.origin.text, fault.place, "csi").unwrap_or(fault.place);

@@ -58,6 +58,8 @@ steps:
     "t.yaml:5:29: no earlier step is called `go`", "go", "there are no names of earlier steps")]
 #[case(&simulated("  - expect: {writes: {since: go, lines: [{by: a, does: PUT b}]}}\n"),
     "t.yaml:5:41: the line `a PUT b` needs either `does` and `fields`, or `event`", "{by: a", "")]
+#[case(&with_steps("  - fault: {name: f, match: {plane: ec2, op: AttachVolume, where: {volume: pvc/data}}, effect: {delay: 1s}}\n"),
+    "t.yaml:4:79: match.where.volume: a fault knows a volume by its id, and `pvc/data` is an object", "pvc/data", "leave it out, and select by `node`, or by `when: {nth: 2}`")]
 #[case(&with_steps("  - ec2: {action: DescribeVolumes, save: own}\n"), "t.yaml:4:42: `save` says under which name, and not what", "own", "add `from: VolumeId`")]
 #[case(&with_steps("  - ec2: {action: DescribeVolumes, save: own, from: VolumId}\n"), "t.yaml:4:53: `VolumId` is not an id of an answer", "VolumId", "did you mean `VolumeId`?")]
 #[case(&with_steps("  - ec2: {action: DescribeVolumes, instance: node-a}\n"), "t.yaml:4:46: `instance` belongs to a poke", "node-a", "an action has its parameters in `with`")]
