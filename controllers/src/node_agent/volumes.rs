@@ -536,6 +536,7 @@ mod tests {
             path: path.into(),
             kind,
             readonly: false,
+            group: None,
         };
         let staged = mount("vol-1", "/k/globalmount", MountKind::Target);
         let other = mount("vol-2", "/k/pods/b/mount", MountKind::Target);
