@@ -148,7 +148,7 @@ fn a_retained_snapshot_is_deleted_with_its_content() {
 fn a_snapshot_whose_creation_timed_out_is_left_behind() {
     let left = both("snapshot-timeout-is-final", |world| async move {
         // The driver takes it, and the answer is lost.
-        let rig = rig(&world, "Delete", "CreateSnapshot", json!({ "drop_reply": true }), 1).await;
+        let rig = rig(&world, "Delete", "CreateSnapshot", json!({ "drop_reply": true }), 6).await;
         snapshot(&rig).await;
         rig.until(S(120), "it failed", || async { !rig.messages("SnapshotCreationFailed").is_empty() }).await;
         delete(&rig).await;

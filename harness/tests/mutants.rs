@@ -134,6 +134,8 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("panics-on-failed-detach", "the cloud's detach must fail; harness/tests/search.rs sees what becomes of the run"),
     ("retries-without-wait", "the same"),
     ("failed-calls-pile-up", "the same"),
+    ("list-ignores-selector", "I7 follows streams, not lists, and a kubelet ignores pods of other nodes"),
+    ("leaving-object-not-told", "a finished pod that is counted on matters only where a node is full"),
     ("snapshot-retain-ignored", "no invariant follows snapshots; controllers/tests/snapshot_mutants.rs shows it"),
     ("snapshot-timeout-is-final", "the same"),
     ("scaled-down-claims-deleted", "no scenario here has a workload; controllers/tests/statefulset.rs shows it"),

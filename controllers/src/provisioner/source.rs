@@ -179,7 +179,7 @@ pub fn snapshot_handle(
     }
     let handle = content.handle().ok_or_else(|| format!("snapshot handle {name} is not available"))?;
     let asked = requested_bytes(claim);
-    if let Some(least) = snapshot.restore_size().map(|size| quantity::value(size)).filter(|least| asked < *least) {
+    if let Some(least) = snapshot.restore_size().map(quantity::value).filter(|least| asked < *least) {
         return Err(format!(
             "requested volume size {asked} is less than the size {least} for the source snapshot {name}"
         ));

@@ -125,8 +125,7 @@ pub(super) async fn rest(cluster: &Cluster, invariants: &Invariants) {
 /// True state of the cloud, of the API server and of the disks.
 async fn machines(cluster: &Cluster) -> Result<Machines, String> {
     let volumes = cloud::volumes(cluster).await.map_err(|e| format!("the cloud does not tell its state: {e}"))?;
-    let mut machines = Machines::default();
-    machines.stored = stored(cluster).await?;
+    let mut machines = Machines { stored: stored(cluster).await?, ..Machines::default() };
     for CloudVolume { id, attachments, made, stored } in volumes {
         machines.stored.cloud.push(stored);
         machines.cloud.extend(attachments.into_iter().map(|instance| (id.clone(), instance)));

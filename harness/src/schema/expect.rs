@@ -44,8 +44,10 @@ pub static EXPECT: Map = Map {
             .like(&["- expect: {fired: slow, within: 1m}"]),
         one("writes", Of::Map(&WRITES), "The API server was written to exactly so since a step began; in simulation only.")
             .like(&[
-                "- expect: {writes: {since: start, lines: [{by: csi-attacher, does: PATCH json persistentvolumes pv, \
-                 fields: [{op: add, path: /metadata/finalizers/-, value: external-attacher/ebs-csi-aws-com}]}]}}",
+                "- expect: {writes: {since: later, lines: [{by: csi-attacher, does: PATCH merge volumeattachments/status csi-1, \
+                 fields: {status: {attached: true}}, may: [miss]}]}}",
+                "- expect: {writes: {since: later, lines: [{by: kubelet, event: Normal Killing pod/web, says: Stopping container \
+                 writer, component: kubelet, lacks: [version], may: [miss, repeat]}]}}",
             ]),
         may("records", Of::Whole(0, None), "Minimum number of records for `bytes-intact`; 1 when absent."),
         may("that", Of::Cel, "A condition on the `object` or `list`."),

@@ -57,6 +57,7 @@ fn around(shown: &str) -> (Vec<&'static str>, Vec<&'static str>) {
                 () if begins("untaint") => {
                     &["- taint: {node: node-b, key: node.kubernetes.io/out-of-service, effect: NoExecute}"]
                 }
+                () if has("writes:") => &["- sleep: 30s", "- {name: later, sleep: 1ms}"],
                 () if begins("uncordon") => &["- cordon: node-b"],
                 () if has("poke: burn") => &[
                     "- ec2: {action: CreateVolume, with: {AvailabilityZone: us-east-1a, Size: 1, ClientToken: pvc-1234}, \
@@ -92,7 +93,12 @@ pub fn all() -> Vec<Example> {
             all.extend(key.examples.iter().map(|shown| {
                 let (mut name, mut nodes) = ("name: example", "nodes: {count: 2}");
                 // A transition can be stuck only if it takes time.
-                let mut head = if shown.contains("poke: stick") { "latency: aws" } else { "" };
+                let mut head = match () {
+                    () if shown.contains("poke: stick") => "latency: aws",
+                    // Only a simulated cluster records writes.
+                    () if shown.contains("writes:") => "worlds: [simulated]",
+                    () => "",
+                };
                 let (mut objects, mut steps) = (String::new(), String::new());
                 match (map.name, key.name) {
                     ("scenario", "name") => name = shown,

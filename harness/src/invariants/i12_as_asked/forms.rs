@@ -228,6 +228,9 @@ impl Comparison<'_> {
         }
         let instance = &attachment["metadata"]["annotations"]["csi.alpha.kubernetes.io/node-id"];
         let handle = text(&pv["spec"]["csi"]["volumeHandle"]);
+        if self.present.falsified.contains(handle) {
+            return None;
+        }
         let cloud = self.machines.stored.cloud.iter().find(|volume| volume["id"] == handle)?;
         let device = cloud["attachments"][text(instance)]["device"].as_str()?;
         let path = text(&status["attachmentMetadata"]["devicePath"]);

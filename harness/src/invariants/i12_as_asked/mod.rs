@@ -20,6 +20,7 @@ use csi_mock::events::{CsiCall, CsiDone};
 use fake_apiserver::events::{Commit, CsiNode};
 use fake_apiserver::state::EventType;
 use substrate::Event;
+use substrate::events::FaultFired;
 use substrate::json::Text;
 
 use super::Machines;
@@ -77,6 +78,8 @@ pub(super) struct Present {
     drivers: BTreeMap<Arc<str>, CsiNode>,
     /// RPC and subject of each open call, by process and ordinal.
     open: BTreeMap<(Arc<str>, u64), (Text, Text)>,
+    /// Volumes about which a fault falsified an answer of the driver.
+    falsified: BTreeSet<String>,
     /// Last code of each RPC and subject; the subject is a volume, or the name of a new volume.
     answers: BTreeMap<(Text, Text), Text>,
 }
@@ -89,6 +92,10 @@ impl Present {
         } else if let Some(call) = event.get::<CsiCall>() {
             if let Some(subject) = call.volume.as_ref().or(call.target.as_ref()) {
                 self.open.insert((event.process.clone(), call.ordinal), (call.rpc.clone(), subject.clone()));
+            }
+        } else if let Some(fired) = event.get::<FaultFired>() {
+            if ["wrong_device", "no_context"].contains(&fired.effect.kind().name()) {
+                self.falsified.extend(fired.attributes.get("volume").cloned());
             }
         } else if let Some(done) = event.get::<CsiDone>()
             && let Some(call) = self.open.remove(&(event.process.clone(), done.ordinal))
