@@ -356,6 +356,7 @@ worlds: [simulated]
 nodes: {{count: 1}}
 objects: [{{class: {{name: now, binding: Immediate}}}}]
 steps:
+  - sleep: 10s
   - {{name: start, claim: {{name: data, class: now}}}}
   - wait: {{object: pvc/data, is: Bound}}
   - sleep: 5s
@@ -383,7 +384,7 @@ steps:
 fn writes_are_compared_with_the_lines_of_the_file() {
     passes(&with_writes("Bound", ""));
     let (expected, seen) = fails(&with_writes("Lost", ""));
-    assert_eq!(expected, "the writes to the API server since step 1 are as the file says");
+    assert_eq!(expected, "the writes to the API server since step 2 are as the file says");
     assert!(seen.contains(".status.phase: \"Lost\", and \"Bound\" was written"), "{seen}");
     let more = "          - {by: csi-attacher, does: POST pods web, fields: {}, from: nowhere}\n";
     let (_, seen) = fails(&with_writes("Bound", more));

@@ -51,13 +51,13 @@ steps:
 #[case(&with_steps("  - ec2: {action: DeleteVolume, with: {VolumeId: {volume: pvc/data}}, fails: IncorectState}\n"),
     "t.yaml:4:78: `IncorectState` is not an error code", "IncorectState", "did you mean `IncorrectState`?")]
 #[case(&with_steps("  - expect: {writes: {since: go, lines: [{by: a, does: PUT b, fields: {}}]}}\n"),
-    "t.yaml:4:22: writes are recorded in simulation only", "{since", "add `worlds: [simulated]` to the file")]
+    "t.yaml:4:22: writes are recorded in simulation only", "{since: go, lines: [{by: a, does: PUT b, fields: {}}]}", "add `worlds: [simulated]` to the file")]
 #[case(&simulated("  - expect: {writes: {since: go, lines: []}}\n"),
-    "t.yaml:5:22: `lines` expects no write", "{since", "for no write at all, use `never: {call: {plane: k8s, op: write}}`")]
+    "t.yaml:5:22: `lines` expects no write", "{since: go, lines: []}", "for no write at all, use `never: {call: {plane: k8s, op: write}}`")]
 #[case(&simulated("  - expect: {writes: {since: go, lines: [{by: a, does: PUT b, fields: {}}]}}\n"),
     "t.yaml:5:30: no earlier step is called `go`", "go", "there are no names of earlier steps")]
 #[case(&simulated("  - expect: {writes: {since: go, lines: [{by: a, does: PUT b}]}}\n"),
-    "t.yaml:5:42: the line `a PUT b` needs either `does` and `fields`, or `event`", "{by: a", "")]
+    "t.yaml:5:42: the line `a PUT b` needs either `does` and `fields`, or `event`", "{by: a, does: PUT b}", "")]
 #[case(&with_steps("  - fault: {name: f, match: {plane: ec2, op: AttachVolume, where: {volume: pvc/data}}, effect: {delay: 1s}}\n"),
     "t.yaml:4:76: match.where.volume: a fault knows a volume by its id, and `pvc/data` is an object", "pvc/data", "leave it out, and select by `node`, or by `when: {nth: 2}`")]
 #[case(&with_steps("  - ec2: {action: DescribeVolumes, save: own}\n"), "t.yaml:4:42: `save` says under which name, and not what", "own", "add `from: VolumeId`")]
