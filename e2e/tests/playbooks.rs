@@ -181,7 +181,7 @@ fn a_node_that_is_gone_is_deleted_or_tainted_as_the_playbooks_say() {
     let again = bench.try_sh("kubectl get pods -n kube-system -l app=ebs-csi-node").unwrap();
     assert!(again.status.success());
     // The control plane's pods are on no node of the cluster, and stay.
-    bench.step("kubectl get pods -n kube-system", &["ebs-csi-controller-control-plane", "4/4"]).unwrap();
+    bench.step("kubectl get pods -n kube-system", &["ebs-csi-controller-control-plane", "5/5"]).unwrap();
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn pods_of_kube_system_are_as_upstream_has_them_and_their_logs_can_be_followed()
     }
     let bench = Bench::start().unwrap();
     let listed = bench.shows("kubectl get pods -n kube-system --no-headers", &["ebs-csi-node-node-c"]).unwrap();
-    assert_eq!(listed.lines().count(), 7, "{listed}");
+    assert_eq!(listed.lines().count(), 8, "{listed}");
     bench
         .shows(
             "kubectl get pods -n kube-system -l tier=control-plane,component=kube-controller-manager",
