@@ -62,7 +62,7 @@ fn a_cluster_for_people_has_classes_system_pods_and_warnings_also_after_a_reset_
         }
         crate::home::eventually("all pods of kube-system run", || {
             let (_, pods) = http(endpoint, "GET", "/api/v1/namespaces/kube-system/pods", &[], "");
-            pods.matches("\"phase\":\"Running\"").count() == 5
+            pods.matches("\"phase\":\"Running\"").count() == 6
         });
     };
     looks();
