@@ -17,6 +17,7 @@ use super::pods::{ByNode, Ended, by_node, on_node};
 use super::{history, status, update};
 use crate::kube::queue::Outcome;
 use crate::kube::{Client, Delta, EventRecorder, Informer, Kind, ListParams, WorkQueue, reference};
+use crate::workload::availability::seconds;
 use crate::workload::controller_ref::controller_ref;
 use crate::workload::expectations::Expectations;
 use crate::workload::pod_control::{PodControl, slow_start_batch};
@@ -81,18 +82,7 @@ pub(crate) async fn run(ctx: Ctx, client: Client) {
     ctx.spawn(queue.clone().run(WORKERS, move |key| worker.clone().sync(key)));
     loop {
         tokio::select! { biased;
-            Some(delta) = set_changes.recv() => match delta {
-                Delta::Applied { old, new } => {
-                    if old.is_some_and(|old| old.uid() != new.uid()) {
-                        controller.expectations.forget(&key(&*new));
-                    }
-                    queue.add(key(&*new));
-                }
-                Delta::Deleted(set) => {
-                    controller.expectations.forget(&key(&*set));
-                    queue.add(key(&*set));
-                }
-            },
+            Some(delta) = set_changes.recv() => queue.add(controller.expectations.of_changed(&delta)),
             Some(delta) = node_changes.recv() => controller.node_changed(&delta),
             Some(delta) = pod_changes.recv() => {
                 for (set, seen) in concerned(&delta, &controller.sets, true) {
@@ -288,7 +278,7 @@ impl Controller {
         let next = status::calculate(set, &self.nodes.list(), &pods, hash, observes, now);
         let min_ready = set.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or(0);
         if min_ready > 0 && next.number_ready != next.number_available.unwrap_or(0) {
-            self.queue.add_after(key(&**set), Duration::from_secs(u64::try_from(min_ready).unwrap_or(0)));
+            self.queue.add_after(key(&**set), seconds(min_ready));
         }
         if set.status.as_ref() == Some(&next) {
             return Ok(());

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition, DeploymentStatus};
 
 use crate::kube::time;
+use crate::workload::availability;
 
 pub(super) const PROGRESSING: &str = "Progressing";
 pub(super) const AVAILABLE: &str = "Available";
@@ -75,7 +76,7 @@ pub(super) fn remove(status: &mut DeploymentStatus, type_: &str) {
 /// Returns the deadline for progress; none if the deployment has none (`HasProgressDeadline`).
 pub(super) fn deadline(deployment: &Deployment) -> Option<Duration> {
     let seconds = deployment.spec.as_ref()?.progress_deadline_seconds.filter(|seconds| *seconds != i32::MAX)?;
-    Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
+    Some(availability::seconds(seconds))
 }
 
 /// Returns the time that is left until the deadline; zero or negative nanoseconds if it has passed.

@@ -13,7 +13,7 @@ use super::manage::{Manage, manage};
 use super::status::{Observed, calculate};
 use crate::kube::queue::Outcome;
 use crate::kube::{Client, Delta, EventRecorder, Informer, Kind, ListParams, WorkQueue};
-use crate::workload::availability::{is_active, is_ready, is_terminating, next_check};
+use crate::workload::availability::{is_active, is_ready, is_terminating, next_check, seconds};
 use crate::workload::controller_ref::{controller_of, controller_ref, is_controlled_by};
 use crate::workload::expectations::Expectations;
 use crate::workload::pod_control::{PodControl, slow_start_batch};
@@ -53,18 +53,7 @@ pub(crate) async fn run(ctx: Ctx, client: Client) {
     ctx.spawn(queue.clone().run(WORKERS, move |key| worker.clone().sync(key)));
     loop {
         tokio::select! { biased;
-            Some(delta) = set_changes.recv() => match delta {
-                Delta::Applied { old, new } => {
-                    if old.is_some_and(|old| old.uid() != new.uid()) {
-                        controller.expectations.forget(&key(&*new));
-                    }
-                    queue.add(key(&*new));
-                }
-                Delta::Deleted(set) => {
-                    controller.expectations.forget(&key(&*set));
-                    queue.add(key(&*set));
-                }
-            },
+            Some(delta) = set_changes.recv() => queue.add(controller.expectations.of_changed(&delta)),
             Some(delta) = pod_changes.recv() => controller.pod_changed(&delta),
         }
     }
@@ -205,8 +194,4 @@ impl Controller {
         api.replace_status(&written).await?;
         Ok(())
     }
-}
-
-fn seconds(count: i32) -> Duration {
-    Duration::from_secs(u64::try_from(count).unwrap_or(0))
 }

@@ -16,7 +16,7 @@ use super::revisions::{self, Live};
 use super::status::{self, Revisions};
 use crate::kube::queue::Outcome;
 use crate::kube::{Client, Delta, EventRecorder, Informer, Kind, ListParams, WorkQueue};
-use crate::workload::availability::{is_ready, next_check};
+use crate::workload::availability::{is_ready, next_check, seconds};
 use crate::workload::controller_ref::controller_of;
 use crate::workload::history::{self, History};
 use crate::workload::pod_control::slow_start_batch;
@@ -92,10 +92,6 @@ pub(crate) async fn run(ctx: Ctx, client: Client) {
             },
         }
     }
-}
-
-fn seconds(count: i32) -> Duration {
-    Duration::from_secs(u64::try_from(count).unwrap_or(0))
 }
 
 fn becomes_ready(delta: &Delta<Pod>) -> bool {

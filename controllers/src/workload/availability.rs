@@ -41,6 +41,11 @@ pub(crate) fn ready_since(pod: &Pod) -> Option<Timestamp> {
         .map(|time| time.0)
 }
 
+/// Returns a number of seconds as a duration. The API server admits no negative one.
+pub(crate) fn seconds(count: i32) -> Duration {
+    Duration::from_secs(u64::try_from(count).unwrap_or(0))
+}
+
 /// Returns true if the pod has been ready for `min_ready_seconds` (`IsPodAvailable`).
 pub(crate) fn is_available(pod: &Pod, min_ready_seconds: i32, now: Timestamp) -> bool {
     if !is_ready(pod) {

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::Key;
+use super::{Key, key};
+use crate::kube::{Delta, Kind};
 
 /// Age at which open expectations are ignored (`ExpectationsTimeout`).
 const TIMEOUT: Duration = Duration::from_secs(5 * 60);
@@ -31,6 +32,19 @@ impl Expectations {
         self.0.lock().get(owner).is_none_or(|entry| {
             (entry.creations <= 0 && entry.deletions <= 0) || now.saturating_sub(entry.at) > TIMEOUT
         })
+    }
+
+    /// Returns the key of an owner that changed. Its expectations are forgotten if it is gone, or is another object of
+    /// that name.
+    pub(crate) fn of_changed<K: Kind>(&self, delta: &Delta<K>) -> Key {
+        let (owner, is_former) = match delta {
+            Delta::Applied { old, new } => (key(&**new), old.as_ref().is_some_and(|old| old.uid() != new.uid())),
+            Delta::Deleted(owner) => (key(&**owner), true),
+        };
+        if is_former {
+            self.forget(&owner);
+        }
+        owner
     }
 
     /// Expects so many creations (`ExpectCreations`).
