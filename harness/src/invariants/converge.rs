@@ -4,6 +4,7 @@ use std::fmt;
 
 use mock_ec2::events::AttachmentPhase;
 
+use super::Symptom;
 use super::facts::Facts;
 
 /// An object that is not in its final state yet.
@@ -13,6 +14,8 @@ pub struct Pending {
     pub what: String,
     /// The awaited change.
     pub waits_for: String,
+    /// The same as a type.
+    pub symptom: Symptom,
 }
 
 impl fmt::Display for Pending {
@@ -26,60 +29,68 @@ impl Facts {
     /// that no provisioner can serve, are in their final state.
     pub(super) fn pending(&self) -> Vec<Pending> {
         let mut pending = Vec::new();
-        let mut add = |what: String, waits_for: String| pending.push(Pending { what, waits_for });
+        let mut add = |symptom: Symptom, what: String, waits_for: String| {
+            pending.push(Pending { what, waits_for, symptom });
+        };
         for (name, node) in &self.nodes {
             if node.ready.as_deref() != Some("True") {
-                add(format!("node/{name}"), "Ready=True from its kubelet".to_owned());
+                add(Symptom::NodeNotReady, format!("node/{name}"), "Ready=True from its kubelet".to_owned());
             } else if let Some(taint) = node.keeps_away.first().filter(|_| self.has_node_controller) {
-                add(format!("node/{name}"), format!("the end of its taint {taint}: it is Ready"));
+                add(Symptom::NodeTainted, format!("node/{name}"), format!("the end of its taint {taint}: it is Ready"));
             }
         }
         for (name, pod) in &self.pods {
             let Some(node) = &pod.node else {
                 if pod.deleting_since.is_some() {
-                    add(format!("pod/{name}"), "its end: it is terminating".to_owned());
+                    add(Symptom::PodTerminating, format!("pod/{name}"), "its end: it is terminating".to_owned());
                 }
                 continue;
             };
             if pod.deleting_since.is_some() {
-                add(format!("pod/{name}"), format!("its end on {node}: it is terminating"));
+                add(Symptom::PodTerminating, format!("pod/{name}"), format!("its end on {node}: it is terminating"));
             } else if pod.phase == "Pending" {
-                add(format!("pod/{name}"), format!("its volumes and containers on {node}"));
+                add(Symptom::PodNotStarted, format!("pod/{name}"), format!("its volumes and containers on {node}"));
             }
         }
         for (name, va) in &self.attachments {
             let (pv, node) = (&va.pv, &va.node);
-            if va.deleting {
-                add(format!("volumeattachment/{name}"), format!("the detach of {pv} from {node}"));
+            let (symptom, waits_for) = if va.deleting {
+                (Symptom::AwaitsDetach, format!("the detach of {pv} from {node}"))
             } else if !va.attached {
-                add(format!("volumeattachment/{name}"), format!("the attach of {pv} to {node}"));
+                (Symptom::AwaitsAttach, format!("the attach of {pv} to {node}"))
             } else if !self.is_wanted(pv, node) {
-                add(format!("volumeattachment/{name}"), format!("its deletion: nothing on {node} wants {pv}"));
-            }
+                (Symptom::AttachmentUnwanted, format!("its deletion: nothing on {node} wants {pv}"))
+            } else {
+                continue;
+            };
+            add(symptom, format!("volumeattachment/{name}"), waits_for);
         }
         for ((volume, node), hold) in &self.holds {
             let pv = self.volumes.iter().find(|(_, pv)| pv.handle == *volume);
             let Some(state) = hold.state() else { continue };
             if pv.is_some_and(|(pv, _)| !self.is_wanted(pv, node)) {
-                let call = if state == "staged" { "NodeUnstageVolume" } else { "NodeUnpublishVolume" };
-                add(format!("{volume} on {node}"), format!("{call}: nothing there wants it"));
+                let (symptom, call) = match state {
+                    "staged" => (Symptom::AwaitsUnstage, "NodeUnstageVolume"),
+                    _ => (Symptom::AwaitsUnpublish, "NodeUnpublishVolume"),
+                };
+                add(symptom, format!("{volume} on {node}"), format!("{call}: nothing there wants it"));
             }
         }
         for ((volume, node), state) in &self.cloud {
             if *state != AttachmentPhase::Attached {
-                add(format!("{volume} on {node}"), format!("the cloud: its attachment is {}", state.as_str()));
+                let waits_for = format!("the cloud: its attachment is {}", state.as_str());
+                add(Symptom::AwaitsCloud, format!("{volume} on {node}"), waits_for);
             }
         }
         for call in self.open.values() {
-            add(call.clone(), "its answer".to_owned());
+            add(Symptom::AwaitsAnswer, call.clone(), "its answer".to_owned());
         }
         pending
     }
 
-    /// Returns true if a sentence begins with a volume that is staged on a node whose kubelet has forgotten it.
-    pub(super) fn is_forgotten(&self, sentence: &str) -> bool {
-        let is =
-            |volume: &str, node: &str| sentence.starts_with(&format!("{volume} on {node} waits for NodeUnstageVolume"));
+    /// Returns true if `what` is a volume that is staged on a node whose kubelet has forgotten it.
+    pub(super) fn is_forgotten(&self, what: &str) -> bool {
+        let is = |volume: &str, node: &str| what == format!("{volume} on {node}");
         self.holds.iter().any(|((volume, node), hold)| hold.forgotten && hold.published.is_empty() && is(volume, node))
     }
 

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use csi_mock::disk::Mount;
 
-use super::StoredObjects;
 use super::facts::Facts;
+use super::{StoredObjects, Symptom};
 
 /// Actual state, read from the cloud and from the disks, not from the trace.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -47,14 +47,21 @@ pub struct Disagreement {
     pub node: Option<String>,
     /// The difference, in one sentence.
     pub message: String,
+    /// The difference, as a type.
+    pub symptom: Symptom,
 }
 
 impl Disagreement {
     /// Creates the disagreement that says that the machines cannot be read.
     pub fn unread(why: String) -> Self {
-        Self { volume: None, node: None, message: why }
+        Self { volume: None, node: None, message: why, symptom: Symptom::Disagreement }
     }
 }
+
+/// Sources of attachments, as a message names them.
+const CLOUD: &str = "attached in the cloud";
+const OBJECT: &str = "attached by its VolumeAttachment";
+const LISTED: &str = "in status.volumesAttached of the node";
 
 type Pairs = BTreeSet<(String, String)>;
 
@@ -94,14 +101,19 @@ pub(super) fn compare(facts: &Facts, machines: &Machines) -> (Vec<Disagreement>,
     let mut same = |one: &str, a: &Pairs, other: &str, b: &Pairs| {
         let mut differ = |(volume, node): &(String, String), is: &str, is_not: &str| {
             let message = format!("{volume} on {node} is {is}, and not {is_not}");
-            wording.push(Disagreement { volume: Some(volume.clone()), node: Some(node.clone()), message });
+            let symptom = match (is, is_not) {
+                (CLOUD, OBJECT) => Symptom::AttachedInCloudOnly,
+                (LISTED, OBJECT) => Symptom::ListedAsAttachedOnly,
+                _ => Symptom::Disagreement,
+            };
+            wording.push(Disagreement { volume: Some(volume.clone()), node: Some(node.clone()), message, symptom });
         };
         a.difference(b).for_each(|pair| differ(pair, one, other));
         b.difference(a).for_each(|pair| differ(pair, other, one));
     };
-    same("attached in the cloud", &cloud, "attached by its VolumeAttachment", &objects);
-    same("attached by its VolumeAttachment", &objects, "in status.volumesAttached of the node", &attached);
-    same("attached in the cloud", &cloud, "plugged in as a device", &devices);
+    same(CLOUD, &cloud, OBJECT, &objects);
+    same(OBJECT, &objects, LISTED, &attached);
+    same(CLOUD, &cloud, "plugged in as a device", &devices);
     let by_word = "staged or published by the word of the driver";
     same("mounted on the node", &mounted, by_word, &with_filesystem);
     same(by_word, &held, "in status.volumesInUse of the node", &in_use);

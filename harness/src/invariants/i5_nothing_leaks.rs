@@ -4,6 +4,8 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use super::Symptom;
+
 /// Leftovers, each by a name that a user can search for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Leftovers {
@@ -28,19 +30,21 @@ pub struct Leftovers {
 impl Leftovers {
     /// Returns true if there are no leftovers.
     pub fn is_empty(&self) -> bool {
-        self.kinds().iter().all(|(_, list)| list.is_empty())
+        self.kinds().iter().all(|(_, _, list)| list.is_empty())
     }
 
-    fn kinds(&self) -> [(&'static str, &[String]); 8] {
+    fn kinds(&self) -> [(Symptom, &'static str, &[String]); 8] {
+        let of_pods = self.mounts.iter().any(|mount| mount.contains("/pods/"));
+        let mount = if of_pods { Symptom::PodMountLeft } else { Symptom::MountLeft };
         [
-            ("cloud volume", &self.cloud_volumes),
-            ("cloud attachment", &self.cloud_attachments),
-            ("VolumeAttachment", &self.volume_attachments),
-            ("PersistentVolume", &self.persistent_volumes),
-            ("finalizer", &self.finalizers),
-            ("mount", &self.mounts),
-            ("device", &self.devices),
-            ("directory", &self.directories),
+            (Symptom::CloudVolumeLeft, "cloud volume", &self.cloud_volumes),
+            (Symptom::CloudAttachmentLeft, "cloud attachment", &self.cloud_attachments),
+            (Symptom::VolumeAttachmentLeft, "VolumeAttachment", &self.volume_attachments),
+            (Symptom::PersistentVolumeLeft, "PersistentVolume", &self.persistent_volumes),
+            (Symptom::FinalizerLeft, "finalizer", &self.finalizers),
+            (mount, "mount", &self.mounts),
+            (Symptom::DeviceLeft, "device", &self.devices),
+            (Symptom::DirectoryLeft, "directory", &self.directories),
         ]
     }
 
@@ -63,14 +67,14 @@ impl Leftovers {
     }
 
     /// Returns one sentence for each kind of leftover, with the leftovers.
-    pub(super) fn sentences(&self) -> Vec<(String, Vec<String>)> {
-        let left = |(kind, list): &(&str, &[String])| match list {
+    pub(super) fn sentences(&self) -> Vec<(Symptom, String, Vec<String>)> {
+        let left = |(symptom, kind, list): &(Symptom, &str, &[String])| match list {
             [] => None,
-            [one] => Some((format!("a {kind} is left over: {one}"), list.to_vec())),
+            [one] => Some((*symptom, format!("a {kind} is left over: {one}"), list.to_vec())),
             many => {
                 let shown = many.iter().take(5).map(String::as_str).collect::<Vec<_>>().join(", ");
                 let more = if many.len() > 5 { ", …" } else { "" };
-                Some((format!("{} {}: {shown}{more}", many.len(), plural(kind)), list.to_vec()))
+                Some((*symptom, format!("{} {}: {shown}{more}", many.len(), plural(kind)), list.to_vec()))
             }
         };
         self.kinds().iter().filter_map(left).collect()

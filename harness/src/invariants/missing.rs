@@ -15,6 +15,7 @@ use serde::Serialize;
 use substrate::Event;
 use substrate::json::Text;
 
+use super::Symptom;
 use super::facts::Facts;
 
 /// An act that should have come.
@@ -29,29 +30,23 @@ pub struct Missing {
     pub text: String,
 }
 
-/// Acts, each after those that it waits for, with their symptoms: beginnings of lists of leftovers, or parts of
-/// messages about pending work.
-const ACTS: &[(&str, &[&str])] = &[
-    ("NodeUnpublishVolume", &["waits for NodeUnpublishVolume", "mount left /pods/"]),
-    ("NodeUnstageVolume", &["waits for NodeUnstageVolume", "mount left "]),
+/// Acts, each after those that it waits for, with their symptoms.
+const ACTS: &[(&str, &[Symptom])] = &[
+    ("NodeUnpublishVolume", &[Symptom::AwaitsUnpublish, Symptom::PodMountLeft]),
+    ("NodeUnstageVolume", &[Symptom::AwaitsUnstage, Symptom::MountLeft]),
     (
         "ControllerUnpublishVolume",
-        &[
-            "waits for the detach of ",
-            "is attached in the cloud, and not attached by its VolumeAttachment",
-            "device left ",
-            "cloud attachment left ",
-        ],
+        &[Symptom::AwaitsDetach, Symptom::AttachedInCloudOnly, Symptom::DeviceLeft, Symptom::CloudAttachmentLeft],
     ),
-    ("deletion of the VolumeAttachment", &["waits for its deletion", "VolumeAttachment left "]),
-    ("ControllerPublishVolume", &["waits for the attach of "]),
-    ("patch of the node's status.volumesAttached", &["is in status.volumesAttached of the node, and not attached"]),
-    ("end of the pod", &["waits for its end"]),
-    ("start of the pod's containers", &["waits for its volumes and containers"]),
-    ("removal of the staging or target directory", &["directory left "]),
-    ("removal of the finalizer", &["finalizer left "]),
-    ("deletion of the PersistentVolume", &["PersistentVolume left "]),
-    ("DeleteVolume", &["cloud volume left "]),
+    ("deletion of the VolumeAttachment", &[Symptom::AttachmentUnwanted, Symptom::VolumeAttachmentLeft]),
+    ("ControllerPublishVolume", &[Symptom::AwaitsAttach]),
+    ("patch of the node's status.volumesAttached", &[Symptom::ListedAsAttachedOnly]),
+    ("end of the pod", &[Symptom::PodTerminating, Symptom::ClaimKept]),
+    ("start of the pod's containers", &[Symptom::PodNotStarted]),
+    ("removal of the staging or target directory", &[Symptom::DirectoryLeft]),
+    ("removal of the finalizer", &[Symptom::FinalizerLeft]),
+    ("deletion of the PersistentVolume", &[Symptom::PersistentVolumeLeft]),
+    ("DeleteVolume", &[Symptom::CloudVolumeLeft]),
 ];
 
 /// Components that remove a finalizer, by a part of its name.
@@ -120,13 +115,16 @@ impl Last {
         }
     }
 
-    /// Returns the missing act that a message about the end of a run is a symptom of, if it is known.
-    pub fn missing(&self, facts: &Facts, message: &str, volume: Option<&str>, node: Option<&str>) -> Option<Missing> {
-        let symptom = symptom(message);
-        let (place, (act, _)) =
-            ACTS.iter().enumerate().find(|(_, (_, signs))| signs.iter().any(|s| is(&symptom, s)))?;
-        let first = symptom.split(" left ").nth(1).or(message.split(' ').next()).unwrap_or_default();
-        let first = first.split(", ").next().unwrap_or_default();
+    /// Returns the missing act that a symptom at the end of a run has, if it is known. `first` is the object, volume or
+    /// leftover that shows it.
+    pub fn missing(
+        &self,
+        facts: &Facts,
+        symptom: Symptom,
+        first: &str,
+        (volume, node): (Option<&str>, Option<&str>),
+    ) -> Option<Missing> {
+        let (place, (act, _)) = ACTS.iter().enumerate().find(|(_, (_, symptoms))| symptoms.contains(&symptom))?;
         let remover = REMOVERS.iter().find(|(part, _)| *act == "removal of the finalizer" && first.contains(part));
         let act = match remover {
             Some((part, by)) => format!("{act} {part} by {by}"),
@@ -172,26 +170,6 @@ impl Last {
     }
 }
 
-/// Returns true if a symptom has a sign of [`ACTS`]. In a leftover, other text may stand before the sign's last part.
-fn is(symptom: &str, sign: &str) -> bool {
-    match sign.split_once(" left ") {
-        Some((kind, part)) => symptom.starts_with(&format!("{kind} left ")) && symptom.contains(part),
-        None => symptom.contains(sign),
-    }
-}
-
-/// Rewrites `a mount is left over: …` and `3 mounts are left over: …` to `mount left …`.
-fn symptom(message: &str) -> String {
-    let Some((head, list)) = message.split_once(" left over: ") else { return message.to_owned() };
-    let kind = head.split_once(' ').map_or(head, |(_, kind)| kind);
-    let kind = kind.strip_suffix(" is").or(kind.strip_suffix(" are")).unwrap_or(kind);
-    let kind = match kind.strip_suffix("ies") {
-        Some(stem) => format!("{stem}y"),
-        None => kind.strip_suffix('s').unwrap_or(kind).to_owned(),
-    };
-    format!("{kind} left {list}")
-}
-
 /// Formats a time of the run: `12.345s`.
 fn moment(ms: u64) -> String {
     format!("{}.{:03}s", ms / 1_000, ms % 1_000)
@@ -206,43 +184,42 @@ mod tests {
 
     use super::*;
 
-    fn act(message: &str) -> Option<String> {
-        Last::default().missing(&Facts::default(), message, None, None).map(|missing| missing.act)
+    fn act(symptom: Symptom, first: &str) -> Option<String> {
+        Last::default().missing(&Facts::default(), symptom, first, (None, None)).map(|missing| missing.act)
     }
 
     #[test]
     fn the_symptoms_of_one_omission_name_the_same_act() {
-        for (wanted, messages) in [
-            (
-                "NodeUnstageVolume",
-                &[
-                    "vol-1 on node-a waits for NodeUnstageVolume: nothing there wants it",
-                    "a mount is left over: node-a: /var/lib/kubelet/plugins/x/globalmount",
-                    "3 mounts are left over: node-a: /var/lib/kubelet/plugins/x/globalmount, node-b: /y, node-b: /z",
-                ][..],
-            ),
-            ("NodeUnpublishVolume", &["a mount is left over: node-a: /var/lib/kubelet/pods/u/volumes/v/mount"]),
-            (
-                "ControllerUnpublishVolume",
-                &[
-                    "volumeattachment/csi-1 waits for the detach of pvc-1 from node-a",
-                    "2 devices are left over: node-a: /dev/xvdaa, node-b: /dev/xvdaa",
-                    "a cloud attachment is left over: vol-1 on i-1",
-                    "vol-1 on node-a is attached in the cloud, and not attached by its VolumeAttachment",
-                ],
-            ),
-            ("removal of the staging or target directory", &["2 directories are left over: node-a: /p, node-b: /p"]),
-            (
-                "removal of the finalizer pvc-protection by kube-controller-manager",
-                &["a finalizer is left over: pvc/data: [\"kubernetes.io/pvc-protection\"]"],
-            ),
-            ("DeleteVolume", &["a cloud volume is left over: vol-1", "7 cloud volumes are left over: vol-1, vol-2"]),
+        use Symptom::*;
+
+        for (wanted, symptoms) in [
+            ("NodeUnpublishVolume", &[AwaitsUnpublish, PodMountLeft][..]),
+            ("NodeUnstageVolume", &[AwaitsUnstage, MountLeft]),
+            ("ControllerUnpublishVolume", &[AwaitsDetach, DeviceLeft, CloudAttachmentLeft, AttachedInCloudOnly]),
+            ("deletion of the VolumeAttachment", &[AttachmentUnwanted, VolumeAttachmentLeft]),
+            ("removal of the staging or target directory", &[DirectoryLeft]),
+            ("DeleteVolume", &[CloudVolumeLeft]),
         ] {
-            for message in messages {
-                assert_eq!(act(message).as_deref(), Some(wanted), "{message}");
+            for symptom in symptoms {
+                assert_eq!(act(*symptom, "vol-1").as_deref(), Some(wanted), "{symptom:?}");
             }
         }
-        assert_eq!(act("node/node-a waits for Ready=True from its kubelet"), None);
+        assert_eq!(
+            act(FinalizerLeft, "pvc/data: [\"kubernetes.io/pvc-protection\"]").as_deref(),
+            Some("removal of the finalizer pvc-protection by kube-controller-manager"),
+        );
+        assert_eq!(act(NodeNotReady, "node/node-a"), None);
+    }
+
+    #[test]
+    fn a_mount_of_a_pod_is_another_symptom_than_a_staging_mount() {
+        let symptoms = |mounts: &[&str]| {
+            let mounts = mounts.iter().map(|&mount| mount.to_owned()).collect();
+            let left = crate::invariants::Leftovers { mounts, ..Default::default() };
+            left.sentences().into_iter().map(|(symptom, ..)| symptom).collect::<Vec<_>>()
+        };
+        assert_eq!(symptoms(&["node-a: /var/lib/kubelet/plugins/x/globalmount", "node-b: /y"]), [Symptom::MountLeft]);
+        assert_eq!(symptoms(&["node-a: /var/lib/kubelet/pods/u/volumes/v/mount"]), [Symptom::PodMountLeft]);
     }
 
     #[test]
@@ -270,8 +247,8 @@ mod tests {
             facts.observe(event);
             last.observe(event);
         }
-        let message = "vol-1 on node-a waits for NodeUnstageVolume: nothing there wants it";
-        let missing = last.missing(&facts, message, Some("vol-1"), Some("node-a")).unwrap();
+        let of = (Some("vol-1"), Some("node-a"));
+        let missing = last.missing(&facts, Symptom::AwaitsUnstage, "vol-1", of).unwrap();
         assert_eq!(
             missing.text,
             "expected: NodeUnstageVolume for vol-1 on node-a, after pod/default/web was deleted at 1.500s; the last call \

@@ -58,6 +58,7 @@ mod node_volume;
 mod orphaned_stagings;
 mod orphaned_volumes;
 mod staleness;
+mod symptom;
 
 pub use checked::{Checked, Id};
 pub use converge::Pending;
@@ -66,6 +67,7 @@ pub use i5_nothing_leaks::Leftovers;
 pub(crate) use i12_as_asked::AppliedObjects;
 pub use i12_as_asked::{Difference, StoredObjects};
 pub use missing::Missing;
+pub use symptom::Symptom;
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
@@ -103,6 +105,9 @@ pub struct Violation {
     pub node: Option<String>,
     /// Further details that distinguish causes.
     pub details: BTreeMap<&'static str, serde_json::Value>,
+    /// The observation, as a type, if the violation showed at the end of the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub symptom: Option<Symptom>,
     /// The missing call or write that a violation at the end of a run is a symptom of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<Missing>,
@@ -335,11 +340,12 @@ impl Invariants {
     pub fn agreed(&self, compared: u64, disagreements: Vec<Disagreement>) {
         let mut state = self.state();
         state.checked.add(Id::I4, compared);
-        for Disagreement { volume, node, message } in disagreements {
+        for Disagreement { volume, node, message, symptom } in disagreements {
             let mut details = state.waits(&message).unwrap_or_default();
             let unlisted = volume.as_ref().zip(node.as_ref()).is_some_and(|(v, n)| state.facts.was_unlisted(v, n));
             details.insert("nodeInCacheLackedVolume", unlisted.into());
-            state.found_at_end(Id::I4, Found { message, volume, node, details, ..Found::default() });
+            let first = volume.clone().unwrap_or_default();
+            state.found_at_end(Id::I4, symptom, &first, Found { message, volume, node, details, ..Found::default() });
         }
     }
 
@@ -360,16 +366,27 @@ impl Invariants {
         state.checked.add(Id::I12, compared);
         for Difference { volume, message } in differences {
             let details = state.waits(&message).unwrap_or_default();
-            state.found_at_end(Id::I12, Found { message, volume, details, ..Found::default() });
+            let first = first_word(&message);
+            state.found_at_end(
+                Id::I12,
+                Symptom::NotAsAsked,
+                &first,
+                Found { message, volume, details, ..Found::default() },
+            );
         }
     }
 
     /// Counts that the cluster was given time to converge, and reports the pending work (I8).
-    pub fn converged(&self, pending: Vec<String>) {
+    pub fn converged(&self, pending: Vec<Pending>) {
         let mut state = self.state();
         state.checked.add(Id::I8, 1);
-        let kept: Vec<String> = state.staleness.kept().map(|claim| format!("pvc/{claim} waits for its end")).collect();
-        pending.into_iter().chain(kept).for_each(|message| state.at_end(Id::I8, message));
+        let kept = |claim: &str| Pending {
+            what: format!("pvc/{claim}"),
+            waits_for: "its end".to_owned(),
+            symptom: Symptom::ClaimKept,
+        };
+        let kept: Vec<Pending> = state.staleness.kept().map(kept).collect();
+        pending.into_iter().chain(kept).for_each(|pending| state.is_pending(&pending));
     }
 
     /// Handles a failed step that expected one state and saw another: reports that it waited in vain, if the reason is
@@ -386,12 +403,14 @@ impl Invariants {
         state.report_unwanted_mount(expected);
         let Some(details) = state.waits(expected) else { return };
         let message = format!("{} waits in vain", expected.split(' ').next().unwrap_or_default());
-        state.found_at_end(Id::I8, Found { message, details, ..Found::default() });
+        let first = first_word(&message);
+        state.found_at_end(Id::I8, Symptom::WaitsInVain, &first, Found { message, details, ..Found::default() });
     }
 
     /// Reports an activity that never ends (I8).
     pub fn never_rests(&self, message: String) {
-        self.state().at_end(Id::I8, message);
+        let found = Found { message, ..Found::default() };
+        self.state().found_at_end(Id::I8, Symptom::NeverRests, "", found);
     }
 
     /// Reports leftovers after every object was deleted (I5).
@@ -406,8 +425,8 @@ impl Invariants {
         let (orphaned_volumes, volumes): (Vec<String>, Vec<String>) =
             others.cloud_volumes.into_iter().partition(is_unsaved);
         let others = Leftovers { cloud_volumes: volumes, ..others };
-        for (message, left) in others.sentences() {
-            state.left_at_end(message, &left);
+        for (symptom, message, left) in others.sentences() {
+            state.left_at_end(symptom, message, &left);
         }
         for volume in orphaned_volumes {
             state.forgotten_volume(volume);
@@ -416,7 +435,8 @@ impl Invariants {
             let details = [("kubeletRestartedSinceUnpublish", true.into())].into();
             let message = format!("a directory is left over: {directory}");
             let (volume, node) = (Some(volume), Some(node));
-            state.found_at_end(Id::I5, Found { message, volume, node, details, ..Found::default() });
+            let found = Found { message, volume, node, details, ..Found::default() };
+            state.found_at_end(Id::I5, Symptom::DirectoryLeft, &directory, found);
         }
     }
 
@@ -498,21 +518,25 @@ impl State {
         self.attribution.waits(sentence).or_else(|| self.staleness.waits(sentence))
     }
 
-    fn at_end(&mut self, id: Id, message: String) {
+    /// Reports work that is still to be done (I8).
+    fn is_pending(&mut self, pending: &Pending) {
+        let Pending { what, symptom, .. } = pending;
+        let message = pending.to_string();
         let volume = self.attribution.volume_of(&self.facts, &message);
         let mut details = self.waits(&message).unwrap_or_default();
         let attachment = message.split(' ').next().and_then(|object| object.strip_prefix("volumeattachment/"));
         if let Some(attachment) = attachment.and_then(|name| self.facts.attachments.get(name)) {
             details.insert("volumeIsGone", (!self.facts.volumes.contains_key(&attachment.pv)).into());
         }
-        if self.facts.is_forgotten(&message) {
+        if *symptom == Symptom::AwaitsUnstage && self.facts.is_forgotten(what) {
             details.insert("kubeletRestartedSinceUnpublish", true.into());
         }
-        self.found_at_end(id, Found { message, volume, details, ..Found::default() });
+        let first = first_word(&message);
+        self.found_at_end(Id::I8, *symptom, &first, Found { message, volume, details, ..Found::default() });
     }
 
     /// Reports leftovers, each with its volume if the volumes of all are known.
-    fn left_at_end(&mut self, message: String, left: &[String]) {
+    fn left_at_end(&mut self, symptom: Symptom, message: String, left: &[String]) {
         let of =
             left.iter().map(|thing| self.attribution.volume_of(&self.facts, thing)).collect::<Option<BTreeSet<_>>>();
         let mut found = Found { message, ..Found::default() };
@@ -521,7 +545,8 @@ impl State {
             Some(volumes) => drop(found.details.insert(VOLUMES, volumes.into_iter().collect())),
             None => {}
         }
-        self.found_at_end(Id::I5, found);
+        let first = left.first().map_or("", String::as_str);
+        self.found_at_end(Id::I5, symptom, first, found);
     }
 
     /// Reports that the awaited volume is mounted on a node where it is not wanted, by a call that was answered with an
@@ -531,8 +556,8 @@ impl State {
         let nodes = self.attribution.mounted_by_failed_call(&volume);
         let is_there = |what: &str| nodes.iter().any(|node| what == format!("{volume} on {node}"));
         let pending = self.facts.pending().into_iter().filter(|pending| is_there(&pending.what));
-        for message in pending.map(|pending| pending.to_string()).collect::<Vec<_>>() {
-            self.at_end(Id::I8, message);
+        for pending in pending.collect::<Vec<_>>() {
+            self.is_pending(&pending);
         }
     }
 
@@ -546,8 +571,8 @@ impl State {
             let message =
                 format!("{volume} on {node} is attached in the cloud, and not attached by its VolumeAttachment");
             let details = self.waits(&message).unwrap_or_default();
-            let (volume, node) = (Some(volume.clone()), Some(node));
-            self.found_at_end(Id::I4, Found { message, volume, node, details, ..Found::default() });
+            let found = Found { message, volume: Some(volume.clone()), node: Some(node), details, ..Found::default() };
+            self.found_at_end(Id::I4, Symptom::AttachedInCloudOnly, &volume, found);
         }
     }
 
@@ -555,17 +580,20 @@ impl State {
     fn forgotten_volume(&mut self, volume: String) {
         let details = self.orphaned_volumes.why(&volume).map(|why| (why, true.into())).into_iter().collect();
         let message = format!("a cloud volume is left over: {volume}");
-        self.found_at_end(Id::I5, Found { message, volume: Some(volume), details, ..Found::default() });
+        let found = Found { message, volume: Some(volume.clone()), details, ..Found::default() };
+        self.found_at_end(Id::I5, Symptom::CloudVolumeLeft, &volume, found);
     }
 
-    fn found_at_end(&mut self, id: Id, found: Found) {
+    /// Adds a violation of the end of the run, with the act that is missing. `first` is the object, volume or leftover
+    /// that shows it.
+    fn found_at_end(&mut self, id: Id, symptom: Symptom, first: &str, found: Found) {
         let (ms, n, process) = self.last.clone().unwrap_or_default();
-        let missing =
-            self.last_acts.missing(&self.facts, &found.message, found.volume.as_deref(), found.node.as_deref());
+        let of = (found.volume.as_deref(), found.node.as_deref());
+        let missing = self.last_acts.missing(&self.facts, symptom, first, of);
         let kept = self.violations.len();
         self.add(ms, n, &process, id.name(), Found { operation: "quiescence".to_owned(), ..found });
         if let Some(violation) = self.violations.get_mut(kept) {
-            violation.missing = missing;
+            (violation.symptom, violation.missing) = (Some(symptom), missing);
         }
     }
 
@@ -587,11 +615,17 @@ impl State {
                 volume,
                 node,
                 details,
+                symptom: None,
                 missing: None,
                 declared: None,
             });
         }
     }
+}
+
+/// Returns the first word of a message: the object or volume that it is about.
+fn first_word(message: &str) -> String {
+    message.split(' ').next().unwrap_or_default().to_owned()
 }
 
 /// Upstream's `maxWaitForUnmountDuration`.

@@ -90,12 +90,11 @@ pub(crate) async fn converge_within(
             }
             judged = disagreements.is_empty().then_some(last_ms);
         } else if now() >= deadline {
-            let mut waiting: Vec<String> = pending.iter().map(ToString::to_string).collect();
-            if waiting.is_empty() {
+            if pending.is_empty() {
                 let within = Span(cluster.unscaled(timeout));
-                waiting.push(format!("it never came to rest within {within}: at the end, {last}"));
+                invariants.never_rests(format!("it never came to rest within {within}: at the end, {last}"));
             }
-            return invariants.converged(waiting);
+            return invariants.converged(pending);
         }
         tokio::time::sleep(look).await;
     }
