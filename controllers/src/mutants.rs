@@ -80,7 +80,7 @@ pub const MUTANTS: &[Mutant] = &[
         recreates: "kubernetes-csi/external-provisioner#195",
     },
     Mutant {
-        name: "provision-name-anew",
+        name: "provision-under-new-name",
         about: "external-provisioner requests the volume of a claim under another name at each attempt",
         recreates: "kubernetes-csi/external-provisioner#63",
     },

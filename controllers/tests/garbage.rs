@@ -145,7 +145,7 @@ fn orphans_stay_and_forget_their_owner() {
 fn an_object_whose_owner_never_was_goes() {
     in_simulation(1, async |world| {
         let garbage = GarbageRig::new(world).await;
-        garbage.owned("b", ("nobody", "00000000-0000-4000-8000-000000000000"), true).await;
+        garbage.owned("b", ("absent", "00000000-0000-4000-8000-000000000000"), true).await;
         garbage.until(&[]).await;
     });
 }
@@ -234,7 +234,7 @@ fn what_was_begun_before_a_crash_is_finished_after_it() {
             garbage.delete("a", &owner, propagation).await;
             garbage.0.sleep(S(60)).await;
             let left: &[&str] = if propagation == Propagation::Background { &["b"] } else { &["a", "b"] };
-            assert_eq!(garbage.maps().await, left, "nobody carries it out");
+            assert_eq!(garbage.maps().await, left, "no loop carries it out");
             garbage.0.restart_controllers();
             let end: &[&str] = if propagation == Propagation::Orphan { &["b"] } else { &[] };
             garbage.until(end).await;

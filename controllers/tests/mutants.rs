@@ -216,7 +216,7 @@ fn a_failed_detach_counts_as_a_detach() {
 
 #[test]
 fn a_claim_gets_a_volume_with_each_try() {
-    let made = both("provision-name-anew", |world| async move {
+    let made = both("provision-under-new-name", |world| async move {
         let rig = Rig::new(&world, &["node-a"], SCHEDULER).await;
         let lost: Value = json!({
             "name": "lost", "match": { "plane": "csi", "op": "CreateVolume" },

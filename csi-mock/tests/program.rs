@@ -262,7 +262,7 @@ async fn a_driver_without_a_node_id_launches_its_own_instance() {
         ids.push(node.node_get_info(NodeGetInfoRequest {}).await.unwrap().into_inner().node_id);
         std::fs::remove_file(dir.path().join("ready")).unwrap();
     }
-    assert!(ids[0].starts_with("i-") && ids[0] == ids[1], "a driver that starts anew is the same node: {ids:?}");
+    assert!(ids[0].starts_with("i-") && ids[0] == ids[1], "a driver that starts again is the same node: {ids:?}");
     let there = ec2.instances();
     assert_eq!((there.len(), &*there[0].zone), (1, "us-east-1b"));
 }

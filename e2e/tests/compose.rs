@@ -357,7 +357,7 @@ fn story(project: &mut Project) -> Result<()> {
     for (invariant, least) in [("I1", 1), ("I2", 1), ("I3", 4), ("I4", 1), ("I5", 1), ("I6", 1), ("I8", 1)] {
         ensure!(checked[invariant].as_u64() >= Some(least), "{invariant} of {checked}");
     }
-    ensure!(checked.get("I7").is_none(), "nobody saw what watches got: {checked}");
+    ensure!(checked.get("I7").is_none(), "no watch was seen: {checked}");
     let broken = project.home.path().join("broken.yaml");
     std::fs::write(&broken, BROKEN)?;
     scenario(project, &broken)?;

@@ -50,8 +50,8 @@ fn kubectl_logs_tells_what_a_pod_does_live() {
     let refused = |args: &[&str]| refusal(&up.command("kubectl").args(args).output().unwrap());
     let previous = refused(&["logs", "web", "--previous"]);
     assert!(previous.contains("previous terminated container \"writer\" in pod \"web\" not found"), "{previous}");
-    let unknown = refused(&["logs", "web", "-c", "nobody"]);
-    assert!(unknown.contains("container nobody is not valid for pod web"), "{unknown}");
+    let unknown = refused(&["logs", "web", "-c", "absent"]);
+    assert!(unknown.contains("container absent is not valid for pod web"), "{unknown}");
     let exec = refused(&["exec", "web", "--", "true"]);
     assert!(exec.contains("modelled pods and nodes run no processes"), "{exec}");
 

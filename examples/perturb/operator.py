@@ -16,7 +16,7 @@ def patience(settings, **_):
 
 @kopf.on.create("configmaps", labels={"copy": "wanted"}, backoff=0.5)
 def copy(name, body, **_):
-    # Each call makes another one: the API server draws a name, and nobody looks whether there is a copy.
+    # Each call makes another one: the API server draws a name, and the handler does not look for a copy.
     made = {"metadata": {"generateName": f"{name}-copy-"}, "data": dict(body["data"])}
     request = urllib.request.Request(MAPS, json.dumps(made).encode(), {"Content-Type": "application/json"})
     urllib.request.urlopen(request, timeout=10).close()

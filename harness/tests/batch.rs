@@ -13,7 +13,7 @@ use serde_json::Value;
 /// A file that passes at once.
 const QUIET: &str = "name: quiet\nnodes: {count: 1}\nsteps:\n  - wait: {object: node/node-a, is: Ready}\n";
 /// A file that fails.
-const FAILS: &str = "name: fails\nnodes: {count: 1}\nsteps:\n  - wait: {object: pod/nobody, is: Running, within: 5s}\n";
+const FAILS: &str = "name: fails\nnodes: {count: 1}\nsteps:\n  - wait: {object: pod/absent, is: Running, within: 5s}\n";
 /// A file that does not end in time: years of heartbeats.
 const ENDLESS: &str = "name: endless\nnodes: {count: 9}\ndeadline: 90000h\nsteps:\n  - sleep: 80000h\n";
 /// A file with a mistake.
@@ -162,7 +162,7 @@ fn the_first_failure_of_a_file_is_shown_once_with_the_command_that_shows_it_agai
     let (code, out, err) = run(dir.path(), &[".", "--seeds", "3..6", "--latency", "aws"]);
     assert_eq!(code, 1, "{out}{err}");
     assert!(out.contains("✗ fails  0 of 4 seeds passed") && out.contains("✓ quiet  4 of 4 seeds passed"), "{out}");
-    assert_eq!(out.matches("expected   pod/nobody is Running").count(), 1, "{out}");
+    assert_eq!(out.matches("expected   pod/absent is Running").count(), 1, "{out}");
     assert_eq!(out.matches("the last trace line").count(), 1, "{out}");
     assert!(out.contains("\nfails           4  3..6\n"), "{out}");
     assert!(out.contains("\nagain: mooring run 'it fails.yaml' --seed 3 --latency aws\n"), "{out}");

@@ -25,6 +25,6 @@ fn nothing_holds_a_world_after_its_run() {
             assert!(outcome.passed() && canary.upgrade().is_some());
             canary
         });
-        assert!(canary.upgrade().is_none(), "{}: somebody holds the world", scenario.name);
+        assert!(canary.upgrade().is_none(), "{}: the world is still held", scenario.name);
     }
 }

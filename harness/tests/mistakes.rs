@@ -147,7 +147,7 @@ steps:
         kind: Pod
         metadata: {name: web}
         spec:
-          nodeSelector: {nobody: has-this}
+          nodeSelector: {absent: has-this}
           containers: [{name: writer, image: mooring/writer}]
   - wait: {object: pod/web, is: Running, within: 5m}
 ";

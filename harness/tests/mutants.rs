@@ -97,7 +97,7 @@ const CASES: &[Case] = &[
     case(&["bookmark-ahead"], stayed_long, Id::I7, "sends revision"),
     case(&["detach-error-is-success"], unpublish_fails, Id::I4, "is attached in the cloud, and not"),
     case(&["reconstruction-skipped"], kubelet_down, Id::I2, "ControllerUnpublishVolume was called"),
-    case(&["provision-name-anew"], provisioned_twice, Id::I5, "a cloud volume is left over"),
+    case(&["provision-under-new-name"], provisioned_twice, Id::I5, "a cloud volume is left over"),
     case(&["formats-after-error"], stage_fails, Id::I6, "found 0 records"),
     case(&["never-retries-detach"], unpublish_fails, Id::I8, "waits for the detach of"),
     case(&["unmount-skipped"], left, Id::I8, "waits for NodeUnstageVolume"),

@@ -184,7 +184,7 @@ fn a_fragment_is_read_beside_the_file_that_includes_it() {
     write("two.yaml", "- claim: {name: '${name}'}\n- pod: {name: web, claim: '${name}'}\n");
     write(
         "end.yaml",
-        "- wait: {object: pod/web, is: Running}\n- sleep: 1s\n- wait: {object: pod/nobody, is: Running, within: 1s}\n",
+        "- wait: {object: pod/web, is: Running}\n- sleep: 1s\n- wait: {object: pod/absent, is: Running, within: 1s}\n",
     );
     let main = "name: t
 nodes: {count: 1}
@@ -200,7 +200,7 @@ steps:
     let outcome = run(&scenario);
     let report = harness::report::Report::of(&scenario, &outcome).render(harness::output::Style::PLAIN);
     let place = folder.path().join("end.yaml");
-    assert!(report.starts_with(&format!("{}:3:3  wait until pod/nobody", place.display())), "{report}");
+    assert!(report.starts_with(&format!("{}:3:3  wait until pod/absent", place.display())), "{report}");
     // A mistake in a fragment is reported at its position in the fragment.
     write("end.yaml", "- sleep: 1s\n- slep: 1s\n");
     let message = load().unwrap_err().to_string();

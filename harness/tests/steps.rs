@@ -114,7 +114,7 @@ const OWN_VOLUME: &str = "
   - ec2: {action: DeleteVolume, with: {VolumeId: {saved: own}}, fails: VolumeInUse}
   - ec2:
       action: DescribeVolumes
-      with: {Filter: [{Name: 'tag:who', Value: [nobody, a person]}, {Name: status, Value: [in-use]}]}
+      with: {Filter: [{Name: 'tag:who', Value: [no one, a person]}, {Name: status, Value: [in-use]}]}
       save: found
       from: VolumeId
   - ec2: {action: DetachVolume, with: {VolumeId: {saved: found}, Force: true}}
@@ -210,7 +210,7 @@ fn what_the_cloud_loses_is_gone_and_a_terminated_node_stays_away() {
   - ec2: {poke: burn, token: mine}
 ";
     passes(&story("", vanish));
-    let unknown = "  - ec2: {poke: burn, token: nobody-used-this}\n";
+    let unknown = "  - ec2: {poke: burn, token: never-used}\n";
     assert_eq!(fails(&story("", unknown)).1, "token: not used yet");
     let terminate = "
   - ec2: {poke: terminate, instance: node-b}

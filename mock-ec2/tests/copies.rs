@@ -80,7 +80,7 @@ fn a_copy_ends_with_its_process_and_the_next_one_makes_it() {
         assert!(copied < (MIB as u64) << 20, "the copy went on after the crash: {copied}");
         let all = ec2.dump()["volumes"].as_array().unwrap().clone();
         let left = all.iter().find(|v| v["id"] == made.as_str()).unwrap();
-        assert_eq!(left["state"], "creating", "nobody says that its bytes are there");
+        assert_eq!(left["state"], "creating", "its bytes are not there yet");
 
         process.restart();
         while status(&service(), &made).await != "available" {

@@ -368,7 +368,7 @@ fn pokes_vanish_force_hold_and_finish() {
         assert_eq!(admin_action("volumes/x/vanish", json!({})).await.0, 400);
         assert_eq!(admin_action(&format!("volumes/{broken}/fly"), json!({})).await.0, 404);
         assert_eq!(admin_action(&format!("volumes/{broken}/fail"), json!({})).await.0, 400);
-        assert_eq!(admin_action("tokens/burn", json!({ "token": "nobody's" })).await.0, 404);
+        assert_eq!(admin_action("tokens/burn", json!({ "token": "no-one's" })).await.0, 404);
         assert_eq!(admin_action(&format!("instances/{node}/purge"), json!({})).await.0, 200);
         assert_eq!(power(&cloud, "RebootInstances", &node).await.code(), "InvalidInstanceID.NotFound");
     });

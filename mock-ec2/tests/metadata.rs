@@ -124,8 +124,8 @@ fn an_instance_that_was_run_has_its_metadata_on_the_main_port() {
         let other = cloud.instance("node-a");
         assert_eq!(at("GET", &id(&other), &[]).await, (200, other.clone()));
         assert_eq!(at("GET", &id(&other), &token).await.0, 401, "a token of another instance");
-        for nobody in ["i-0aaaaaaaaaaaaaaaa", "banana", ""] {
-            assert_eq!(at("GET", &id(nobody), &[]).await.0, 404, "{nobody}");
+        for unknown in ["i-0aaaaaaaaaaaaaaaa", "banana", ""] {
+            assert_eq!(at("GET", &id(unknown), &[]).await.0, 404, "{unknown}");
         }
     });
 }

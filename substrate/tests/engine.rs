@@ -344,7 +344,7 @@ fn a_world_is_taken_apart_at_its_end_unless_it_is_left() {
     }
     let held = Arc::new(());
     assert_eq!(simulate(Options::default(), |world| story(world, held.clone())), 1);
-    assert_eq!(Arc::strong_count(&held), 1, "nobody but the test holds it");
+    assert_eq!(Arc::strong_count(&held), 1, "only the test holds it");
     assert_eq!(simulate_and_leave(Options::default(), |world| story(world, held.clone())), 1);
     assert!(Arc::strong_count(&held) > 1, "what was left holds it, too");
 }

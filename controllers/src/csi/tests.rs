@@ -84,7 +84,7 @@ fn what_fails_when_the_deadline_has_passed_is_the_deadline() {
 fn a_socket_that_is_gone_is_unavailable() {
     live(|ctx, socket| async move {
         let driver = Connection::new(&ctx, dial::unix(&socket), Duration::from_secs(20));
-        let error = driver.call(driver.identity().probe(ProbeRequest {})).await.expect_err("nobody listens");
+        let error = driver.call(driver.identity().probe(ProbeRequest {})).await.expect_err("no server listens");
         assert_eq!(error.code(), Some(Code::Unavailable));
         assert!(error.message().starts_with("connection error: desc = \"transport: Error while dialing: "), "{error}");
     });

@@ -109,7 +109,7 @@ impl Controller {
         }
     }
 
-    /// Corrects slices that somebody else changed (`onEndpointSliceUpdate`).
+    /// Corrects slices that another client changed (`onEndpointSliceUpdate`).
     fn slice_changed(&self, delta: &Delta<EndpointSlice>) {
         let (Delta::Applied { new: slice, .. } | Delta::Deleted(slice)) = delta;
         let Some(service) = slice.label(SERVICE_NAME).filter(|_| slice.label(MANAGED_BY) == Some(CONTROLLER)) else {

@@ -404,7 +404,7 @@ impl Controller {
             prepared.request.mutable_parameters = self.mutable_parameters(name).await?;
         }
         let mut request = prepared.request.clone();
-        if mutant!(self.ctx, "provision-name-anew") {
+        if mutant!(self.ctx, "provision-under-new-name") {
             request.name += &format!("-{}", self.ctx.now().mono.as_millis());
         }
         let volume = self.create_volume(request).await.map_err(|e| {

@@ -36,7 +36,7 @@ const KINDS_WITHIN: Duration = Duration::from_secs(30);
 const FIRST_LOOK: Duration = Duration::from_millis(100);
 
 /// Waits until the API server has the kinds (`ensureCustomResourceDefinitionsExist`). Upstream exits after 30 s and is
-/// restarted; this starts anew with the first pause.
+/// restarted; this starts again with the first pause.
 async fn defined(ctx: &Ctx, client: &Client) {
     let paths = [VolumeSnapshot::path(None), VolumeSnapshotClass::path(None), VolumeSnapshotContent::path(None)];
     let (mut pause, mut waited) = (FIRST_LOOK, Duration::ZERO);

@@ -79,7 +79,7 @@ fn has_non_controller_owner(claim: &PersistentVolumeClaim, set: &StatefulSet, po
 }
 
 /// Returns true if the claim's owners need no change (`isClaimOwnerUpToDate`): they are those of the policy, or the
-/// claim belongs to somebody else.
+/// claim has another owner.
 pub(super) fn is_up_to_date(claim: &PersistentVolumeClaim, set: &StatefulSet, pod: &Pod) -> bool {
     if has_stale_owner(claim, set) || has_stale_owner(claim, pod) {
         return true;

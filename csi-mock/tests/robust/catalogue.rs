@@ -144,7 +144,7 @@ async fn look(b: &Bench, name: &str, made: &Made) -> Result<(), Status> {
         }
         "NodeGetCapabilities" => drop(b.node().node_get_capabilities(NodeGetCapabilitiesRequest {}).await?),
         "NodeGetInfo" => drop(b.node().node_get_info(NodeGetInfoRequest {}).await?),
-        other => panic!("nobody calls {other}"),
+        other => panic!("not called: {other}"),
     }
     Ok(())
 }
@@ -369,7 +369,7 @@ impl Rig {
             "remove_file" => disk.remove_file(Path::new("/p/small")).await,
             "read_at" => raw().read_at(0, 4).await.map(drop),
             "write_at" => raw().write_at(0, b"0123456789").await,
-            other => panic!("nobody does {other}"),
+            other => panic!("not done: {other}"),
         }
     }
 

@@ -106,7 +106,7 @@ def signatures_are_verified_when_there_are_credentials(cloud):
     assert cloud.ec2.describe_volumes()["Volumes"]
     wrong = {"aws_access_key_id": "mooring", "aws_secret_access_key": "other"}
     refused("SignatureDoesNotMatch", cloud.client("ec2", **wrong).describe_volumes, 403)
-    unknown = {"aws_access_key_id": "nobody", "aws_secret_access_key": "mooring"}
+    unknown = {"aws_access_key_id": "unknown", "aws_secret_access_key": "mooring"}
     refused("AuthFailure", cloud.client("ec2", **unknown).describe_volumes, 401)
 
 

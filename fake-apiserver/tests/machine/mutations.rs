@@ -150,7 +150,7 @@ fn an_expression_that_cannot_be_evaluated_is_refused_with_its_mutating_policy() 
         (apply("Object{"), "compilation failed"),
         (apply("Thing{a: 1}"), "undeclared reference to 'Thing'"),
         (apply("Object{?spec: object.spec}"), "compilation failed"),
-        (patch("[JSONPatch{op: 'add', path: nobody}]"), "undeclared reference to 'nobody'"),
+        (patch("[JSONPatch{op: 'add', path: undeclared}]"), "undeclared reference to 'undeclared'"),
         (patch("quantities('1')"), "undeclared reference to 'quantities'"),
         (patch(""), "expression is not specified"),
         (json!({"patchType": "Other"}), "Unsupported value: \"Other\""),

@@ -114,7 +114,7 @@ fn every_namespace_has_the_certificate_of_the_server_where_nobody_else_puts_it_t
         let found = m.store.get(kind("configmaps"), &key(Some(namespace), "kube-root-ca.crt"));
         found.map(|config| config.value["data"]["ca.crt"].as_str().unwrap().to_owned())
     };
-    assert_eq!(of(&m, "default"), None, "nobody trusts a server without a certificate");
+    assert_eq!(of(&m, "default"), None, "a server without a certificate has no clients");
     m.store.publish_root_ca(None);
     m.store.trust(Now::at(Duration::ZERO), "PEM");
     m.create("namespaces", json!({"metadata": {"name": "new"}})).unwrap();

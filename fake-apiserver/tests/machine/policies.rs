@@ -87,7 +87,7 @@ fn an_expression_that_cannot_be_evaluated_is_refused_with_its_policy() {
         ("authorizer.resource('pods').check('create').allowed()", "found no matching overload for 'resource'"),
         ("authorizer.nope.check('create').allowed()", "does not support field selection"),
         ("timestamp(request.name) < 1", "found no matching overload for '_<_'"),
-        ("nobody == 1", "undeclared reference to 'nobody'"),
+        ("absent == 1", "undeclared reference to 'absent'"),
     ] {
         let refused = m.create("validatingadmissionpolicies", policy(json!([{"expression": expression}]))).unwrap_err();
         assert!(refused.code == 422 && refused.message.contains(wanted), "{}", refused.message);

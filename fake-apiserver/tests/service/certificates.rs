@@ -13,7 +13,7 @@ fn request(name: &str) -> Value {
         "request": STANDARD.encode(pem),
         "signerName": "kubernetes.io/kube-apiserver-client",
         "usages": ["client auth"],
-        "username": "somebody-else",
+        "username": "another-user",
         "groups": ["system:masters", "more"],
     }})
 }

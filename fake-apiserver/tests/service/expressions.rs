@@ -166,7 +166,7 @@ fn expressions_of_policies_are_checked_when_they_are_written() {
             ("request.verb == 'CREATE'", "ERROR: <input>:1:8: undefined field 'verb'"),
             ("variables.nope == 1", "undefined field 'nope'"),
             ("variables.twice == 'a'", "found no matching overload for '_==_' applied to '(int, string)'"),
-            ("nobody == 1", "undeclared reference to 'nobody' (in container '')"),
+            ("absent == 1", "undeclared reference to 'absent' (in container '')"),
             ("variables.twice", "must evaluate to bool but got int"),
             ("object.metadata.name", "must evaluate to bool but got dyn"),
         ] {

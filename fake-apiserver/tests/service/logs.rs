@@ -65,8 +65,8 @@ fn what_makes_no_sense_never_reaches_a_node() {
             assert_eq!(seen, code, "{query}");
             assert!(status["message"].as_str().unwrap().contains(message), "{query}: {status}");
         }
-        let (code, status) = client.get(&format!("{PODS}/nobody/log")).await;
-        assert_eq!((code, &status["message"]), (404, &json!("pods \"nobody\" not found")));
+        let (code, status) = client.get(&format!("{PODS}/absent/log")).await;
+        assert_eq!((code, &status["message"]), (404, &json!("pods \"absent\" not found")));
         // The pod has no node yet, so there is no log.
         client.post(PODS, pod("waiting")).await;
         assert_eq!(client.get(&format!("{PODS}/waiting/log")).await, (204, json!("")));

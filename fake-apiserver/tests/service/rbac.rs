@@ -123,7 +123,7 @@ fn the_controllers_of_kubernetes_have_the_roles_that_they_need_and_no_more() {
         assert_eq!(as_account(attacher, Method::GET, "/api/v1/secrets").await, 403);
         assert_eq!(as_account("namespace-controller", Method::DELETE, CONFIGS).await, 200);
         assert_eq!(as_account("generic-garbage-collector", Method::GET, "/api/v1/secrets").await, 200);
-        assert_eq!(as_account("nobody", Method::GET, "/api/v1/pods").await, 403);
+        assert_eq!(as_account("unbound", Method::GET, "/api/v1/pods").await, 403);
         let scheduler = ["system:kube-scheduler"];
         let nodes = send(&client, "secret", &scheduler, Method::GET, "/api/v1/nodes", Value::Null).await;
         assert_eq!(nodes.0, 200);

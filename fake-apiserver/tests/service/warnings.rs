@@ -303,13 +303,13 @@ fn a_deprecated_version_is_warned_of_at_every_use() {
 
 #[test]
 fn an_object_that_nothing_works_on_is_taken_with_a_warning_when_it_is_created() {
-    let unserved = |group: &str, kind: &str| ((group, kind) == ("apps", "StatefulSet")).then(|| "nobody".to_owned());
+    let unserved = |group: &str, kind: &str| ((group, kind) == ("apps", "StatefulSet")).then(|| "no loop".to_owned());
     let config = fake_apiserver::Config { unserved: Some(std::sync::Arc::new(unserved)), ..Default::default() };
     let labels = json!({"a": "b"});
     let containers = json!([{"name": "c", "image": "i"}]);
     let set = json!({"metadata": {"name": "db"}, "spec": {"selector": {"matchLabels": labels}, "serviceName": "db",
         "template": {"metadata": {"labels": labels}, "spec": {"containers": containers}}}});
-    let reported = vec!["nobody".to_owned()];
+    let reported = vec!["no loop".to_owned()];
     client::in_simulation_with(config, |client| async move {
         assert_eq!(send(&client, Method::POST, &format!("{SETS}?dryRun=All"), &set).await, (201, reported.clone()));
         assert_eq!(send(&client, Method::POST, SETS, &set).await, (201, reported));

@@ -319,7 +319,7 @@ fn a_webhook_is_asked_only_where_its_conditions_hold() {
         // An invalid condition is refused with its webhook.
         for (expression, wanted) in [
             ("object.metadata.name", "webhooks[0].matchConditions[0].expression: Invalid value"),
-            ("nobody == 1", "undeclared reference to 'nobody'"),
+            ("absent == 1", "undeclared reference to 'absent'"),
         ] {
             let (code, refused) = client.post(VALIDATING, configuration("deny", &condition(expression))).await;
             assert!(code == 422 && refused["message"].as_str().unwrap().contains(wanted), "{refused}");

@@ -558,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn what_befell_pods_and_claims_that_are_long_gone_is_forgotten() {
+    fn history_of_pods_and_claims_that_are_long_gone_is_forgotten() {
         let mut blame = Attribution::default();
         for n in 0..2 * MOST {
             blame.is_of_pod("vol-1", &n.to_string());

@@ -11,7 +11,7 @@ const SHOWN: usize = 6;
 /// The shortest run of hexadecimal digits that is taken for a drawn one.
 const HEX: usize = 8;
 
-/// Returns what stays of a generated name, with a `*` for what was drawn; nothing for a name that somebody chose.
+/// Returns what stays of a generated name, with a `*` for what was drawn; nothing for a name that a user chose.
 pub fn pattern(name: &str) -> Option<String> {
     let (before, last) = name.rsplit_once('/').map_or(("", name), |(space, last)| (&name[..=space.len()], last));
     let parts: Vec<&str> = last.split('-').collect();

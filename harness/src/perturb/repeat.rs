@@ -24,7 +24,7 @@ pub fn with_programs(document: &Document, programs: &[ProgramSpec]) -> Document 
         if !spec.replaces.is_empty() {
             value["replaces"] = json!(spec.replaces);
         }
-        // Secrets stay with whoever has the program.
+        // Secrets stay out of the file.
         let env: serde_json::Map<String, Value> = spec
             .env
             .iter()

@@ -37,7 +37,7 @@ impl Backoff {
         wait
     }
 
-    /// Forgets the restarts so far: somebody starts the program by hand.
+    /// Forgets the restarts so far: a user starts the program by hand.
     pub fn forget(&mut self) {
         self.entry = None;
     }

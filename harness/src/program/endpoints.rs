@@ -90,7 +90,7 @@ impl Endpoint {
 /// Headers of one connection.
 const HOP_BY_HOP: [HeaderName; 3] = [CONNECTION, TRANSFER_ENCODING, UPGRADE];
 
-/// Returns true if the answer comes in pieces for as long as somebody listens: a watch, or a log that is followed.
+/// Returns true if the answer comes in pieces for as long as the client listens: a watch, or a log that is followed.
 fn is_stream(query: &str, path: &str) -> bool {
     let is_on = |value: &str| !matches!(value, "" | "0" | "false");
     let asks = |(key, value): (&str, &str)| matches!(key, "watch" | "follow") && is_on(value);

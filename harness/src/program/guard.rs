@@ -165,7 +165,7 @@ fn watch(program: i32, inbox: &Receiver<GuardInput>) -> ExitCode {
                 let Ending { program: ended, left, stay } = end_all(inbox, program);
                 match ended {
                     Some(status) => report_ended(status, left.saturating_sub(1), stay),
-                    // It is somebody else's by now, and ours to end no more.
+                    // It belongs to another process by now, so it must not be ended.
                     None => report(&GuardReport::Ended { code: None, signal: None, left, stay }),
                 }
                 return ExitCode::SUCCESS;

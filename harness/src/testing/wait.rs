@@ -17,7 +17,7 @@ impl Wake for Unpark {
 
 /// Parks the thread until `work` is done. The work must make progress by itself, on another thread.
 pub(super) fn block_on<T>(work: impl Future<Output = T>) -> T {
-    // A task of the caller's runtime may have used up its budget, which nobody renews while the thread is parked.
+    // A task of the caller's runtime may have used up its budget, which is not renewed while the thread is parked.
     let mut work = pin!(tokio::task::unconstrained(work));
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);

@@ -39,8 +39,8 @@ fn logs_are_of_one_component_or_of_all_and_go_on_live() {
     assert_eq!(streamed.status.code(), Some(2));
     let output = String::from_utf8(streamed.stdout).unwrap();
     assert!(output.contains("leave out --output json"), "{output}");
-    let nobody = home.fails(3, &["logs", "--name", "two"]);
-    assert!(nobody.contains("no Mooring called two is up"), "{nobody}");
+    let unknown = home.fails(3, &["logs", "--name", "two"]);
+    assert!(unknown.contains("no Mooring called two is up"), "{unknown}");
     // Following ends with the Mooring.
     home.ok(&["down", "--name", "one"]);
     let mut followed = String::new();
@@ -71,7 +71,7 @@ fn a_cluster_for_people_has_classes_system_pods_and_warnings_also_after_a_reset_
     let cron_job = json!({ "apiVersion": "batch/v1", "kind": "CronJob", "metadata": { "name": "web" },
         "spec": { "schedule": "* * * * *", "jobTemplate": job } });
     create(&ready, "/apis/batch/v1/namespaces/default/cronjobs", &cron_job);
-    crate::home::eventually("an Event says that nobody works on it", || {
+    crate::home::eventually("an Event says that no loop works on it", || {
         http(endpoint, "GET", "/api/v1/namespaces/default/events", &[], "").1.contains("NoController")
     });
     home.ok(&["reset", "--name", "one"]);

@@ -47,7 +47,7 @@ fn what_a_killed_one_left_behind_is_said_and_removed_live() {
     assert!(std::fs::read_to_string(&config).unwrap().contains("mooring-one"));
     let run = std::path::Path::new(ready["volumeDir"].as_str().unwrap()).parent().unwrap().to_owned();
     kill(&ready["pid"]);
-    assert!(asked.exists(), "nobody could remove it");
+    assert!(asked.exists(), "no user could remove it");
     assert_eq!(home.json(&["ls"])[0]["status"], "killed");
     assert!(home.ok(&["ls"]).contains("mooring clean"));
     let error = home.fails(3, &["status", "--name", "one"]);
@@ -92,7 +92,7 @@ fn the_directory_of_a_live_run_that_was_killed_is_removed_by_clean_and_by_the_ne
     assert!(run.exists() && !out.contains(run.to_str().unwrap()), "it lives: {out}");
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(run.join("volumes").exists(), "nobody could remove it");
+    assert!(run.join("volumes").exists(), "no user could remove it");
     let (out, _) = texts(&with_tmp(&["clean"]));
     assert!(out.contains(&format!("removed {}, of a run that was killed", run.display())), "{out}");
     assert!(!run.exists());

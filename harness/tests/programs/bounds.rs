@@ -6,7 +6,7 @@ use crate::tools::{DONE, Folder, SAYS_DONE, eventually};
 #[test]
 fn a_program_that_cannot_be_started_ends_the_run_at_once_and_says_why_live() {
     let folder = Folder::new();
-    let steps = "  - wait: {object: pod/nobody, is: Running, within: 20h}";
+    let steps = "  - wait: {object: pod/absent, is: Running, within: 20h}";
     folder.scenario("run: [{name: mine, command: [./nothing, --flag]}]", steps);
     let ran = folder.run(&[]);
     assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);

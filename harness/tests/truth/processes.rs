@@ -132,7 +132,7 @@ fn a_leader_that_is_cut_off_in_the_middle_of_a_move_is_replaced() {
         let next = elected
             .iter()
             .find(|l| l.str("lease").unwrap().contains("kube-controller-manager") && l.ms > cut_at)
-            .unwrap_or_else(|| panic!("seed {seed}: nobody took over"));
+            .unwrap_or_else(|| panic!("seed {seed}: no replica took over"));
         assert_ne!(&*next.process, leader);
         let lost = lines(&outcome, "leader.lost");
         let lost =

@@ -310,7 +310,7 @@ mod tests {
         trace.observe(move |_| {
             counts.fetch_add(1, Ordering::Relaxed);
         });
-        trace.emit_lazily(&"p".into(), || -> Closed { unreachable!("nobody hears it") });
+        trace.emit_lazily(&"p".into(), || -> Closed { unreachable!("it has no subscriber") });
         trace.subscribe("door.opened");
         trace.emit_lazily(&"p".into(), || -> Closed { unreachable!("another kind is heard") });
         assert_eq!(seen.load(Ordering::Relaxed), 0);

@@ -129,7 +129,7 @@ fn the_limit_of_a_node_follows_what_its_driver_says() {
         let first = limit();
         rig.settings.set_attach_limit(Some(3));
         tokio::time::sleep(Duration::from_secs(600)).await;
-        assert_eq!(limit(), first, "nobody asks a driver that does not want it");
+        assert_eq!(limit(), first, "a driver without a period is not asked again");
         let object = json!({
             "metadata": { "name": "ebs.csi.aws.com" }, "spec": { "nodeAllocatableUpdatePeriodSeconds": 60 },
         });

@@ -64,7 +64,7 @@ async fn lifecycle(root: &Path) {
     let before = rig.toy.get("pods", "default", "p")["status"]["containerStatuses"].clone();
     rig.node.kubelet.restart();
     let synced = rig.count("workload.synced");
-    rig.until("registered anew", 5, || rig.count("node-agent.registered") == 2).await;
+    rig.until("registered again", 5, || rig.count("node-agent.registered") == 2).await;
     rig.until("more records", 5, || rig.count("workload.synced") > synced).await;
     assert_eq!(rig.count("workload.started"), 1);
     assert_eq!(rig.toy.get("pods", "default", "p")["status"]["containerStatuses"], before);

@@ -87,6 +87,6 @@ fn reconstruction_skipped() {
         rig.delete_gracefully("p");
         rig.node.kubelet.restart();
         tokio::time::sleep(Duration::from_secs(300)).await;
-        assert_eq!((rig.count("disk.unpublished"), rig.count("disk.unstaged")), (0, 0), "nobody knows of it");
+        assert_eq!((rig.count("disk.unpublished"), rig.count("disk.unstaged")), (0, 0), "the kubelet has forgotten it");
     });
 }

@@ -98,7 +98,7 @@ fn a_pod_that_was_deleted_meanwhile_is_stopped_before_its_volume_goes() {
         rig.node.kubelet.crash();
         rig.delete_gracefully("p");
         tokio::time::sleep(Duration::from_secs(5)).await;
-        assert_eq!(rig.count("workload.stopped"), 0, "nobody has asked");
+        assert_eq!(rig.count("workload.stopped"), 0, "no user has asked");
         rig.node.kubelet.restart();
         rig.until("deleted", 3, || rig.toy.get("pods", "default", "p").is_null()).await;
         rig.until("unstaged", 3, || rig.count("disk.unstaged") == 1).await;
@@ -133,7 +133,7 @@ fn containers_that_went_with_their_machine_are_started_anew() {
         // The kubelet is alive and is told.
         rig.node.machine.crash();
         tokio::time::sleep(Duration::from_secs(3)).await;
-        assert_eq!(rig.count("workload.stopped"), 0, "nobody heard them end");
+        assert_eq!(rig.count("workload.stopped"), 0, "no kubelet saw their end");
         rig.node.machine.restart();
         rig.until("second start", 5, || rig.count("workload.started") == 2).await;
         assert_eq!(rig.found(), Some((3, true)));
@@ -179,7 +179,7 @@ fn a_kubelet_waits_for_its_runtime() {
         rig.plug().await;
         rig.claim_and_pod("p");
         tokio::time::sleep(Duration::from_secs(15)).await;
-        assert!(!rig.in_use(), "nothing is begun while nobody knows what runs");
+        assert!(!rig.in_use(), "nothing begins before the list of what runs");
         assert!(rig.count("node-agent.runtime-failed") > 1);
         rig.node.machine.restart();
         rig.until("volumesInUse", 12, || rig.in_use()).await;

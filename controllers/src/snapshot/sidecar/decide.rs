@@ -71,7 +71,7 @@ mod tests {
         assert!(!should_delete(&content(json!({ "annotations": annotations }), json!({}))));
         let free = json!({ "source": { "snapshotHandle": "snap-1" }, "volumeSnapshotRef": {} });
         let going = json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" });
-        assert!(should_delete(&content(going, json!({ "spec": free }))), "nobody is bound to it");
+        assert!(should_delete(&content(going, json!({ "spec": free }))), "it is bound to no snapshot");
     }
 
     #[rstest]

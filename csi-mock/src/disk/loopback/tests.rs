@@ -453,7 +453,7 @@ fn a_raw_device_that_is_another_now_is_not_touched() {
         device.write_at(0, b"kept").await.unwrap();
         device.sync().await.unwrap();
         let node = File::open(a.find(VOLUME).await.unwrap().unwrap().path).unwrap();
-        ioctl::set_tag(&node, b"somebody/else").unwrap();
+        ioctl::set_tag(&node, b"another/owner").unwrap();
         for refused in [
             device.write_at(0, b"lost").await,
             device.sync().await,

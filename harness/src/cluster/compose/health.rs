@@ -76,10 +76,10 @@ mod tests {
         assert_eq!(check(&server("401 Unauthorized")).await, Ok(()));
         let failing = check(&server("503 Service Unavailable")).await.unwrap_err();
         assert!(failing.contains("503"), "{failing}");
-        let nobody = check("http://127.0.0.1:1/readyz").await.unwrap_err();
-        assert!(nobody.contains("refused"), "{nobody}");
-        let nobody = check("unix:///nowhere/csi.sock").await.unwrap_err();
-        assert!(nobody.contains("No such file"), "{nobody}");
+        let refused = check("http://127.0.0.1:1/readyz").await.unwrap_err();
+        assert!(refused.contains("refused"), "{refused}");
+        let refused = check("unix:///nowhere/csi.sock").await.unwrap_err();
+        assert!(refused.contains("No such file"), "{refused}");
     }
 
     #[tokio::test]

@@ -575,7 +575,7 @@ mod tests {
         let now = async |is_up: [bool; 3]| match tokio::time::timeout(ASKED_LOOK / 2, asked(&parts, &is_up)).await {
             Ok(Change::Stop(at)) => Some(("stop", parts[at].name.clone())),
             Ok(Change::Start(at)) => Some(("start", parts[at].name.clone())),
-            Ok(_) => panic!("nobody asks for that"),
+            Ok(_) => panic!("not called here"),
             Err(_) => None,
         };
         assert_eq!(now([true; 3]).await, None);

@@ -177,7 +177,7 @@ fn what_a_user_deletes_comes_back_and_what_has_no_node_does_not() {
         seconds(1).await;
         let refused = cluster.objects().logs(node_pod, "container=ebs-plugin").await.unwrap_err().to_string();
         assert!(refused.ends_with("connect: connection refused"), "{refused}");
-        assert!(readiness(&cluster, node_pod).await.0, "nobody speaks for the node yet");
+        assert!(readiness(&cluster, node_pod).await.0, "no process of the node runs yet");
         delete(ObjectRef::new(Kind::node(), None, "node-a")).await;
         seconds(2).await;
         assert_eq!(pod(&cluster, node_pod).await, None);

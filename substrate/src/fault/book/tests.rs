@@ -378,7 +378,7 @@ fn a_branch_is_the_run_that_had_its_fault_from_the_start() {
     for nth in 1..=3_u64 {
         let (hits, list, asked) = branch(nth as usize);
         assert_eq!((hits, list), own(nth), "{nth}");
-        assert_eq!(asked, nth as usize, "nobody is asked after the place");
+        assert_eq!(asked, nth as usize, "no server is asked after the place");
     }
     let (hits, _, asked) = branch(9);
     assert_eq!((hits, asked), (vec![false; 5], 3), "nothing fires in the run that is not a branch");
