@@ -6,11 +6,13 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass};
 
-use super::cache::limits;
+use super::node_info::limits;
 use super::fit_error::Plugin;
 use super::node_filters::{affinity_matches, schedulable, taints_tolerated};
 use super::resources::Resources;
+use super::volume_binding::volume_limit;
 use crate::binder::object::{ClaimKey, pod_claims};
+use crate::binder::quantity;
 use crate::kube::Kind;
 
 /// Event in the cluster.
@@ -31,7 +33,7 @@ pub enum ClusterEvent<'a> {
     /// A CSIDriver changed.
     Driver(&'a CSIDriver, &'a CSIDriver),
     /// A published capacity is new or changed.
-    Capacity(&'a CSIStorageCapacity),
+    Capacity(Option<&'a CSIStorageCapacity>, &'a CSIStorageCapacity),
     /// A VolumeAttachment was deleted.
     AttachmentGone,
 }
@@ -69,8 +71,9 @@ fn helps(event: ClusterEvent<'_>, pod: &Pod, plugin: Plugin) -> bool {
         (Plugin::NodeVolumeLimits, E::AssignedPodGone(gone)) => pod_claims(gone).next().is_some(),
         (Plugin::NodeVolumeLimits, E::AttachmentGone) => true,
         (Plugin::NodeVolumeLimits, E::CsiNode(old, new)) => {
-            let (before, now) = (old.map(limits).unwrap_or_default(), limits(new));
-            old.is_none() || before.iter().any(|(driver, count)| now.get(driver).is_none_or(|n| n > count))
+            let before = old.map(limits).unwrap_or_default();
+            old.is_none()
+                || limits(new).iter().any(|(driver, count)| *count > before.get(driver).copied().unwrap_or(0))
         }
 
         // Upstream retries after any change of any volume; a volume of another claim cannot help.
@@ -83,7 +86,11 @@ fn helps(event: ClusterEvent<'_>, pod: &Pod, plugin: Plugin) -> bool {
         (Plugin::VolumeBinding | Plugin::VolumeZone, E::Node(old, new)) => {
             old.is_none_or(|old| old.metadata.labels != new.metadata.labels)
         }
-        (Plugin::VolumeBinding, E::CsiNode(None, _) | E::Capacity(_)) => true,
+        (Plugin::VolumeBinding, E::CsiNode(None, _)) => true,
+        (Plugin::VolumeBinding, E::Capacity(old, new)) => {
+            let bytes = |capacity: &CSIStorageCapacity| volume_limit(capacity).map(quantity::value);
+            old.is_none_or(|old| bytes(new) > bytes(old))
+        }
         (Plugin::VolumeBinding, E::Driver(old, new)) => {
             old.spec.storage_capacity == Some(true) && new.spec.storage_capacity != Some(true)
         }

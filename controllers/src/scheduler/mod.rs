@@ -11,18 +11,28 @@
 pub mod assume;
 mod async_loop;
 pub mod binding;
+pub mod budgets;
 pub mod cache;
+pub mod candidates;
 pub mod cycle;
 mod events;
 pub mod fit_error;
 pub mod hints;
+pub mod incoming;
 pub mod node_filters;
+pub mod node_info;
 pub mod node_ports;
+pub mod nominations;
+pub mod preemption;
+mod preemptor;
 pub mod queue;
 pub mod resources;
+pub mod scores;
+mod sources;
 mod status;
 pub mod volume_binding;
 pub mod volume_filters;
+mod watch;
 
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,8 @@ use serde::de::DeserializeOwned;
 use substrate::json::{Value, json};
 
 use super::binding::{self, BindingError};
-use super::cache::{PodKey, SchedulerCache};
+use super::cache::SchedulerCache;
+use super::node_info::PodKey;
 use super::cycle::schedule;
 use super::fit_error::Plugin;
 use super::hints::{ClusterEvent, worth_retrying};
@@ -326,7 +327,6 @@ fn allowed_topologies_and_missing_provisioners_rule_nodes_out() {
 fn published_capacity_counts_when_the_driver_wants_it() {
     let mut cache = cluster();
     add_claim(&mut cache, "data", json!({}));
-    cache.capacities = Some(Default::default());
     let driver = json!({ "metadata": { "name": DRIVER }, "spec": { "storageCapacity": true } });
     cache.drivers.insert(DRIVER.to_owned(), Arc::new(make(driver)));
     let message = place(&cache, &pod("p", &["data"], json!({}))).unwrap_err();
@@ -337,7 +337,7 @@ fn published_capacity_counts_when_the_driver_wants_it() {
         "capacity": "100Gi",
         "nodeTopology": { "matchLabels": { ZONE: "b" } },
     });
-    cache.capacities.as_mut().unwrap().insert("c".to_owned(), Arc::new(make(capacity)));
+    cache.capacities.insert("c".to_owned(), Arc::new(make(capacity)));
     assert_eq!(place(&cache, &pod("p", &["data"], json!({}))), Ok("node-b".to_owned()));
 }
 
