@@ -21,6 +21,7 @@ use super::queue::{Failure, SchedulingQueue, Waits};
 use super::sources::Sources;
 use super::status;
 use super::volume_binding::{PodVolumes, reserve, unreserve};
+use super::watch::stored;
 use crate::Timers;
 use crate::events::SchedulerError;
 use crate::kube::{Client, Kind};
@@ -109,6 +110,8 @@ impl Scheduler {
         let (mut classes, mut csi_nodes) = (sources.classes.subscribe(), sources.csi_nodes.subscribe());
         let (mut drivers, mut attachments) = (sources.drivers.subscribe(), sources.attachments.subscribe());
         let (mut capacities, mut budgets) = (sources.capacities.subscribe(), sources.budgets.subscribe());
+        let (mut services, mut replica_sets) = (sources.services.subscribe(), sources.replica_sets.subscribe());
+        let mut stateful_sets = sources.stateful_sets.subscribe();
         loop {
             // All pending events are applied before a pod is scheduled: pods come last.
             let deadline = self.state().queue.next_deadline();
@@ -121,7 +124,10 @@ impl Scheduler {
                 Some(delta) = claims.recv() => self.claim_changed(delta),
                 Some(delta) = attachments.recv() => self.attachment_changed(&delta),
                 Some(delta) = capacities.recv() => self.capacity_changed(delta),
-                Some(delta) = budgets.recv() => self.budget_changed(delta),
+                Some(delta) = budgets.recv() => stored(&mut self.state().cache.budgets, delta),
+                Some(delta) = services.recv() => stored(&mut self.state().cache.owners.services, delta),
+                Some(delta) = replica_sets.recv() => stored(&mut self.state().cache.owners.replica_sets, delta),
+                Some(delta) = stateful_sets.recv() => stored(&mut self.state().cache.owners.stateful_sets, delta),
                 Some(delta) = pods.recv() => self.pod_changed(delta),
                 () = self.schedule_ready() => {}
                 () = self.changed.notified() => {}

@@ -4,18 +4,13 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use crate::binder::selectors::label_selector_matches;
+use crate::binder::selectors::{is_everything, label_selector_matches};
 use crate::kube::Kind;
 
 fn selects(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
     let labels = pod.metadata.labels.as_ref().filter(|labels| !labels.is_empty());
-    let is_empty = |selector: &&LabelSelector| {
-        selector.match_labels.iter().flatten().next().is_none()
-            && selector.match_expressions.iter().flatten().next().is_none()
-    };
-    let selector = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref()).filter(|s| !is_empty(s));
+    let selector = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref()).filter(|s| !is_everything(s));
     labels.is_some()
         && budget.namespace() == pod.namespace()
         && selector.is_some_and(|selector| label_selector_matches(selector, labels))
@@ -59,7 +54,8 @@ mod tests {
     #[case::evicted_already(1, json!({ "a": "2026-01-01T00:00:00Z" }), [false, false, false])]
     fn a_budget_covers_so_many_pods(#[case] allowed: i32, #[case] evicted: Value, #[case] expected: [bool; 3]) {
         let pod = |name: &str, labels: Value| -> Pod {
-            from_value(json!({ "metadata": { "namespace": "default", "name": name, "labels": labels } })).expect("a pod")
+            from_value(json!({ "metadata": { "namespace": "default", "name": name, "labels": labels } }))
+                .expect("a pod")
         };
         let web = || json!({ "app": "web" });
         let pods = [pod("a", web()), pod("b", web()), pod("c", json!({}))];

@@ -11,6 +11,7 @@ use super::assume::AssumeCache;
 use super::node_info::{NodeInfo, Placed, PodKey};
 use super::nominations::Nominations;
 use super::resources::Resources;
+use super::spread::Owners;
 use crate::binder::object::{ClaimKey, claim_class, volume_class, volume_name, volume_spec};
 use crate::kube::Kind;
 
@@ -64,9 +65,11 @@ pub struct SchedulerCache {
     /// Published capacities, by namespace and name.
     pub capacities: BTreeMap<String, Arc<CSIStorageCapacity>>,
     /// Disruption budgets, by namespace and name.
-    pub budgets: BTreeMap<String, Arc<PodDisruptionBudget>>,
+    pub budgets: BTreeMap<(String, String), Arc<PodDisruptionBudget>>,
     /// Pods that wait for room on a node.
     pub nominations: Nominations,
+    /// Services and controllers of pods.
+    pub owners: Owners,
     /// Node of each assigned pod.
     places: BTreeMap<PodKey, String>,
     /// Number of assigned pods that use a claim.

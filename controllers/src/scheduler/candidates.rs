@@ -59,7 +59,8 @@ mod tests {
         let pod = |(at, (priority, started)): (usize, &(i32, &str))| {
             let metadata = json!({ "namespace": "default", "name": format!("{node}-{at}") });
             let status = json!({ "startTime": format!("2026-01-01T{started}:00Z") });
-            let pod = json!({ "metadata": metadata, "spec": { "priority": priority, "containers": [] }, "status": status });
+            let pod =
+                json!({ "metadata": metadata, "spec": { "priority": priority, "containers": [] }, "status": status });
             Arc::new(from_value(pod).expect("a pod"))
         };
         Candidate { node: node.to_owned(), victims: victims.iter().enumerate().map(pod).collect(), violations }

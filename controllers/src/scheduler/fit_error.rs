@@ -27,6 +27,10 @@ pub enum Plugin {
     VolumeBinding,
     /// Zone labels of volumes.
     VolumeZone,
+    /// Spreading of similar pods.
+    PodTopologySpread,
+    /// Affinity between pods.
+    InterPodAffinity,
 }
 
 /// Rejection of a node by a plugin.

@@ -8,7 +8,7 @@ use super::node_info::{NodeInfo, Placed, priority};
 use super::resources::Resources;
 use super::volume_binding::{self, PodClaims, PodVolumes};
 use super::volume_filters::{self, PodVolumeFacts};
-use super::node_filters;
+use super::{node_filters, pod_affinity, spread};
 use crate::kube::Kind;
 
 /// Pod without a node, with the results of PreFilter that other pods do not change.
@@ -29,6 +29,10 @@ pub struct Incoming<'a> {
 pub struct Others {
     /// Uses of the incoming pod's ReadWriteOncePod claims.
     pub once_pod_uses: i64,
+    /// Similar pods by domain.
+    spread: spread::Counts,
+    /// Pods with which it wants to be, or not to be.
+    affinity: pod_affinity::Counts,
 }
 
 impl<'a> Incoming<'a> {
@@ -39,20 +43,32 @@ impl<'a> Incoming<'a> {
     pub fn of(cache: &SchedulerCache, pod: &'a Pod) -> Result<(Self, Others), (Plugin, String)> {
         let claims = volume_binding::pre_filter(cache, pod).map_err(|reason| (Plugin::VolumeBinding, reason))?;
         let volumes = volume_filters::pre_filter(cache, pod, &claims);
-        let others = Others { once_pod_uses: volumes.once_pod_uses(cache) };
+        let others = Others {
+            once_pod_uses: volumes.once_pod_uses(cache),
+            spread: spread::Counts::of(cache, pod),
+            affinity: pod_affinity::Counts::of(cache, pod),
+        };
         Ok((Self { pod, request: Resources::requested(pod), claims, volumes }, others))
     }
 }
 
 impl Others {
     /// Counts a pod that is added to a node (`AddPod`).
-    pub fn add(&mut self, incoming: &Incoming<'_>, placed: &Placed) {
-        self.once_pod_uses += incoming.volumes.once_pod_uses_of(placed);
+    pub fn add(&mut self, incoming: &Incoming<'_>, placed: &Placed, info: &NodeInfo) {
+        self.change(incoming, placed, info, 1);
     }
 
     /// Counts a pod that is removed from a node (`RemovePod`).
-    pub fn remove(&mut self, incoming: &Incoming<'_>, placed: &Placed) {
-        self.once_pod_uses -= incoming.volumes.once_pod_uses_of(placed);
+    pub fn remove(&mut self, incoming: &Incoming<'_>, placed: &Placed, info: &NodeInfo) {
+        self.change(incoming, placed, info, -1);
+    }
+
+    fn change(&mut self, incoming: &Incoming<'_>, placed: &Placed, info: &NodeInfo, by: i64) {
+        self.once_pod_uses += by * incoming.volumes.once_pod_uses_of(placed);
+        if let Some(node) = &info.node {
+            self.spread.change(incoming.pod, &placed.pod, node, by);
+            self.affinity.change(incoming.pod, &placed.pod, node, by);
+        }
     }
 }
 
@@ -72,6 +88,8 @@ fn filters(
     volume_filters::limits(cache, &incoming.volumes, info)?;
     let volumes = volume_binding::filter(cache, &incoming.claims, info)?;
     volume_filters::zone(&incoming.volumes, info)?;
+    spread::check(&others.spread, incoming.pod, node)?;
+    pod_affinity::check(&others.affinity, incoming.pod, node)?;
     Ok(volumes)
 }
 
@@ -88,14 +106,16 @@ pub fn fits(
 ) -> Result<PodVolumes, Rejection> {
     let name = info.node.as_ref().map_or("", |node| node.name());
     let counts = |pod: &&std::sync::Arc<Pod>| {
-        priority(pod) >= priority(incoming.pod) && pod.uid() != incoming.pod.uid() && !cache.seeded_bugs.ignores_nominations
+        priority(pod) >= priority(incoming.pod)
+            && pod.uid() != incoming.pod.uid()
+            && !cache.seeded_bugs.ignores_nominations
     };
     let mut nominated = cache.nominations.on(name).filter(counts).peekable();
     if nominated.peek().is_some() {
         let (mut others, mut info) = (others.clone(), info.clone());
         for pod in nominated {
             let placed = Placed::of(pod.clone());
-            others.add(incoming, &placed);
+            others.add(incoming, &placed, &info);
             info.add(placed);
         }
         filters(cache, incoming, &others, &info)?;

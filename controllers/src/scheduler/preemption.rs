@@ -31,8 +31,10 @@ pub fn post_filter(
     evaluated: Option<(&Incoming<'_>, &Others)>,
     error: &FitError,
 ) -> Verdict {
-    let failed = |nomination, why: &str| {
-        Verdict { message: format!("{NO_CLAIMS}, preemption: {why}"), nomination, candidate: None }
+    let failed = |nomination, why: &str| Verdict {
+        message: format!("{NO_CLAIMS}, preemption: {why}"),
+        nomination,
+        candidate: None,
     };
     if let Err(why) = eligible(cache, pod, error) {
         return failed(Nomination::Keep, why);
@@ -129,7 +131,7 @@ fn victims(
     }
     lower.sort_by_cached_key(|placed| importance(&placed.pod));
     for placed in &lower {
-        others.remove(incoming, placed);
+        others.remove(incoming, placed, &info);
         info.remove(&PodKey::of(&placed.pod));
     }
     let why = |rejection: Rejection| rejection.reasons().map(str::to_owned).collect::<Vec<_>>();
@@ -139,10 +141,10 @@ fn victims(
         lower.into_iter().zip(violating).partition(|(_, violates)| *violates);
     let mut victims: Vec<(Placed, bool)> = Vec::new();
     for (placed, violates) in protected.into_iter().chain(unprotected) {
-        others.add(incoming, &placed);
+        others.add(incoming, &placed, &info);
         info.add(placed.clone());
         if cache.seeded_bugs.reprieves_no_pod || fits(cache, incoming, &others, &info).is_err() {
-            others.remove(incoming, &placed);
+            others.remove(incoming, &placed, &info);
             info.remove(&PodKey::of(&placed.pod));
             victims.push((placed, violates));
         }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::node_info::{PodKey, priority};
 use super::fit_error::Plugin;
+use super::node_info::{PodKey, priority};
 use crate::kube::Kind;
 
 /// Durations, already divided by `time-scale`.

@@ -9,6 +9,7 @@ use super::incoming::Incoming;
 use super::node_filters::intolerable;
 use super::node_info::NodeInfo;
 use super::resources::Resources;
+use super::spread;
 use crate::binder::selectors::{node_labels, node_selector_matches};
 use crate::kube::Kind;
 
@@ -34,7 +35,7 @@ pub fn best<'a>(
 }
 
 /// Returns the total score of each node.
-fn totals(_cache: &SchedulerCache, incoming: &Incoming<'_>, nodes: &[&NodeInfo]) -> Vec<i64> {
+fn totals(cache: &SchedulerCache, incoming: &Incoming<'_>, nodes: &[&NodeInfo]) -> Vec<i64> {
     let mut totals = vec![0; nodes.len()];
     let mut add = |weight: i64, scores: Vec<i64>| {
         totals.iter_mut().zip(scores).for_each(|(total, score)| *total += weight * score);
@@ -50,6 +51,9 @@ fn totals(_cache: &SchedulerCache, incoming: &Incoming<'_>, nodes: &[&NodeInfo])
     // So many pods without requests do not gather on one node (kubernetes#129138).
     if WEIGHED.iter().any(|name| incoming.request.get(name) > 0) {
         add(1, nodes.iter().map(|info| balanced(&incoming.request, info)).collect());
+    }
+    if let Some(scores) = spread::scores(cache, pod, nodes) {
+        add(2, scores);
     }
     totals
 }

@@ -97,7 +97,8 @@ mod tests {
         let status = nominated(&new, "node-a");
         assert_eq!(written(&new, status.clone()), json!({ "status": { "nominatedNodeName": "node-a" } }));
         let has = Pod { status: Some(status), ..new };
-        let patch = written(&has, unscheduled(&has, "SchedulerError", "why", &Nomination::Clear, Timestamp::UNIX_EPOCH));
+        let patch =
+            written(&has, unscheduled(&has, "SchedulerError", "why", &Nomination::Clear, Timestamp::UNIX_EPOCH));
         assert_eq!(patch["status"]["nominatedNodeName"], Value::Null);
         assert!(patch["status"].get("nominatedNodeName").is_some(), "{patch}");
     }

@@ -1,10 +1,10 @@
 //! Changes of the scheduler's objects (`eventhandlers.go`): each updates the cache, and requeues the pods that it may help.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
 
 use super::async_loop::{NAME, Scheduler, State};
@@ -14,6 +14,15 @@ use super::nominations::nominated_node;
 use crate::binder::object::ClaimKey;
 use crate::kube::{Delta, Kind};
 use crate::mirror_pod::is_stand_in;
+
+/// Stores a change of an object whose events requeue no pod, by namespace and name.
+pub(super) fn stored<K: Kind>(objects: &mut BTreeMap<(String, String), Arc<K>>, delta: Delta<K>) {
+    let key = |object: &K| (object.namespace().to_owned(), object.name().to_owned());
+    match delta {
+        Delta::Applied { new, .. } => drop(objects.insert(key(&new), new)),
+        Delta::Deleted(object) => drop(objects.remove(&key(&object))),
+    }
+}
 
 impl Scheduler {
     /// Requeues the pods that an event may help, except those that are removing their victims.
@@ -89,15 +98,6 @@ impl Scheduler {
         }
     }
 
-    pub(super) fn budget_changed(&self, delta: Delta<PodDisruptionBudget>) {
-        let mut state = self.state();
-        let key = |b: &PodDisruptionBudget| format!("{}/{}", b.namespace(), b.name());
-        match delta {
-            Delta::Applied { new, .. } => drop(state.cache.budgets.insert(key(&new), new)),
-            Delta::Deleted(budget) => drop(state.cache.budgets.remove(&key(&budget))),
-        }
-    }
-
     pub(super) fn volume_changed(&self, delta: Delta<PersistentVolume>) {
         let mut state = self.state();
         match delta {
@@ -143,6 +143,11 @@ impl Scheduler {
                     state.queue.delete(&key);
                     state.cache.nominations.remove(&key);
                     state.cache.place(new.clone(), node);
+                    // An update of labels counts too, as upstream's scheduler sees it.
+                    let is_same = |old: &Arc<Pod>| node_of(old).is_some() && old.metadata.labels == new.metadata.labels;
+                    if !old.as_ref().is_some_and(is_same) {
+                        self.happened(&mut state, ClusterEvent::AssignedPodChanged(&new));
+                    }
                 } else if is_ours(&new) {
                     self.waiting_pod_changed(&mut state, now, old, new);
                 }
