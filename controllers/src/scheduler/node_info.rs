@@ -99,7 +99,7 @@ impl NodeInfo {
         self.limits = limits(csi_node);
     }
 
-    /// Returns true if nothing is known about the node.
+    /// Returns true if it has no Node, no CSINode, no pods and no attachments.
     pub fn is_void(&self) -> bool {
         self.node.is_none() && self.pods.is_empty() && self.attachments.is_empty() && self.drivers.is_none()
     }

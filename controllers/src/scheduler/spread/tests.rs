@@ -77,7 +77,7 @@ fn scored(cache: &SchedulerCache, pod: &Pod) -> Option<Vec<i64>> {
 
 // Cases of upstream's TestPodTopologySpreadScore.
 #[rstest]
-#[case::one_constraint(HOSTNAME, &[2, 1, 0, 3], [40, 80, 100, 0])]
+#[case::one_constraint(HOSTNAME, &[2, 1, 0, 3], [20, 60, 100, 0])]
 #[case::no_pods(HOSTNAME, &[0, 0, 0, 0], [100, 100, 100, 100])]
 fn fewer_similar_pods_score_higher(#[case] key: &str, #[case] pods: &[usize], #[case] expected: [i64; 4]) {
     let cache = cluster(&[("a", pods)]);
