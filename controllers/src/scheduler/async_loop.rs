@@ -285,7 +285,7 @@ impl Scheduler {
 }
 
 /// Writes a pod's status; a failure is only traced.
-pub(super) async fn written(ctx: &Ctx, client: &Client, what: &'static str, pod: &Pod, status: PodStatus) {
+async fn written(ctx: &Ctx, client: &Client, what: &'static str, pod: &Pod, status: PodStatus) {
     if let Err(e) = status::patch(client, pod, status).await {
         let pod = pod.name().into();
         ctx.trace().emit_lazily(ctx.name(), || SchedulerError { what: what.into(), pod, error: e.to_string() });
