@@ -215,6 +215,31 @@ pub const MUTANTS: &[Mutant] = &[
         recreates: "no public issue is known",
     },
     Mutant {
+        name: "equals-preempted",
+        about: "kube-scheduler preempts pods of the same priority",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "preemption-policy-ignored",
+        about: "kube-scheduler preempts pods for a pod whose preemptionPolicy is Never",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "victims-not-reprieved",
+        about: "kube-scheduler preempts all pods of lower priority on a node, more than it needs to",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "victims-without-condition",
+        about: "kube-scheduler deletes a preempted pod without the condition that tells the reason",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "nominated-room-taken",
+        about: "kube-scheduler gives the room of a pod that waits for its victims to a pod of lower priority",
+        recreates: "no public issue is known",
+    },
+    Mutant {
         name: "foreign-claim-taken",
         about: "kube-scheduler places a pod whose ephemeral volume is the claim of another pod",
         recreates: "no public issue is known",

@@ -90,7 +90,7 @@ async fn serve(
         Candidate::new(ctx, &client.beside(&agent(process, "leader-election")), &events, &post, &config.timers)
     });
     if candidate.is_some() && is_alone {
-        scheduler::warm(ctx, &client, &scheduler::Config::new(config.timers.clone()));
+        scheduler::warm(ctx, &client);
     }
     lead(candidate, || start_all(ctx, process, &loops, &client, &config)).await
 }

@@ -88,6 +88,12 @@ pub fn label_selector_matches(selector: &LabelSelector, labels: Option<&Labels>)
         })
 }
 
+/// Returns true if a label selector has no requirement, so that it selects all objects.
+pub fn is_everything(selector: &LabelSelector) -> bool {
+    selector.match_labels.iter().flatten().next().is_none()
+        && selector.match_expressions.iter().flatten().next().is_none()
+}
+
 #[cfg(test)]
 mod tests {
     use rstest::rstest;

@@ -4,50 +4,48 @@ use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod, PodStatus};
-use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use substrate::mutant;
 use substrate::process::Ctx;
 use tokio::sync::Notify;
 
 use super::binding::{self, BindingError};
-use super::cache::{PodKey, SchedulerCache, SeededBugs};
+use super::cache::{SchedulerCache, SeededBugs};
 use super::cycle::{Placement, schedule};
 use super::events::Recorder;
-use super::hints::{ClusterEvent, pod_may_fit_now, worth_retrying};
+use super::hints::ClusterEvent;
+use super::node_info::PodKey;
+use super::nominations::Nomination;
+use super::preemptor::Preempting;
 use super::queue::{Failure, SchedulingQueue, Waits};
+use super::sources::Sources;
 use super::status;
 use super::volume_binding::{PodVolumes, reserve, unreserve};
+use super::watch::stored;
 use crate::Timers;
-use crate::binder::object::ClaimKey;
 use crate::events::SchedulerError;
-use crate::kube::{Client, Delta, Informer, Kind, ListParams};
-use crate::mirror_pod::is_stand_in;
+use crate::kube::{Client, Kind};
 
 /// Default scheduler name of a pod.
 pub(crate) const NAME: &str = "default-scheduler";
-/// Selector without finished pods.
-const PODS: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
 /// Configuration of the scheduler.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Durations: backoffs, the flush of unschedulable pods, polling and timeout of volume binding.
     pub timers: Timers,
-    /// If set, watch CSIStorageCapacity objects. Otherwise drivers are assumed to have room everywhere.
-    pub storage_capacity: bool,
 }
 
 impl Config {
-    /// Creates a configuration without published capacities.
+    /// Creates a configuration.
     pub fn new(timers: Timers) -> Self {
-        Self { timers, storage_capacity: false }
+        Self { timers }
     }
 }
 
 /// Runs the scheduler forever. `client` is its own (user agent `kube-scheduler/scheduler`).
 pub async fn run(ctx: Ctx, client: Client, config: Config) {
-    let sources = Sources::start(&ctx, &client, &config);
+    let sources = Sources::start(&ctx, &client);
     sources.synced().await;
     let t = &config.timers;
     let waits = Waits {
@@ -64,12 +62,15 @@ pub async fn run(ctx: Ctx, client: Client, config: Config) {
         one_too_many: mutant!(ctx, "one-volume-too-many"),
         ignores_once_pod: mutant!(ctx, "once-pod-not-compared"),
         takes_foreign_claims: mutant!(ctx, "foreign-claim-taken"),
+        preempts_equals: mutant!(ctx, "equals-preempted"),
+        ignores_preemption_policy: mutant!(ctx, "preemption-policy-ignored"),
+        reprieves_no_pod: mutant!(ctx, "victims-not-reprieved"),
+        ignores_nominations: mutant!(ctx, "nominated-room-taken"),
     };
-    cache.capacities = config.storage_capacity.then(Default::default);
     let queue = SchedulingQueue::new(waits, ctx.now().mono);
     let scheduler = Arc::new(Scheduler {
         recorder: Recorder::new(&client, NAME),
-        state: Mutex::new(State { cache, queue }),
+        state: Mutex::new(State { cache, queue, preempting: Preempting::default() }),
         changed: Notify::new(),
         ctx,
         client,
@@ -80,65 +81,26 @@ pub async fn run(ctx: Ctx, client: Client, config: Config) {
 
 /// Starts the caches of `client` before [`run`]: a scheduler that waits to lead fills them (`delayCacheUntilActive` is
 /// off).
-pub fn warm(ctx: &Ctx, client: &Client, config: &Config) {
-    Sources::start(ctx, client, config);
+pub fn warm(ctx: &Ctx, client: &Client) {
+    Sources::start(ctx, client);
 }
 
-struct Sources {
-    pods: Informer<Pod>,
-    nodes: Informer<Node>,
-    claims: Informer<PersistentVolumeClaim>,
-    volumes: Informer<PersistentVolume>,
-    classes: Informer<StorageClass>,
-    csi_nodes: Informer<CSINode>,
-    drivers: Informer<CSIDriver>,
-    attachments: Informer<VolumeAttachment>,
-    capacities: Option<Informer<CSIStorageCapacity>>,
+/// Mutable state of the scheduler.
+pub(super) struct State {
+    pub(super) cache: SchedulerCache,
+    pub(super) queue: SchedulingQueue,
+    pub(super) preempting: Preempting,
 }
 
-impl Sources {
-    fn start(ctx: &Ctx, client: &Client, config: &Config) -> Self {
-        Self {
-            pods: Informer::start(ctx, client.all(), ListParams::fields(PODS)),
-            nodes: Informer::start(ctx, client.all(), ListParams::default()),
-            claims: Informer::start(ctx, client.all(), ListParams::default()),
-            volumes: Informer::start(ctx, client.all(), ListParams::default()),
-            classes: Informer::start(ctx, client.all(), ListParams::default()),
-            csi_nodes: Informer::start(ctx, client.all(), ListParams::default()),
-            drivers: Informer::start(ctx, client.all(), ListParams::default()),
-            attachments: Informer::start(ctx, client.all(), ListParams::default()),
-            capacities: config.storage_capacity.then(|| Informer::start(ctx, client.all(), ListParams::default())),
-        }
-    }
-
-    async fn synced(&self) {
-        self.pods.synced().await;
-        self.nodes.synced().await;
-        self.claims.synced().await;
-        self.volumes.synced().await;
-        self.classes.synced().await;
-        self.csi_nodes.synced().await;
-        self.drivers.synced().await;
-        self.attachments.synced().await;
-        if let Some(capacities) = &self.capacities {
-            capacities.synced().await;
-        }
-    }
-}
-
-struct State {
-    cache: SchedulerCache,
-    queue: SchedulingQueue,
-}
-
-struct Scheduler {
-    ctx: Ctx,
-    client: Client,
+/// The scheduler.
+pub(super) struct Scheduler {
+    pub(super) ctx: Ctx,
+    pub(super) client: Client,
     config: Config,
-    recorder: Recorder,
+    pub(super) recorder: Recorder,
     state: Mutex<State>,
-    /// Notified when a binding returns a pod.
-    changed: Notify,
+    /// Notified when a task returns a pod.
+    pub(super) changed: Notify,
 }
 
 impl Scheduler {
@@ -147,7 +109,9 @@ impl Scheduler {
         let (mut claims, mut volumes) = (sources.claims.subscribe(), sources.volumes.subscribe());
         let (mut classes, mut csi_nodes) = (sources.classes.subscribe(), sources.csi_nodes.subscribe());
         let (mut drivers, mut attachments) = (sources.drivers.subscribe(), sources.attachments.subscribe());
-        let mut capacities = sources.capacities.as_ref().map(Informer::subscribe);
+        let (mut capacities, mut budgets) = (sources.capacities.subscribe(), sources.budgets.subscribe());
+        let (mut services, mut replica_sets) = (sources.services.subscribe(), sources.replica_sets.subscribe());
+        let mut stateful_sets = sources.stateful_sets.subscribe();
         loop {
             // All pending events are applied before a pod is scheduled: pods come last.
             let deadline = self.state().queue.next_deadline();
@@ -159,9 +123,11 @@ impl Scheduler {
                 Some(delta) = volumes.recv() => self.volume_changed(delta),
                 Some(delta) = claims.recv() => self.claim_changed(delta),
                 Some(delta) = attachments.recv() => self.attachment_changed(&delta),
-                Some(delta) = async { capacities.as_mut()?.recv().await }, if capacities.is_some() => {
-                    self.capacity_changed(delta);
-                }
+                Some(delta) = capacities.recv() => self.capacity_changed(delta),
+                Some(delta) = budgets.recv() => stored(&mut self.state().cache.budgets, delta),
+                Some(delta) = services.recv() => stored(&mut self.state().cache.owners.services, delta),
+                Some(delta) = replica_sets.recv() => stored(&mut self.state().cache.owners.replica_sets, delta),
+                Some(delta) = stateful_sets.recv() => stored(&mut self.state().cache.owners.stateful_sets, delta),
                 Some(delta) = pods.recv() => self.pod_changed(delta),
                 () = self.schedule_ready() => {}
                 () = self.changed.notified() => {}
@@ -193,11 +159,18 @@ impl Scheduler {
         match schedule(&state.cache, &pod) {
             Err(error) => {
                 state.queue.put_back(now, &key, Failure::Unschedulable(error.plugins.clone()));
+                let message = error.to_string();
+                let verdict = error.verdict;
+                state.cache.nominations.add(pod.clone(), &verdict.nomination);
                 drop(state);
-                self.report(&pod, "Unschedulable", &error.to_string());
+                if let Some(candidate) = verdict.candidate {
+                    self.preempt(&pod, candidate);
+                }
+                self.report(&pod, "Unschedulable", &message, &verdict.nomination);
             }
             Ok(Placement { node, volumes }) => {
                 let assumed = reserve(&mut state.cache, &volumes, &node);
+                state.cache.nominations.remove(&key);
                 if !mutant!(self.ctx, "limit-race") {
                     state.cache.place(pod.clone(), &node);
                 }
@@ -240,9 +213,10 @@ impl Scheduler {
                     if state.queue.get(&key).is_some_and(|queued| queued.uid() == pod.uid()) {
                         state.cache.unplace(&key);
                         state.queue.put_back(now, &key, Failure::Error);
+                        self.happened(&mut state, ClusterEvent::AssignedPodGone(&pod));
                     }
                 }
-                self.report(&pod, "SchedulerError", &message);
+                self.report(&pod, "SchedulerError", &message, &Nomination::Clear);
                 self.changed.notify_one();
             }
         }
@@ -291,11 +265,11 @@ impl Scheduler {
     }
 
     /// Emits the event and writes the condition with the reason why a pod has no node.
-    fn report(&self, pod: &Arc<Pod>, reason: &'static str, message: &str) {
+    fn report(&self, pod: &Arc<Pod>, reason: &'static str, message: &str, nomination: &Nomination) {
         self.recorder.event(pod, "Warning", "FailedScheduling", "Scheduling", message);
         let newest = self.state().queue.get(&PodKey::of(pod)).cloned().unwrap_or_else(|| pod.clone());
         // After a failed write, the next scheduling failure writes the condition.
-        let status = status::unscheduled(&newest, reason, message, self.ctx.now().wall);
+        let status = status::unscheduled(&newest, reason, message, nomination, self.ctx.now().wall);
         self.write("condition", newest, status);
     }
 
@@ -305,152 +279,9 @@ impl Scheduler {
         self.ctx.spawn(async move { written(&ctx, &client, what, &pod, status).await });
     }
 
-    fn happened(&self, state: &mut State, event: ClusterEvent<'_>) {
-        if !state.queue.nobody_waits() {
-            state.queue.happened(self.ctx.now().mono, |pod, plugins| worth_retrying(event, pod, plugins));
-        }
-    }
-
-    fn node_changed(&self, delta: Delta<Node>) {
-        let mut state = self.state();
-        match delta {
-            Delta::Applied { old, new } => {
-                state.cache.store_node(new.clone());
-                self.happened(&mut state, ClusterEvent::Node(old.as_deref(), &new));
-            }
-            Delta::Deleted(node) => state.cache.remove_node(node.name()),
-        }
-    }
-
-    fn class_changed(&self, delta: Delta<StorageClass>) {
-        let mut state = self.state();
-        match delta {
-            Delta::Applied { old, new } => {
-                state.cache.classes.insert(new.name().to_owned(), new.clone());
-                self.happened(&mut state, ClusterEvent::Class(old.as_deref(), &new));
-            }
-            Delta::Deleted(class) => drop(state.cache.classes.remove(class.name())),
-        }
-    }
-
-    fn driver_changed(&self, delta: Delta<CSIDriver>) {
-        let mut state = self.state();
-        match delta {
-            Delta::Applied { old, new } => {
-                state.cache.drivers.insert(new.name().to_owned(), new.clone());
-                if let Some(old) = old {
-                    self.happened(&mut state, ClusterEvent::Driver(&old, &new));
-                }
-            }
-            Delta::Deleted(driver) => drop(state.cache.drivers.remove(driver.name())),
-        }
-    }
-
-    fn csi_node_changed(&self, delta: &Delta<CSINode>) {
-        let mut state = self.state();
-        match delta {
-            Delta::Applied { old, new } => {
-                state.cache.store_csi_node(new);
-                self.happened(&mut state, ClusterEvent::CsiNode(old.as_deref(), new));
-            }
-            Delta::Deleted(csi_node) => state.cache.remove_csi_node(csi_node.name()),
-        }
-    }
-
-    fn capacity_changed(&self, delta: Delta<CSIStorageCapacity>) {
-        let mut state = self.state();
-        let Some(capacities) = &mut state.cache.capacities else { return };
-        let key = |c: &CSIStorageCapacity| format!("{}/{}", c.namespace(), c.name());
-        match delta {
-            Delta::Applied { new, .. } => {
-                capacities.insert(key(&new), new.clone());
-                self.happened(&mut state, ClusterEvent::Capacity(&new));
-            }
-            Delta::Deleted(capacity) => drop(capacities.remove(&key(&capacity))),
-        }
-    }
-
-    fn volume_changed(&self, delta: Delta<PersistentVolume>) {
-        let mut state = self.state();
-        match delta {
-            Delta::Applied { old, new } => {
-                state.cache.store_volume(new.clone());
-                self.happened(&mut state, ClusterEvent::Volume(old.as_deref(), &new));
-            }
-            Delta::Deleted(volume) => state.cache.remove_volume(volume.name()),
-        }
-    }
-
-    fn claim_changed(&self, delta: Delta<PersistentVolumeClaim>) {
-        let mut state = self.state();
-        match delta {
-            Delta::Applied { old, new } => {
-                state.cache.claims.store(ClaimKey::of(&new), new.clone());
-                self.happened(&mut state, ClusterEvent::Claim(old.as_deref(), &new));
-            }
-            Delta::Deleted(claim) => state.cache.claims.remove(&ClaimKey::of(&claim)),
-        }
-    }
-
-    fn attachment_changed(&self, delta: &Delta<VolumeAttachment>) {
-        let mut state = self.state();
-        match delta {
-            Delta::Applied { new, .. } => state.cache.store_attachment(new),
-            Delta::Deleted(va) => {
-                state.cache.remove_attachment(va.name());
-                self.happened(&mut state, ClusterEvent::AttachmentGone);
-            }
-        }
-    }
-
-    fn pod_changed(&self, delta: Delta<Pod>) {
-        let now = self.ctx.now().mono;
-        let mut state = self.state();
-        match delta {
-            // It uses no resources of a node.
-            Delta::Applied { new: pod, .. } | Delta::Deleted(pod) if is_stand_in(&pod) => {}
-            Delta::Applied { old, new } => {
-                let key = PodKey::of(&new);
-                if let Some(node) = node_of(&new) {
-                    state.queue.delete(&key);
-                    state.cache.place(new.clone(), node);
-                    return;
-                }
-                if !is_ours(&new) {
-                    return;
-                }
-                if old.as_ref().is_some_and(|old| node_of(old).is_some()) {
-                    // A new pod with the name of one that had a node.
-                    state.cache.unplace(&key);
-                }
-                let relevant = old.is_none_or(|old| pod_may_fit_now(&old, &new));
-                state.queue.update(now, new, relevant);
-            }
-            Delta::Deleted(pod) => {
-                let key = PodKey::of(&pod);
-                state.queue.delete(&key);
-                let placed = state.cache.place_of(&key).is_some();
-                state.cache.unplace(&key);
-                if placed {
-                    self.happened(&mut state, ClusterEvent::AssignedPodGone(&pod));
-                }
-            }
-        }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
-}
-
-fn node_of(pod: &Pod) -> Option<&str> {
-    pod.spec.as_ref().and_then(|s| s.node_name.as_deref()).filter(|node| !node.is_empty())
-}
-
-/// Returns true if this scheduler is responsible for the pod, and no gate holds it.
-fn is_ours(pod: &Pod) -> bool {
-    let Some(spec) = &pod.spec else { return false };
-    spec.scheduler_name.as_deref().unwrap_or(NAME) == NAME && spec.scheduling_gates.iter().flatten().next().is_none()
 }
 
 /// Writes a pod's status; a failure is only traced.

@@ -4,66 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
 
 use super::assume::AssumeCache;
+use super::node_info::{NodeInfo, Placed, PodKey};
+use super::nominations::Nominations;
 use super::resources::Resources;
-use crate::binder::object::{ClaimKey, claim_class, pod_claims, volume_class, volume_name, volume_spec};
+use super::spread::Owners;
+use crate::binder::object::{ClaimKey, claim_class, volume_class, volume_name, volume_spec};
 use crate::kube::Kind;
-
-/// Namespace and name of a pod.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PodKey {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-}
-
-impl PodKey {
-    /// Returns the key of a pod.
-    pub fn of(pod: &Pod) -> Self {
-        Self { namespace: pod.namespace().to_owned(), name: pod.name().to_owned() }
-    }
-}
-
-/// Pod on a node, actual or assumed.
-#[derive(Clone, Debug)]
-pub struct Placed {
-    /// The pod.
-    pub pod: Arc<Pod>,
-    /// Its resource requests.
-    pub request: Resources,
-    /// Claims that it uses.
-    pub claims: Vec<ClaimKey>,
-}
-
-/// Node with its pods.
-#[derive(Clone, Debug, Default)]
-pub struct NodeInfo {
-    /// The node; None while only its pods are known.
-    pub node: Option<Arc<Node>>,
-    /// Allocatable resources.
-    pub allocatable: Resources,
-    /// Requests of its pods.
-    pub used: Resources,
-    /// Its pods.
-    pub pods: BTreeMap<PodKey, Placed>,
-    /// Uses of claims by its pods, with repetitions; an upper bound of their volumes.
-    pub claim_uses: usize,
-    /// Attachments to it: VolumeAttachment name → volume name.
-    pub attachments: BTreeMap<String, String>,
-    /// Volume limits: CSI driver → count; no entry means no limit.
-    pub limits: BTreeMap<String, i64>,
-    /// True if it has a CSINode.
-    pub has_csi_node: bool,
-}
-
-impl NodeInfo {
-    fn is_void(&self) -> bool {
-        self.node.is_none() && self.pods.is_empty() && self.attachments.is_empty() && !self.has_csi_node
-    }
-}
 
 /// Volume as limits count it: CSI driver and handle, or the claim that will get one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -87,6 +37,14 @@ pub struct SeededBugs {
     pub ignores_once_pod: bool,
     /// Accepts a pod whose ephemeral volume has the claim of another pod.
     pub takes_foreign_claims: bool,
+    /// Preempts pods of the same priority.
+    pub preempts_equals: bool,
+    /// Preempts for pods with the policy Never.
+    pub ignores_preemption_policy: bool,
+    /// Preempts all pods of lower priority on the node, not only as many as needed.
+    pub reprieves_no_pod: bool,
+    /// Gives the room of nominated pods to other pods.
+    pub ignores_nominations: bool,
 }
 
 /// Caches of the scheduler.
@@ -104,8 +62,14 @@ pub struct SchedulerCache {
     pub classes: BTreeMap<String, Arc<StorageClass>>,
     /// CSI drivers by name.
     pub drivers: BTreeMap<String, Arc<CSIDriver>>,
-    /// Published capacities; None if capacity is ignored.
-    pub capacities: Option<BTreeMap<String, Arc<CSIStorageCapacity>>>,
+    /// Published capacities, by namespace and name.
+    pub capacities: BTreeMap<String, Arc<CSIStorageCapacity>>,
+    /// Disruption budgets, by namespace and name.
+    pub budgets: BTreeMap<(String, String), Arc<PodDisruptionBudget>>,
+    /// Pods that wait for room on a node.
+    pub nominations: Nominations,
+    /// Services and controllers of pods.
+    pub owners: Owners,
     /// Node of each assigned pod.
     places: BTreeMap<PodKey, String>,
     /// Number of assigned pods that use a claim.
@@ -154,25 +118,18 @@ impl SchedulerCache {
     pub fn place(&mut self, pod: Arc<Pod>, node: &str) {
         let key = PodKey::of(&pod);
         self.unplace(&key);
-        let request = Resources::requested(&pod);
-        let claims: Vec<ClaimKey> = pod_claims(&pod).map(|(name, _)| ClaimKey::new(&key.namespace, &name)).collect();
-        for claim in &claims {
+        let placed = Placed::of(pod);
+        for claim in &placed.claims {
             *self.users.entry(claim.clone()).or_default() += 1;
         }
-        let info = self.nodes.entry(node.to_owned()).or_default();
-        info.used.add(&request);
-        info.claim_uses += claims.len();
-        info.pods.insert(key.clone(), Placed { pod, request, claims });
+        self.nodes.entry(node.to_owned()).or_default().add(placed);
         self.places.insert(key, node.to_owned());
     }
 
     /// Removes a pod from its node.
     pub fn unplace(&mut self, key: &PodKey) {
         let Some(node) = self.places.remove(key) else { return };
-        let Some(info) = self.nodes.get_mut(&node) else { return };
-        let Some(placed) = info.pods.remove(key) else { return };
-        info.used.remove(&placed.request);
-        info.claim_uses -= placed.claims.len();
+        let Some(placed) = self.nodes.get_mut(&node).and_then(|info| info.remove(key)) else { return };
         for claim in placed.claims {
             if let Some(users) = self.users.get_mut(&claim) {
                 *users -= 1;
@@ -182,6 +139,11 @@ impl SchedulerCache {
             }
         }
         self.tidy(&node);
+    }
+
+    /// Returns an assigned pod, as last stored.
+    pub fn placed(&self, key: &PodKey) -> Option<&Placed> {
+        self.nodes.get(self.places.get(key)?)?.pods.get(key)
     }
 
     /// Returns the actual or assumed node of a pod.
@@ -233,15 +195,13 @@ impl SchedulerCache {
 
     /// Stores a node's CSINode.
     pub fn store_csi_node(&mut self, csi_node: &CSINode) {
-        let info = self.nodes.entry(csi_node.name().to_owned()).or_default();
-        info.has_csi_node = true;
-        info.limits = limits(csi_node);
+        self.nodes.entry(csi_node.name().to_owned()).or_default().store_csi_node(csi_node);
     }
 
     /// Removes a deleted CSINode.
     pub fn remove_csi_node(&mut self, name: &str) {
         if let Some(info) = self.nodes.get_mut(name) {
-            info.has_csi_node = false;
+            info.drivers = None;
             info.limits.clear();
         }
         self.tidy(name);
@@ -290,14 +250,6 @@ fn take_out<K: Ord>(index: &mut BTreeMap<K, BTreeSet<String>>, key: &K, name: &s
 pub fn counted_volume(volume: &PersistentVolume) -> Option<CountedVolume> {
     let csi = volume_spec(volume).csi.as_ref()?;
     Some(CountedVolume { driver: csi.driver.clone(), id: csi.volume_handle.clone() })
-}
-
-/// Returns the limits of a CSINode.
-pub fn limits(csi_node: &CSINode) -> BTreeMap<String, i64> {
-    let count = |driver: &k8s_openapi::api::storage::v1::CSINodeDriver| {
-        Some((driver.name.clone(), i64::from(driver.allocatable.as_ref()?.count?)))
-    };
-    csi_node.spec.drivers.iter().filter_map(count).collect()
 }
 
 #[cfg(test)]

@@ -1,12 +1,15 @@
-//! One scheduling cycle: filter all nodes, choose one (`schedule_one.go`, `schedulePod`).
+//! One scheduling cycle: filter all nodes, choose one (`schedule_one.go`, `schedulePod`), or look for pods to preempt.
 
 use k8s_openapi::api::core::v1::Pod;
 
 use super::cache::SchedulerCache;
-use super::fit_error::{FitError, Plugin};
-use super::resources::Resources;
-use super::volume_binding::{self, PodVolumes};
-use super::{node_filters, volume_filters};
+use super::fit_error::FitError;
+use super::incoming::{Incoming, fits};
+use super::node_info::NodeInfo;
+use super::nominations::nominated_node;
+use super::preemption::post_filter;
+use super::scores;
+use super::volume_binding::PodVolumes;
 
 /// Node for a pod, and the writes for its volumes.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,39 +21,41 @@ pub struct Placement {
 }
 
 /// Finds a node for a pod: its nominated node, if that passes all filters (`evaluateNominatedNode`). Otherwise the
-/// passing node with the fewest pods, ties by name.
+/// passing node with the highest score.
 ///
 /// # Errors
-/// The reasons why there is none.
+/// The reasons why there is none, and the result of preemption.
 pub fn schedule(cache: &SchedulerCache, pod: &Pod) -> Result<Placement, FitError> {
-    let nodes = cache.node_count();
-    let never_preempts = pod.spec.as_ref().and_then(|s| s.preemption_policy.as_deref()) == Some("Never");
-    if nodes == 0 {
-        return Err(FitError::new(0, never_preempts));
+    let mut error = FitError::new(cache.node_count());
+    if error.nodes == 0 {
+        return Err(error);
     }
-    let claims = volume_binding::pre_filter(cache, pod)
-        .map_err(|reason| FitError::before_filters(nodes, Plugin::VolumeBinding, reason, never_preempts))?;
-    let facts = volume_filters::pre_filter(cache, pod, &claims);
-    let request = Resources::requested(pod);
-    let mut error = FitError::new(nodes, never_preempts);
-    let mut best: Option<(usize, Placement)> = None;
-    let nominated = pod.status.as_ref().and_then(|s| s.nominated_node_name.as_deref());
-    for (name, info) in &cache.nodes {
-        let Some(node) = &info.node else { continue };
-        let passed = node_filters::check(pod, &request, node, info)
-            .and_then(|()| volume_filters::restrictions(&facts, info))
-            .and_then(|()| volume_filters::limits(cache, &facts, info))
-            .and_then(|()| volume_binding::filter(cache, &claims, info))
-            .and_then(|volumes| volume_filters::zone(&facts, info).map(|()| volumes));
-        match passed {
-            Err(rejection) => error.reject(rejection),
-            Ok(volumes) if nominated == Some(name) => return Ok(Placement { node: name.clone(), volumes }),
-            // Nodes come in the order of their names, so the first with a count is the first by name.
-            Ok(volumes) if best.as_ref().is_none_or(|(pods, _)| info.pods.len() < *pods) => {
-                best = Some((info.pods.len(), Placement { node: name.clone(), volumes }));
+    let (incoming, others) = match Incoming::of(cache, pod) {
+        Ok(evaluated) => evaluated,
+        Err((plugin, reason)) => {
+            error.reject_all(plugin, reason);
+            error.verdict = post_filter(cache, pod, None, &error);
+            return Err(error);
+        }
+    };
+    let nominated = nominated_node(pod);
+    let mut passing: Vec<(&NodeInfo, Placement)> = Vec::new();
+    for (name, info) in cache.nodes.iter().filter(|(_, info)| info.node.is_some()) {
+        match fits(cache, &incoming, &others, info) {
+            Err(rejection) => error.reject(name, rejection),
+            Ok(volumes) => {
+                let placement = Placement { node: name.clone(), volumes };
+                if nominated == Some(name) {
+                    return Ok(placement);
+                }
+                passing.push((info, placement));
             }
-            Ok(_) => {}
         }
     }
-    best.map(|(_, placement)| placement).ok_or(error)
+    let best = scores::best(cache, &incoming, passing.iter().map(|(info, _)| *info));
+    if let Some(best) = best {
+        return Ok(passing.swap_remove(best).1);
+    }
+    error.verdict = post_filter(cache, pod, Some((&incoming, &others)), &error);
+    Err(error)
 }

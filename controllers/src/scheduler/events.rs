@@ -61,6 +61,17 @@ impl Recorder {
 
     /// Records an action on a pod (`action`) and its reason. Never waits, never fails.
     pub fn event(&self, pod: &Pod, kind: &'static str, reason: &'static str, action: &'static str, note: &str) {
+        self.related(pod, None, (kind, reason, action), note);
+    }
+
+    /// Records an action on a pod like [`event`](Self::event), with another pod as its cause: type, reason and action.
+    pub fn related(
+        &self,
+        pod: &Pod,
+        cause: Option<&Pod>,
+        (kind, reason, action): (&'static str, &'static str, &'static str),
+        note: &str,
+    ) {
         let note = shortened(note);
         self.ctx.emit(EventRecorded {
             source: self.controller.clone(),
@@ -82,6 +93,7 @@ impl Recorder {
             action: Some(action.to_owned()),
             reason: Some(reason.to_owned()),
             regarding: Some(reference(pod)),
+            related: cause.map(reference),
             note: Some(note),
             type_: Some(kind.to_owned()),
             ..Event::default()
@@ -114,17 +126,21 @@ struct Key {
     action: Option<String>,
     reason: Option<String>,
     regarding: [Option<String>; 4],
+    related: Option<[Option<String>; 4]>,
 }
 
 impl Key {
     fn of(event: &Event) -> Self {
-        let ObjectReference { namespace, name, uid, resource_version, .. } =
-            event.regarding.clone().unwrap_or_default();
+        let identity = |reference: &ObjectReference| {
+            let ObjectReference { namespace, name, uid, resource_version, .. } = reference.clone();
+            [namespace, name, uid, resource_version]
+        };
         Self {
             kind: event.type_.clone(),
             action: event.action.clone(),
             reason: event.reason.clone(),
-            regarding: [namespace, name, uid, resource_version],
+            regarding: event.regarding.as_ref().map(identity).unwrap_or_default(),
+            related: event.related.as_ref().map(identity),
         }
     }
 }

@@ -3,6 +3,9 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::candidates::Candidate;
+use super::nominations::Nomination;
+
 /// Plugins that can reject a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Plugin {
@@ -24,6 +27,10 @@ pub enum Plugin {
     VolumeBinding,
     /// Zone labels of volumes.
     VolumeZone,
+    /// Spreading of similar pods.
+    PodTopologySpread,
+    /// Affinity between pods.
+    InterPodAffinity,
 }
 
 /// Rejection of a node by a plugin.
@@ -46,6 +53,11 @@ impl Rejection {
         Some(Self { plugin, reason: reasons.next()?, more: reasons.collect(), hopeless })
     }
 
+    /// Returns the reasons.
+    pub fn reasons(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.reason).chain(&self.more).map(|reason| &**reason)
+    }
+
     /// Creates a rejection that no eviction could change.
     pub fn hopeless(plugin: Plugin, reason: &'static str) -> Self {
         Self { plugin, reason: reason.into(), more: Vec::new(), hopeless: true }
@@ -57,67 +69,61 @@ impl Rejection {
     }
 }
 
+/// Result of the plugins that run when no node fits (`RunPostFilterPlugins`).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Verdict {
+    /// Text for the pod's user; empty if pods are preempted.
+    pub message: String,
+    /// Change of the pod's nominated node.
+    pub nomination: Nomination,
+    /// Node and pods to preempt there.
+    pub candidate: Option<Candidate>,
+}
+
 /// Rejections of a pod.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct FitError {
     /// Number of nodes.
     pub nodes: usize,
     /// Reason of a rejection before the filters.
     pub pre_filter: Option<String>,
-    /// Number of nodes for each reason.
-    reasons: BTreeMap<Cow<'static, str>, usize>,
-    /// Number of nodes on which no eviction could help.
-    hopeless: usize,
-    /// True if the pod must not preempt.
-    never_preempts: bool,
+    /// Rejection of each node by the filters.
+    pub rejections: BTreeMap<String, Rejection>,
     /// Rejecting plugins. Events relevant to them requeue the pod.
     pub plugins: BTreeSet<Plugin>,
+    /// Result of preemption.
+    pub verdict: Verdict,
 }
 
 impl FitError {
-    /// Creates the error for a rejection of all `nodes` by `plugin` at once.
-    pub fn before_filters(nodes: usize, plugin: Plugin, reason: String, never_preempts: bool) -> Self {
-        Self {
-            nodes,
-            pre_filter: Some(reason),
-            hopeless: nodes,
-            never_preempts,
-            plugins: BTreeSet::from([plugin]),
-            ..Self::default()
-        }
-    }
-
     /// Creates an error without a rejection yet, for `nodes`.
-    pub fn new(nodes: usize, never_preempts: bool) -> Self {
-        Self { nodes, never_preempts, ..Self::default() }
+    pub fn new(nodes: usize) -> Self {
+        let verdict = Verdict { nomination: Nomination::Clear, ..Verdict::default() };
+        Self { nodes, verdict, ..Self::default() }
     }
 
-    /// Counts a rejection of one node.
-    pub fn reject(&mut self, rejection: Rejection) {
+    /// Notes a rejection of all nodes before the filters.
+    pub fn reject_all(&mut self, plugin: Plugin, reason: String) {
+        self.plugins.insert(plugin);
+        self.pre_filter = Some(reason);
+    }
+
+    /// Notes a rejection of one node.
+    pub fn reject(&mut self, node: &str, rejection: Rejection) {
         self.plugins.insert(rejection.plugin);
-        self.hopeless += usize::from(rejection.hopeless);
-        for reason in std::iter::once(rejection.reason).chain(rejection.more) {
-            *self.reasons.entry(reason).or_default() += 1;
-        }
+        self.rejections.insert(node.to_owned(), rejection);
     }
+}
 
-    /// Returns the preemption plugin's text: without victims it only counts. The first part is that of the
-    /// resource-claims plugin, which runs before it.
-    fn preemption(&self) -> String {
-        if self.never_preempts {
-            return "no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never.".to_owned();
-        }
-        let mut parts = Vec::new();
-        let resolvable = self.nodes - self.hopeless.min(self.nodes);
-        if self.hopeless > 0 {
-            parts.push(format!("{} Preemption is not helpful for scheduling", self.hopeless));
-        }
-        if resolvable > 0 {
-            parts.push(format!("{resolvable} No preemption victims found for incoming pod"));
-        }
-        parts.sort();
-        format!("no new claims to deallocate, preemption: 0/{} nodes are available: {}.", self.nodes, parts.join(", "))
+/// Returns the reasons with the number of nodes for each, sorted as texts with their counts, as upstream.
+pub fn histogram<'a>(reasons: impl IntoIterator<Item = (&'a str, usize)>) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for (reason, count) in reasons {
+        *counts.entry(reason).or_default() += count;
     }
+    let mut parts: Vec<String> = counts.into_iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+    parts.sort();
+    parts.join(", ")
 }
 
 impl std::fmt::Display for FitError {
@@ -129,14 +135,14 @@ impl std::fmt::Display for FitError {
         match &self.pre_filter {
             Some(reason) => write!(f, " {reason}.")?,
             None => {
-                // Sorted as texts with their counts, as upstream.
-                let mut parts: Vec<String> =
-                    self.reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
-                parts.sort();
-                write!(f, " {}.", parts.join(", "))?;
+                let reasons = self.rejections.values().flat_map(Rejection::reasons);
+                write!(f, " {}.", histogram(reasons.map(|reason| (reason, 1))))?;
             }
         }
-        write!(f, " {}", self.preemption())
+        if !self.verdict.message.is_empty() {
+            write!(f, " {}", self.verdict.message)?;
+        }
+        Ok(())
     }
 }
 

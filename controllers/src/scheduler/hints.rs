@@ -6,11 +6,14 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass};
 
-use super::cache::limits;
 use super::fit_error::Plugin;
 use super::node_filters::{affinity_matches, schedulable, taints_tolerated};
+use super::node_info::limits;
 use super::resources::Resources;
+use super::volume_binding::volume_limit;
+use super::{pod_affinity, spread};
 use crate::binder::object::{ClaimKey, pod_claims};
+use crate::binder::quantity;
 use crate::kube::Kind;
 
 /// Event in the cluster.
@@ -20,6 +23,8 @@ pub enum ClusterEvent<'a> {
     Node(Option<&'a Node>, &'a Node),
     /// A pod with a node was deleted.
     AssignedPodGone(&'a Pod),
+    /// A pod got a node, or the labels of a pod with a node changed.
+    AssignedPodChanged(&'a Pod),
     /// A claim is new or changed.
     Claim(Option<&'a PersistentVolumeClaim>, &'a PersistentVolumeClaim),
     /// A volume is new or changed.
@@ -31,7 +36,7 @@ pub enum ClusterEvent<'a> {
     /// A CSIDriver changed.
     Driver(&'a CSIDriver, &'a CSIDriver),
     /// A published capacity is new or changed.
-    Capacity(&'a CSIStorageCapacity),
+    Capacity(Option<&'a CSIStorageCapacity>, &'a CSIStorageCapacity),
     /// A VolumeAttachment was deleted.
     AttachmentGone,
 }
@@ -69,8 +74,8 @@ fn helps(event: ClusterEvent<'_>, pod: &Pod, plugin: Plugin) -> bool {
         (Plugin::NodeVolumeLimits, E::AssignedPodGone(gone)) => pod_claims(gone).next().is_some(),
         (Plugin::NodeVolumeLimits, E::AttachmentGone) => true,
         (Plugin::NodeVolumeLimits, E::CsiNode(old, new)) => {
-            let (before, now) = (old.map(limits).unwrap_or_default(), limits(new));
-            old.is_none() || before.iter().any(|(driver, count)| now.get(driver).is_none_or(|n| n > count))
+            let before = old.map(limits).unwrap_or_default();
+            old.is_none() || limits(new).iter().any(|(driver, count)| *count > before.get(driver).copied().unwrap_or(0))
         }
 
         // Upstream retries after any change of any volume; a volume of another claim cannot help.
@@ -83,9 +88,28 @@ fn helps(event: ClusterEvent<'_>, pod: &Pod, plugin: Plugin) -> bool {
         (Plugin::VolumeBinding | Plugin::VolumeZone, E::Node(old, new)) => {
             old.is_none_or(|old| old.metadata.labels != new.metadata.labels)
         }
-        (Plugin::VolumeBinding, E::CsiNode(None, _) | E::Capacity(_)) => true,
+        (Plugin::VolumeBinding, E::CsiNode(None, _)) => true,
+        (Plugin::VolumeBinding, E::Capacity(old, new)) => {
+            let bytes = |capacity: &CSIStorageCapacity| volume_limit(capacity).map(quantity::value);
+            old.is_none_or(|old| bytes(new) > bytes(old))
+        }
         (Plugin::VolumeBinding, E::Driver(old, new)) => {
             old.spec.storage_capacity == Some(true) && new.spec.storage_capacity != Some(true)
+        }
+        (Plugin::PodTopologySpread, E::AssignedPodGone(other) | E::AssignedPodChanged(other)) => {
+            spread::concerns(pod, other)
+        }
+        (Plugin::PodTopologySpread, E::Node(old, new)) => {
+            let is_same = |old: &Node| {
+                old.metadata.labels == new.metadata.labels && taints_tolerated(pod, old) == taints_tolerated(pod, new)
+            };
+            !old.is_some_and(is_same)
+        }
+        (Plugin::InterPodAffinity, E::AssignedPodGone(other) | E::AssignedPodChanged(other)) => {
+            pod_affinity::concerns(pod, other)
+        }
+        (Plugin::InterPodAffinity, E::Node(old, new)) => {
+            old.is_none_or(|old| old.metadata.labels != new.metadata.labels)
         }
         _ => false,
     }

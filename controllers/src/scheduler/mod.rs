@@ -1,29 +1,46 @@
-//! The scheduler (`kube-scheduler`), with upstream's filters for volumes, zones, volume limits, taints, node affinity, host
-//! ports and resources.
+//! The scheduler (`kube-scheduler`), with upstream's filters for volumes, zones, volume limits, storage capacity, taints,
+//! node affinity, host ports, resources, spreading and affinity between pods, its scores, and preemption.
 //!
 //! [`queue`] selects the next pod, [`cycle`] its node: a pure function over the [`cache`]. Then the pod is assumed, its
-//! volumes are bound ([`binding`]) and it is bound, in a separate task, while the next pod is scheduled.
+//! volumes are bound ([`binding`]) and it is bound, in a separate task, while the next pod is scheduled. If no node fits,
+//! [`preemption`] looks for pods that can yield, and [`preemptor`] removes them in the background.
 //!
-//! Intended differences from upstream: of the passing nodes, the one with the fewest pods wins, ties by name, so that a
-//! run replays and is predictable (upstream weighs many scores and picks randomly among the best). Topology spread and
-//! inter-pod affinity are ignored. Pods are never preempted; the message is upstream's for a cluster without victims.
+//! Intended differences from upstream: of the nodes with the highest score, the one with the fewest pods wins, ties by
+//! name, so that a run replays and is predictable (upstream picks randomly). Dry runs of preemption go through the nodes
+//! by name (upstream begins at a random one). Preferred affinity between pods and images on nodes give no score;
+//! ReplicationControllers do not spread their pods. `preventPodSchedulingIfMissing` of a CSIDriver has its effect without
+//! the gate VolumeLimitScaling.
 
 pub mod assume;
 mod async_loop;
 pub mod binding;
+pub mod budgets;
 pub mod cache;
+pub mod candidates;
 pub mod cycle;
 mod events;
 pub mod fit_error;
 pub mod hints;
+pub mod incoming;
 pub mod node_filters;
+pub mod node_info;
 pub mod node_ports;
+pub mod nominations;
+pub mod pod_affinity;
+pub mod preemption;
+mod preemptor;
 pub mod queue;
 pub mod resources;
+pub mod scores;
+mod sources;
+pub mod spread;
 mod status;
 pub mod volume_binding;
 pub mod volume_filters;
+mod watch;
 
+#[cfg(test)]
+mod preemption_tests;
 #[cfg(test)]
 mod tests;
 

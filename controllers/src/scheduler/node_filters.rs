@@ -2,8 +2,8 @@
 
 use k8s_openapi::api::core::v1::{Node, Pod, Taint, Toleration};
 
-use super::cache::NodeInfo;
 use super::fit_error::{Plugin, Rejection};
+use super::node_info::NodeInfo;
 use super::node_ports::{PORTS_TAKEN, ports_free};
 use super::resources::{Lack, Resources, lacks};
 use crate::binder::selectors::{node_labels, node_selector_matches};
@@ -41,6 +41,14 @@ pub fn effects_tolerated(pod: &Pod, node: &Node, effects: &[&str]) -> bool {
         .iter()
         .filter(|taint| effects.contains(&taint.effect.as_str()))
         .all(|taint| tolerations(pod).iter().any(|toleration| tolerates(toleration, taint)))
+}
+
+/// Returns the number of the node's taints with this effect that the pod does not tolerate.
+pub fn intolerable(pod: &Pod, node: &Node, effect: &str) -> i64 {
+    let taints = node.spec.as_ref().and_then(|s| s.taints.as_deref()).unwrap_or_default();
+    let tolerated = |taint: &&Taint| tolerations(pod).iter().any(|toleration| tolerates(toleration, taint));
+    let count = taints.iter().filter(|taint| taint.effect == effect).filter(|taint| !tolerated(taint)).count();
+    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 /// Returns true if the node is schedulable, or the pod tolerates that it is not (as daemons do).

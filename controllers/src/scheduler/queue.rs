@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::cache::PodKey;
 use super::fit_error::Plugin;
+use super::node_info::{PodKey, priority};
 use crate::kube::Kind;
 
 /// Durations, already divided by `time-scale`.
@@ -190,6 +190,17 @@ impl SchedulingQueue {
         }
     }
 
+    /// Makes a waiting pod active at once (`Activate`).
+    pub fn activate(&mut self, now: Duration, key: &PodKey) {
+        let Some(queued) = self.pods.get(key).cloned() else { return };
+        if matches!(queued.place, QueueState::Unschedulable { .. } | QueueState::Backoff { .. }) {
+            self.leave(key, &queued);
+            let queued = Queued { place: QueueState::Active, timestamp: now, ..queued };
+            self.active.insert(order(key, &queued));
+            self.pods.insert(key.clone(), queued);
+        }
+    }
+
     /// Returns true if no pod waits for an event; then events need no evaluation.
     pub fn nobody_waits(&self) -> bool {
         self.unschedulable.is_empty()
@@ -247,8 +258,7 @@ impl SchedulingQueue {
 }
 
 fn order(key: &PodKey, queued: &Queued) -> Order {
-    let priority = queued.pod.spec.as_ref().and_then(|s| s.priority).unwrap_or(0);
-    (Reverse(priority), queued.timestamp, key.clone())
+    (Reverse(priority(&queued.pod)), queued.timestamp, key.clone())
 }
 
 /// Returns the backoff after the `count`th failure in a row.

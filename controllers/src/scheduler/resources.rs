@@ -17,6 +17,9 @@ type List = BTreeMap<String, Quantity>;
 /// Resources in upstream's order of checks; all others follow by name.
 const FIRST: [&str; 4] = [PODS, "cpu", "memory", "ephemeral-storage"];
 const PODS: &str = "pods";
+/// Request of a container without one, for scores (`DefaultMilliCPURequest`, `DefaultMemoryRequest`).
+const DEFAULT_MILLI_CPU: i64 = 100;
+const DEFAULT_MEMORY: i64 = 200 << 20;
 
 impl Resources {
     fn of(list: Option<&List>) -> Self {
@@ -39,9 +42,27 @@ impl Resources {
     /// it is the sum of the containers, or the need of the largest init container if that is more. Restartable init
     /// containers count as containers. The overhead of the runtime and 1 for `pods` are added.
     pub fn requested(pod: &Pod) -> Self {
+        Self::total(pod, &[])
+    }
+
+    /// Returns a pod's requests as scores weigh them: a container without a request for cpu or memory counts as one that
+    /// requests a little (`NonMissingContainerRequests`).
+    pub fn weighed(pod: &Pod) -> Self {
+        Self::total(pod, &[("cpu", DEFAULT_MILLI_CPU), ("memory", DEFAULT_MEMORY)])
+    }
+
+    /// Returns the total of a pod's requests; `defaults` are the requests of containers that lack them.
+    fn total(pod: &Pod, defaults: &[(&str, i64)]) -> Self {
         let one = Self(BTreeMap::from([(PODS.to_owned(), 1)]));
         let Some(spec) = &pod.spec else { return one };
-        let asks = |c: &Container| Self::of(c.resources.as_ref().and_then(|r| r.requests.as_ref()));
+        let asks = |c: &Container| {
+            let requests = c.resources.as_ref().and_then(|r| r.requests.as_ref());
+            let mut asked = Self::of(requests);
+            for (name, amount) in defaults.iter().filter(|(name, _)| !requests.is_some_and(|r| r.contains_key(*name))) {
+                asked.0.insert((*name).to_owned(), *amount);
+            }
+            asked
+        };
         let mut sidecars = Self::default();
         let mut largest_init = Self::default();
         for init in spec.init_containers.iter().flatten() {

@@ -5,11 +5,12 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodCondition, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use super::nominations::Nomination;
 use crate::kube::{ApiError, Client, Guard, Kind};
 use crate::pod_status::update_condition;
 
-/// Returns the status of a pod without a node, with the condition of the reason and without a nominated node.
-pub fn unscheduled(pod: &Pod, reason: &str, message: &str, now: Timestamp) -> PodStatus {
+/// Returns the status of a pod without a node, with the condition of the reason and its nominated node.
+pub fn unscheduled(pod: &Pod, reason: &str, message: &str, nomination: &Nomination, now: Timestamp) -> PodStatus {
     let mut status = pod.status.clone().unwrap_or_default();
     let condition = PodCondition {
         type_: "PodScheduled".to_owned(),
@@ -20,7 +21,11 @@ pub fn unscheduled(pod: &Pod, reason: &str, message: &str, now: Timestamp) -> Po
         ..PodCondition::default()
     };
     update_condition(&mut status, condition, now);
-    status.nominated_node_name = None;
+    match nomination {
+        Nomination::Keep => {}
+        Nomination::Clear => status.nominated_node_name = None,
+        Nomination::Node(node) => status.nominated_node_name = Some(node.clone()),
+    }
     status
 }
 
@@ -28,6 +33,11 @@ pub fn unscheduled(pod: &Pod, reason: &str, message: &str, now: Timestamp) -> Po
 /// (`NominatedNodeNameForExpectation`): it tells autoscalers that this node is needed.
 pub fn nominated(pod: &Pod, node: &str) -> PodStatus {
     PodStatus { nominated_node_name: Some(node.to_owned()), ..pod.status.clone().unwrap_or_default() }
+}
+
+/// Returns the status of a pod that waits for its node no more (`clearNominatedNodeName`).
+pub fn without_node(pod: &Pod) -> PodStatus {
+    PodStatus { nominated_node_name: None, ..pod.status.clone().unwrap_or_default() }
 }
 
 /// Patches the pod's status. The patch contains only the status, not even the uid. An empty patch is not sent.
@@ -64,7 +74,7 @@ mod tests {
     fn the_condition_is_written_once_and_keeps_the_time_of_its_status() {
         let now = Timestamp::from_second(1_767_225_700).unwrap();
         let new = pod(json!({ "phase": "Pending" }));
-        let why = unscheduled(&new, "Unschedulable", "why", now);
+        let why = unscheduled(&new, "Unschedulable", "why", &Nomination::Clear, now);
         assert_eq!(
             written(&new, why.clone()),
             json!({ "status": {
@@ -75,9 +85,9 @@ mod tests {
             } })
         );
         let has = Pod { status: Some(why), ..new };
-        assert_eq!(written(&has, unscheduled(&has, "Unschedulable", "why", now)), json!({}));
+        assert_eq!(written(&has, unscheduled(&has, "Unschedulable", "why", &Nomination::Clear, now)), json!({}));
         let later = Timestamp::from_second(1_767_229_300).unwrap();
-        let patch = written(&has, unscheduled(&has, "Unschedulable", "another why", later));
+        let patch = written(&has, unscheduled(&has, "Unschedulable", "another why", &Nomination::Clear, later));
         assert_eq!(patch["status"]["conditions"], json!([{ "type": "PodScheduled", "message": "another why" }]));
     }
 
@@ -87,7 +97,8 @@ mod tests {
         let status = nominated(&new, "node-a");
         assert_eq!(written(&new, status.clone()), json!({ "status": { "nominatedNodeName": "node-a" } }));
         let has = Pod { status: Some(status), ..new };
-        let patch = written(&has, unscheduled(&has, "SchedulerError", "why", Timestamp::UNIX_EPOCH));
+        let patch =
+            written(&has, unscheduled(&has, "SchedulerError", "why", &Nomination::Clear, Timestamp::UNIX_EPOCH));
         assert_eq!(patch["status"]["nominatedNodeName"], Value::Null);
         assert!(patch["status"].get("nominatedNodeName").is_some(), "{patch}");
     }

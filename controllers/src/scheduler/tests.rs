@@ -10,18 +10,19 @@ use serde::de::DeserializeOwned;
 use substrate::json::{Value, json};
 
 use super::binding::{self, BindingError};
-use super::cache::{PodKey, SchedulerCache};
+use super::cache::SchedulerCache;
 use super::cycle::schedule;
 use super::fit_error::Plugin;
 use super::hints::{ClusterEvent, worth_retrying};
+use super::node_info::PodKey;
 use super::queue::{Failure, SchedulingQueue, Waits};
 use super::volume_binding::{reserve, unreserve};
 use crate::binder::object::ClaimKey;
 
-const DRIVER: &str = "ebs.csi.aws.com";
+pub(super) const DRIVER: &str = "ebs.csi.aws.com";
 const ZONE: &str = "topology.ebs.csi.aws.com/zone";
 
-fn make<T: DeserializeOwned>(value: Value) -> T {
+pub(super) fn make<T: DeserializeOwned>(value: Value) -> T {
     substrate::json::from_value(value).unwrap()
 }
 
@@ -36,12 +37,12 @@ fn merge(into: &mut Value, from: Value) {
     }
 }
 
-fn with(mut base: Value, extra: Value) -> Value {
+pub(super) fn with(mut base: Value, extra: Value) -> Value {
     merge(&mut base, extra);
     base
 }
 
-fn node(name: &str, zone: &str, extra: Value) -> Node {
+pub(super) fn node(name: &str, zone: &str, extra: Value) -> Node {
     make(with(
         json!({
             "metadata": { "name": name, "labels": { ZONE: zone, "kubernetes.io/hostname": name } },
@@ -51,7 +52,7 @@ fn node(name: &str, zone: &str, extra: Value) -> Node {
     ))
 }
 
-fn pod(name: &str, claims: &[&str], extra: Value) -> Pod {
+pub(super) fn pod(name: &str, claims: &[&str], extra: Value) -> Pod {
     let volumes: Vec<Value> =
         claims.iter().map(|c| json!({ "name": c, "persistentVolumeClaim": { "claimName": c } })).collect();
     make(with(
@@ -63,7 +64,7 @@ fn pod(name: &str, claims: &[&str], extra: Value) -> Pod {
     ))
 }
 
-fn add_claim(cache: &mut SchedulerCache, name: &str, extra: Value) {
+pub(super) fn add_claim(cache: &mut SchedulerCache, name: &str, extra: Value) {
     let claim = make(with(
         json!({
             "metadata": { "namespace": "default", "name": name, "uid": format!("uid-{name}"), "resourceVersion": "5" },
@@ -79,7 +80,7 @@ fn add_claim(cache: &mut SchedulerCache, name: &str, extra: Value) {
     cache.claims.store(ClaimKey::new("default", name), Arc::new(claim));
 }
 
-fn bound_to(volume: &str) -> Value {
+pub(super) fn bound_to(volume: &str) -> Value {
     json!({
         "metadata": { "annotations": { "pv.kubernetes.io/bind-completed": "yes" } },
         "spec": { "volumeName": volume },
@@ -87,7 +88,7 @@ fn bound_to(volume: &str) -> Value {
     })
 }
 
-fn add_volume(cache: &mut SchedulerCache, name: &str, zone: Option<&str>, extra: Value) {
+pub(super) fn add_volume(cache: &mut SchedulerCache, name: &str, zone: Option<&str>, extra: Value) {
     let affinity = zone.map(|zone| {
         let term = json!({ "matchExpressions": [{ "key": ZONE, "operator": "In", "values": [zone] }] });
         json!({ "required": { "nodeSelectorTerms": [term] } })
@@ -109,18 +110,18 @@ fn add_volume(cache: &mut SchedulerCache, name: &str, zone: Option<&str>, extra:
     cache.store_volume(Arc::new(volume));
 }
 
-fn add_class(cache: &mut SchedulerCache, mode: &str, extra: Value) {
+pub(super) fn add_class(cache: &mut SchedulerCache, mode: &str, extra: Value) {
     let base = json!({ "metadata": { "name": "gp3" }, "provisioner": DRIVER, "volumeBindingMode": mode });
     cache.classes.insert("gp3".to_owned(), Arc::new(make(with(base, extra))));
 }
 
-fn limit(cache: &mut SchedulerCache, node: &str, count: i64) {
+pub(super) fn limit(cache: &mut SchedulerCache, node: &str, count: i64) {
     let driver = json!({ "name": DRIVER, "nodeID": node, "allocatable": { "count": count } });
     cache.store_csi_node(&make(json!({ "metadata": { "name": node }, "spec": { "drivers": [driver] } })));
 }
 
 /// Builds three nodes in two zones, and a class with WaitForFirstConsumer.
-fn cluster() -> SchedulerCache {
+pub(super) fn cluster() -> SchedulerCache {
     let mut cache = SchedulerCache::default();
     for (name, zone) in [("node-a", "a"), ("node-b", "b"), ("node-c", "b")] {
         cache.store_node(Arc::new(node(name, zone, json!({}))));
@@ -129,7 +130,7 @@ fn cluster() -> SchedulerCache {
     cache
 }
 
-fn place(cache: &SchedulerCache, pod: &Pod) -> Result<String, String> {
+pub(super) fn place(cache: &SchedulerCache, pod: &Pod) -> Result<String, String> {
     schedule(cache, pod).map(|placement| placement.node).map_err(|e| e.to_string())
 }
 
@@ -326,7 +327,6 @@ fn allowed_topologies_and_missing_provisioners_rule_nodes_out() {
 fn published_capacity_counts_when_the_driver_wants_it() {
     let mut cache = cluster();
     add_claim(&mut cache, "data", json!({}));
-    cache.capacities = Some(Default::default());
     let driver = json!({ "metadata": { "name": DRIVER }, "spec": { "storageCapacity": true } });
     cache.drivers.insert(DRIVER.to_owned(), Arc::new(make(driver)));
     let message = place(&cache, &pod("p", &["data"], json!({}))).unwrap_err();
@@ -337,7 +337,7 @@ fn published_capacity_counts_when_the_driver_wants_it() {
         "capacity": "100Gi",
         "nodeTopology": { "matchLabels": { ZONE: "b" } },
     });
-    cache.capacities.as_mut().unwrap().insert("c".to_owned(), Arc::new(make(capacity)));
+    cache.capacities.insert("c".to_owned(), Arc::new(make(capacity)));
     assert_eq!(place(&cache, &pod("p", &["data"], json!({}))), Ok("node-b".to_owned()));
 }
 

@@ -5,9 +5,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::CSIStorageCapacity;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::cache::{NodeInfo, SchedulerCache};
+use super::cache::SchedulerCache;
 use super::fit_error::{Plugin, Rejection};
+use super::node_info::NodeInfo;
 use crate::binder::annotations::SELECTED_NODE;
 use crate::binder::bind::bind_volume_to_claim;
 use crate::binder::matching::{Candidates, candidates};
@@ -199,8 +202,12 @@ fn unbound_claims(
     Ok(volumes)
 }
 
-/// Returns true if a published capacity suffices. Applies only to drivers that opt in, and only if capacities are
-/// watched.
+/// Returns the largest volume that a published capacity allows (`capacitySufficient`).
+pub fn volume_limit(capacity: &CSIStorageCapacity) -> Option<&Quantity> {
+    capacity.maximum_volume_size.as_ref().or(capacity.capacity.as_ref())
+}
+
+/// Returns true if a published capacity suffices (`hasEnoughCapacity`). Applies only to drivers that opt in.
 fn enough_capacity(
     cache: &SchedulerCache,
     claim: &PersistentVolumeClaim,
@@ -208,13 +215,12 @@ fn enough_capacity(
     provisioner: &str,
     labels: &Labels,
 ) -> bool {
-    let Some(capacities) = &cache.capacities else { return true };
     if cache.drivers.get(provisioner).is_none_or(|d| d.spec.storage_capacity != Some(true)) {
         return true;
     }
     let size = requested_bytes(claim);
-    capacities.values().any(|capacity| {
-        let limit = capacity.maximum_volume_size.as_ref().or(capacity.capacity.as_ref());
+    cache.capacities.values().any(|capacity| {
+        let limit = volume_limit(capacity);
         capacity.storage_class_name == class
             && limit.is_some_and(|limit| quantity::value(limit) >= size)
             && capacity.node_topology.as_ref().is_some_and(|topology| label_selector_matches(topology, Some(labels)))

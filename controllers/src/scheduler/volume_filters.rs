@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, Pod};
 
-use super::cache::{CountedVolume, NodeInfo, SchedulerCache, counted_volume};
+use super::cache::{CountedVolume, SchedulerCache, counted_volume};
 use super::fit_error::{Plugin, Rejection};
+use super::incoming::Others;
+use super::node_info::{NodeInfo, Placed};
 use super::volume_binding::PodClaims;
 use crate::binder::object::{ClaimKey, claim_modes, pod_claims};
 use crate::binder::selectors::node_labels;
@@ -21,14 +23,26 @@ const ZONE_LABELS: [(&str, &str); 2] = [
 /// Results of these plugins' PreFilter for a pod.
 #[derive(Clone, Debug, Default)]
 pub struct PodVolumeFacts {
-    /// True if another pod uses a ReadWriteOncePod claim of the pod.
-    once_pod_conflict: bool,
+    /// ReadWriteOncePod claims of the pod.
+    once_pod_claims: BTreeSet<ClaimKey>,
     /// In-tree EBS volumes that the pod names itself.
     inline_disks: Vec<String>,
     /// Volumes of the pod, as limits count them.
     volumes: BTreeSet<CountedVolume>,
     /// Zone and region labels of its bound volumes, with the allowed values.
     zones: Vec<(&'static str, &'static str, Vec<String>)>,
+}
+
+impl PodVolumeFacts {
+    /// Returns the number of ReadWriteOncePod claims that other pods use. A claim has one user at most.
+    pub fn once_pod_uses(&self, cache: &SchedulerCache) -> i64 {
+        self.once_pod_claims.iter().map(|claim| i64::from(cache.is_used(claim))).sum()
+    }
+
+    /// Returns the number of these claims that a pod uses.
+    pub fn once_pod_uses_of(&self, placed: &Placed) -> i64 {
+        placed.claims.iter().map(|claim| i64::from(self.once_pod_claims.contains(claim))).sum()
+    }
 }
 
 /// Evaluates the pod before any node.
@@ -38,8 +52,10 @@ pub fn pre_filter(cache: &SchedulerCache, pod: &Pod, claims: &PodClaims) -> PodV
         let key = ClaimKey::new(pod.namespace(), &name);
         let Some(claim) = cache.claims.get(&key) else { continue };
         let once_pod = claim_modes(claim).iter().any(|mode| mode == "ReadWriteOncePod");
-        facts.once_pod_conflict |= once_pod && cache.is_used(&key) && !cache.seeded_bugs.ignores_once_pod;
         facts.volumes.extend(cache.counted(&key));
+        if once_pod && !cache.seeded_bugs.ignores_once_pod {
+            facts.once_pod_claims.insert(key);
+        }
     }
     let sources = pod.spec.as_ref().and_then(|s| s.volumes.as_deref()).unwrap_or_default();
     facts.inline_disks =
@@ -64,7 +80,7 @@ fn zones(volume: &Arc<PersistentVolume>) -> Vec<(&'static str, &'static str, Vec
 ///
 /// # Errors
 /// The rejection.
-pub fn restrictions(facts: &PodVolumeFacts, info: &NodeInfo) -> Result<(), Rejection> {
+pub fn restrictions(facts: &PodVolumeFacts, others: &Others, info: &NodeInfo) -> Result<(), Rejection> {
     let inline = |pod: &Pod, disk: &String| {
         let volumes = pod.spec.as_ref().and_then(|s| s.volumes.as_deref()).unwrap_or_default();
         volumes.iter().any(|v| v.aws_elastic_block_store.as_ref().is_some_and(|ebs| ebs.volume_id == *disk))
@@ -72,7 +88,7 @@ pub fn restrictions(facts: &PodVolumeFacts, info: &NodeInfo) -> Result<(), Rejec
     if facts.inline_disks.iter().any(|disk| info.pods.values().any(|placed| inline(&placed.pod, disk))) {
         return Err(Rejection::resolvable(Plugin::VolumeRestrictions, "node(s) had no available disk"));
     }
-    if facts.once_pod_conflict {
+    if others.once_pod_uses > 0 {
         return Err(Rejection::resolvable(
             Plugin::VolumeRestrictions,
             "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by \
@@ -82,12 +98,26 @@ pub fn restrictions(facts: &PodVolumeFacts, info: &NodeInfo) -> Result<(), Rejec
     Ok(())
 }
 
+/// Returns true if the driver must be on a node before pods with its volumes go there, and is not
+/// (`checkCSIDriverOnNode`).
+fn is_missing(cache: &SchedulerCache, driver: &str, info: &NodeInfo) -> bool {
+    let prevents = cache.drivers.get(driver).is_some_and(|d| d.spec.prevent_pod_scheduling_if_missing == Some(true));
+    prevents && info.drivers.as_ref().is_none_or(|drivers| !drivers.contains(driver))
+}
+
 /// Applies NodeVolumeLimits: the node's volumes, each counted once, plus the pod's must stay within the limits of its
-/// CSINode. Without a CSINode, without the driver in it, or without a count there is no limit (kubernetes#95911).
+/// CSINode. Without a CSINode, without the driver in it, or without a count there is no limit (kubernetes#95911), unless
+/// the CSIDriver prevents pods on such nodes. Attachments count as long as they exist, so the preemption of a pod whose
+/// volume is attached makes no room at once.
 ///
 /// # Errors
 /// The rejection.
 pub fn limits(cache: &SchedulerCache, facts: &PodVolumeFacts, info: &NodeInfo) -> Result<(), Rejection> {
+    if let Some(volume) = facts.volumes.iter().find(|volume| is_missing(cache, &volume.driver, info)) {
+        let reason = format!("{} CSI driver is not installed on the node", volume.driver);
+        let reasons = [reason.into()];
+        return Rejection::of(Plugin::NodeVolumeLimits, reasons, false).map_or(Ok(()), Err);
+    }
     let limited = |volume: &&CountedVolume| info.limits.contains_key(&volume.driver);
     let adds: Vec<&CountedVolume> = facts.volumes.iter().filter(limited).collect();
     let Some(least) = adds.iter().filter_map(|volume| info.limits.get(&volume.driver)).min() else { return Ok(()) };

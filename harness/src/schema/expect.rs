@@ -128,6 +128,7 @@ static LINE: Map = Map {
         may("component", Of::Text, "The reporting component of the Event."),
         may("host", Of::Text, "The host of the reporter."),
         may("action", Of::Text, "The action of an Event of events.k8s.io."),
+        may("related", Of::Text, "Its other object: `pod/web`."),
         may("path", Of::Text, "The `fieldPath` of the Event's object."),
         may("lacks", Of::List(&Of::Words(LACKS)), "Fields that the Event's reference to its object lacks."),
         may("may", Of::List(&Of::Words(FREEDOMS)), "Freedoms of the line."),

@@ -7,6 +7,7 @@ mod additions;
 mod asks;
 mod extras;
 mod pairs;
+mod priorities;
 
 use std::collections::BTreeMap;
 

@@ -57,6 +57,8 @@ pub struct Line {
     pub host: Option<String>,
     /// The action of an Event of events.k8s.io.
     pub action: Option<String>,
+    /// The other object of an Event of events.k8s.io.
+    pub related: Option<String>,
     /// The `fieldPath` of the object.
     pub path: Option<String>,
     /// Fields that the reference of the Event lacks.
@@ -145,7 +147,9 @@ impl Line {
             _ => return Err(wrong("needs either `does` and `fields`, or `event`")),
         };
         if self.event.is_none()
-            && [&self.says, &self.component, &self.host, &self.action, &self.path].into_iter().any(Option::is_some)
+            && [&self.says, &self.component, &self.host, &self.action, &self.related, &self.path]
+                .into_iter()
+                .any(Option::is_some)
         {
             return Err(wrong("has a key of an Event, but no `event`"));
         }
@@ -167,24 +171,25 @@ impl Line {
         let (Some(component), Some(says)) = (&self.component, &self.says) else {
             return Err("needs `says` and `component`".to_owned());
         };
-        let mut about = Map::from_iter([
-            ("apiVersion".to_owned(), json!(object.kind.api_version())),
-            ("kind".to_owned(), json!(object.kind.kind())),
-            ("name".to_owned(), json!(object.name)),
-        ]);
-        let has = |field| !self.lacks.contains(&field);
-        let mut put = |field: &str, value: Option<String>| {
-            about.extend(value.map(|value| (field.to_owned(), Value::from(value))));
-        };
-        put("namespace", object.namespace.clone());
-        put("uid", has(Lack::Uid).then(|| format!("<uid of {} {}>", object.kind.resource(), object.name)));
-        put("resourceVersion", has(Lack::Version).then(|| "<version>".to_owned()));
-        put("fieldPath", self.path.clone());
+        let mut about = reference(&object);
+        for (lack, field) in [(Lack::Uid, "uid"), (Lack::Version, "resourceVersion")] {
+            if self.lacks.contains(&lack) {
+                about.remove(field);
+            }
+        }
+        about.extend(self.path.iter().map(|path| ("fieldPath".to_owned(), json!(path))));
         let body = match &self.action {
-            Some(action) => json!({
-                "action": action, "eventTime": "<time>", "note": says, "reason": reason, "regarding": about,
-                "reportingController": component, "reportingInstance": ANY, "type": kind,
-            }),
+            Some(action) => {
+                let mut body = json!({
+                    "action": action, "eventTime": "<time>", "note": says, "reason": reason, "regarding": about,
+                    "reportingController": component, "reportingInstance": ANY, "type": kind,
+                });
+                if let Some(related) = &self.related {
+                    body["related"] = reference(&related.parse()?).into();
+                }
+                body
+            }
+            None if self.related.is_some() => return Err("has `related`, but no `action`".to_owned()),
             None => {
                 let mut source = json!({"component": component});
                 let mut body = json!({
@@ -202,4 +207,17 @@ impl Line {
         let resource = if self.action.is_some() { "events.events.k8s.io" } else { "events" };
         Ok((format!("POST {resource} {}.<event>", object.name), body))
     }
+}
+
+/// Returns the reference of an Event to an object.
+fn reference(object: &ObjectRef) -> Map<String, Value> {
+    let mut reference = Map::from_iter([
+        ("apiVersion".to_owned(), json!(object.kind.api_version())),
+        ("kind".to_owned(), json!(object.kind.kind())),
+        ("name".to_owned(), json!(object.name)),
+        ("uid".to_owned(), json!(format!("<uid of {} {}>", object.kind.resource(), object.name))),
+        ("resourceVersion".to_owned(), json!("<version>")),
+    ]);
+    reference.extend(object.namespace.iter().map(|namespace| ("namespace".to_owned(), json!(namespace))));
+    reference
 }

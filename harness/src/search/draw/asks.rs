@@ -1,6 +1,6 @@
 //! Additions to some drawn runs that request volumes in other ways: zones, Retain, static volumes, raw devices, read-only use,
-//! filesystems with mount options, VolumeAttributesClasses, ReadWriteOncePod, pods that return under their name, and an unmount
-//! that fails for longer than attach-detach waits. They have a random stream of their own, so that all other runs stay as they
+//! filesystems with mount options, VolumeAttributesClasses, ReadWriteOncePod, pods of two priorities, pods that return under their
+//! name, and an unmount that fails for longer than attach-detach waits. They have a random stream of their own, so that all other runs stay as they
 //! were.
 
 use rand_chacha::ChaCha8Rng;
@@ -9,6 +9,7 @@ use substrate::seed::between;
 
 use super::Drawn;
 use super::extras::cloud_is_left_alone;
+use super::priorities::{self, Prize};
 use crate::cluster::spec::node_name;
 use crate::search::document::Document;
 
@@ -49,6 +50,7 @@ const ADDITIONS: &[(&str, u64, Addition)] = &[
     ("files of a group", ONE_OF, Asks::group),
     ("raw device of two nodes", ONE_OF, Asks::shared),
     ("raw device that loses power", ONE_OF, Asks::loses_power),
+    ("pod of a higher priority", ONE_OF, Asks::preempts),
 ];
 
 /// Returns the names of the additions.
@@ -104,7 +106,8 @@ fn wait(object: &str, is: &str) -> Value {
     json!({ "wait": { "object": object, "is": is, "within": "40m" } })
 }
 
-fn has_written(pod: &str) -> Value {
+/// Waits until a pod has written.
+pub(super) fn has_written(pod: &str) -> Value {
     json!({ "wait": { "object": format!("pod/{pod}"), "records": 2, "within": "40m" } })
 }
 
@@ -335,6 +338,12 @@ impl Asks {
         let begins = [claim, writes, has_written("survives"), json!({ "crash": "node-b" }), json!({ "sleep": down })];
         let intact = json!({ "expect": { "bytes-intact": "pod/survives", "records": 2 } });
         self.steps(begins.into_iter().chain([json!({ "restart": "node-b" }), has_written("survives"), intact]));
+    }
+
+    /// A pod that takes the place of a less important one.
+    fn preempts(&mut self) {
+        let (node, prize) = (self.any(&["node-a", "node-b"]), self.any(&[Prize::Cpu, Prize::Claim]));
+        self.steps(priorities::steps(node, prize));
     }
 
     /// A pod with two generic ephemeral volumes, which go with it.
