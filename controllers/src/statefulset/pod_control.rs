@@ -56,13 +56,16 @@ impl StatefulPodControl {
         created.map(drop).map_err(Into::into)
     }
 
-    /// Deletes a pod (`DeleteStatefulPod`).
+    /// Deletes a pod (`DeleteStatefulPod`). A pod that is gone counts as deleted.
     ///
     /// # Errors
     /// The API server's refusal, or no answer.
     pub(super) async fn delete(&self, set: &StatefulSet, pod: &Pod) -> Result<(), ApiError> {
         let api = self.client.namespaced::<Pod>(pod.namespace());
-        let answer = api.delete(pod.name(), &DeleteParams::default()).await;
+        let answer = match api.delete(pod.name(), &DeleteParams::default()).await {
+            Err(error) if !error.is_not_found() => Err(error),
+            _ => Ok(()),
+        };
         self.record_pod("delete", set, pod, answer.as_ref().err().map(ToString::to_string).as_deref());
         answer
     }
@@ -159,6 +162,13 @@ impl StatefulPodControl {
         for template in claim_templates(set) {
             let name = claim_name(set, template, ordinal);
             let Some(claim) = self.claims.get(set.namespace(), &name) else { continue };
+            if ownership::has_unexpected_controller(&claim, set, pod) {
+                let message = format!(
+                    "PersistentVolumeClaim {name} has a conflicting OwnerReference that acts as a manging controller, the \
+                     retention policy is ignored for this claim"
+                );
+                self.recorder.event(reference(set), "Warning", "ConflictingController", message);
+            }
             if ownership::is_up_to_date(&claim, set, pod) {
                 continue;
             }
@@ -180,16 +190,14 @@ impl StatefulPodControl {
     }
 
     fn record_pod(&self, verb: &str, set: &StatefulSet, pod: &Pod, error: Option<&str>) {
-        let (pod, name) = (pod.name(), set.name());
+        let (verb, pod, name) = (title(verb), pod.name(), set.name());
         let (kind, reason, message) = match error {
-            None => (
-                "Normal",
-                format!("Successful{}", title(verb)),
-                format!("{verb} Pod {pod} in StatefulSet {name} successful"),
-            ),
+            None => {
+                ("Normal", format!("Successful{verb}"), format!("{verb} Pod {pod} in StatefulSet {name} successful"))
+            }
             Some(why) => {
                 let message = format!("{verb} Pod {pod} in StatefulSet {name} failed error: {why}");
-                ("Warning", format!("Failed{}", title(verb)), message)
+                ("Warning", format!("Failed{verb}"), message)
             }
         };
         self.recorder.event(reference(set), kind, &reason, message);
@@ -199,11 +207,11 @@ impl StatefulPodControl {
         let (pod, name) = (pod.name(), set.name());
         let (kind, reason, message) = match error {
             None => {
-                let message = format!("create Claim {claim} Pod {pod} in StatefulSet {name} success");
+                let message = format!("Create Claim {claim} Pod {pod} in StatefulSet {name} success");
                 ("Normal", "SuccessfulCreate", message)
             }
             Some(why) => {
-                let message = format!("create Claim {claim} for Pod {pod} in StatefulSet {name} failed error: {why}");
+                let message = format!("Create Claim {claim} for Pod {pod} in StatefulSet {name} failed error: {why}");
                 ("Warning", "FailedCreate", message)
             }
         };
