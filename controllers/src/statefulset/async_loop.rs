@@ -225,11 +225,9 @@ impl Controller {
         if self.run_for_all(sets, &places.condemned, monotonic, step).await? {
             return Ok(());
         }
-        for at in plan::outdated(sets, spec, places, now)? {
-            match self.control.delete(&sets.set, &places.replicas[at]).await {
-                Err(error) if !error.is_not_found() => return Err(error.into()),
-                _ => counts.current -= 1,
-            }
+        if let Some(at) = plan::outdated(sets, spec, places, now) {
+            self.control.delete(&sets.set, &places.replicas[at]).await?;
+            counts.current -= 1;
         }
         Ok(())
     }
