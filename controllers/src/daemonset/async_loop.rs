@@ -166,9 +166,8 @@ impl Controller {
         let strategy = set.spec.as_ref().and_then(|spec| spec.update_strategy.as_ref());
         let is_rolling = strategy.and_then(|strategy| strategy.type_.as_deref()) == Some("RollingUpdate");
         if is_rolling && self.expectations.satisfied(owner, self.ctx.now().mono) {
-            let wanted = nodes.iter().filter(|node| fit(set, node).should_run).count();
-            let wanted = i32::try_from(wanted).unwrap_or(i32::MAX);
-            let next = update::rolling(set, &pods, hash, wanted, self.ctx.now().wall);
+            let wanted = nodes.iter().filter(|node| fit(set, node).should_run).map(|node| node.name().to_owned());
+            let next = update::rolling(set, &pods, hash, &wanted.collect(), self.ctx.now().wall);
             self.sync_nodes(owner, set, next.deletes, next.creates, hash).await?;
         }
         history::clean_up(&self.client, set, old, &self.own_pods(set).await?).await
