@@ -243,10 +243,8 @@ impl Controller {
         status.conditions = (!all.is_empty()).then_some(all);
         if is_new {
             let (reason, message) = if suspended { ("Suspended", "Job suspended") } else { ("Resumed", "Job resumed") };
-            if !suspended {
-                // The deadline counts the time since the Job was resumed.
-                status.start_time = Some(time(now));
-            }
+            // The deadline counts the time since the Job was resumed.
+            status.start_time = (!suspended).then(|| time(now));
             self.recorder.event(reference(&round.job), "Normal", reason, message);
         }
         is_new
