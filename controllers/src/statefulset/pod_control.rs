@@ -1,5 +1,7 @@
 //! Writes of pods and claims of a set, with their Events (`StatefulPodControl`).
 
+use std::sync::Arc;
+
 use anyhow::{Result, anyhow};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
@@ -9,6 +11,7 @@ use super::identity::{
 };
 use super::{ownership, plan};
 use crate::kube::{ApiError, Client, DeleteParams, EventRecorder, Informer, Kind, reference};
+use crate::workload::consistency::Consistency;
 use crate::workload::retry::{DEFAULT_BACKOFF, Retry};
 
 /// Writer of a set's pods and claims.
@@ -17,6 +20,7 @@ pub(super) struct StatefulPodControl {
     pub(super) recorder: EventRecorder,
     pub(super) pods: Informer<Pod>,
     pub(super) claims: Informer<PersistentVolumeClaim>,
+    pub(super) written: Arc<Consistency>,
 }
 
 fn title(verb: &str) -> String {
@@ -47,6 +51,9 @@ impl StatefulPodControl {
             && error.is_already_exists()
         {
             return Err(error.clone().into());
+        }
+        if let Ok(created) = &created {
+            self.written.wrote(set, &**created);
         }
         if let Err(error) = self.update_claims(set, pod).await {
             self.record_pod("update", set, pod, Some(&error.to_string()));
@@ -103,7 +110,13 @@ impl StatefulPodControl {
                 break Ok(());
             }
             is_attempted = true;
-            let Err(error) = self.client.namespaced::<Pod>(set.namespace()).replace(&pod).await else { break Ok(()) };
+            let error = match self.client.namespaced::<Pod>(set.namespace()).replace(&pod).await {
+                Ok(updated) => {
+                    self.written.wrote(set, &*updated);
+                    break Ok(());
+                }
+                Err(error) => error,
+            };
             if let Some(cached) = self.pods.get(set.namespace(), pod.name()) {
                 pod = Pod::clone(&cached);
             }
@@ -141,8 +154,9 @@ impl StatefulPodControl {
                 None => {
                     let api = self.client.namespaced::<PersistentVolumeClaim>(set.namespace());
                     let answer = api.create(&claim).await;
-                    if let Err(error) = &answer {
-                        errors.push(format!("failed to create PVC {name}: {error}"));
+                    match &answer {
+                        Ok(created) => self.written.wrote(set, &**created),
+                        Err(error) => errors.push(format!("failed to create PVC {name}: {error}")),
                     }
                     if answer.as_ref().err().is_none_or(|error| !error.is_already_exists()) {
                         self.record_claim(set, pod, name, answer.err().map(|error| error.to_string()).as_deref());
@@ -175,7 +189,9 @@ impl StatefulPodControl {
             let mut claim = PersistentVolumeClaim::clone(&claim);
             ownership::update(&mut claim, set, pod);
             let answer = self.client.namespaced::<PersistentVolumeClaim>(set.namespace()).replace(&claim).await;
-            answer.map_err(|error| anyhow!("could not update claim {name} for delete policy ownerRefs: {error}"))?;
+            let updated = answer
+                .map_err(|error| anyhow!("could not update claim {name} for delete policy ownerRefs: {error}"))?;
+            self.written.wrote(set, &*updated);
         }
         Ok(())
     }
