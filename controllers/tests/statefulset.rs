@@ -137,8 +137,8 @@ fn pods_and_claims_are_made_in_order() {
         assert_eq!(
             messages[..2],
             [
-                "create Claim data-db-0 Pod db-0 in StatefulSet db success",
-                "create Pod db-0 in StatefulSet db successful"
+                "Create Claim data-db-0 Pod db-0 in StatefulSet db success",
+                "Create Pod db-0 in StatefulSet db successful"
             ]
         );
         let first: Vec<String> = rig.writes(0).into_iter().take(4).collect();
@@ -166,7 +166,7 @@ fn scaling_down_takes_the_highest_ordinal_and_keeps_its_claim() {
         let deleted = rig.0.messages("SuccessfulDelete");
         assert_eq!(
             deleted,
-            ["delete Pod db-2 in StatefulSet db successful", "delete Pod db-1 in StatefulSet db successful"]
+            ["Delete Pod db-2 in StatefulSet db successful", "Delete Pod db-1 in StatefulSet db successful"]
         );
         rig.scale(2).await;
         rig.until(&["db-0", "db-1"]).await;

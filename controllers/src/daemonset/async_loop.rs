@@ -18,6 +18,7 @@ use super::{history, status, update};
 use crate::kube::queue::Outcome;
 use crate::kube::{Client, Delta, EventRecorder, Informer, Kind, ListParams, WorkQueue, reference};
 use crate::workload::availability::seconds;
+use crate::workload::consistency::Consistency;
 use crate::workload::controller_ref::controller_ref;
 use crate::workload::expectations::Expectations;
 use crate::workload::pod_control::{PodControl, slow_start_batch};
@@ -46,6 +47,7 @@ struct Controller {
     control: PodControl,
     recorder: EventRecorder,
     expectations: Expectations,
+    written: Arc<Consistency>,
     /// Last wait and time of a deletion of a failed pod, by set and node.
     failed: Mutex<BTreeMap<(String, String), (Duration, Duration)>>,
     queue: WorkQueue<Key>,
@@ -65,9 +67,11 @@ pub(crate) async fn run(ctx: Ctx, client: Client) {
     // client-go's default controller rate limiter.
     let queue = WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000));
     let recorder = EventRecorder::new(&client, SOURCE);
+    let written = Consistency::default().with(&pods).with(&sets).shared();
     let controller = Arc::new(Controller {
         ctx: ctx.clone(),
-        control: PodControl::new(&client, &recorder),
+        control: PodControl::new(&client, &recorder, &written),
+        written,
         client,
         sets,
         nodes,
@@ -116,8 +120,12 @@ impl Controller {
     }
 
     async fn sync(self: Arc<Self>, owner: Key) -> Outcome {
+        if !self.written.is_ready(&owner) {
+            return Outcome::Retry;
+        }
         let Some(set) = self.sets.get(&owner.0, &owner.1) else {
             self.expectations.forget(&owner);
+            self.written.forget(&owner);
             return Outcome::Done;
         };
         match self.sync_set(&owner, &set).await {
@@ -166,9 +174,8 @@ impl Controller {
         let strategy = set.spec.as_ref().and_then(|spec| spec.update_strategy.as_ref());
         let is_rolling = strategy.and_then(|strategy| strategy.type_.as_deref()) == Some("RollingUpdate");
         if is_rolling && self.expectations.satisfied(owner, self.ctx.now().mono) {
-            let wanted = nodes.iter().filter(|node| fit(set, node).should_run).count();
-            let wanted = i32::try_from(wanted).unwrap_or(i32::MAX);
-            let next = update::rolling(set, &pods, hash, wanted, self.ctx.now().wall);
+            let wanted = nodes.iter().filter(|node| fit(set, node).should_run).map(|node| node.name().to_owned());
+            let next = update::rolling(set, &pods, hash, &wanted.collect(), self.ctx.now().wall);
             self.sync_nodes(owner, set, next.deletes, next.creates, hash).await?;
         }
         history::clean_up(&self.client, set, old, &self.own_pods(set).await?).await
@@ -285,12 +292,14 @@ impl Controller {
         }
         let api = self.client.namespaced::<DaemonSet>(set.namespace());
         let written = DaemonSet { status: Some(next.clone()), ..DaemonSet::clone(set) };
-        if api.replace_status(&written).await.is_ok() {
-            return Ok(());
-        }
-        let fresh = api.get(set.name()).await?;
-        let written = DaemonSet { status: Some(next), ..DaemonSet::clone(&fresh) };
-        api.replace_status(&written).await?;
+        let answer = match api.replace_status(&written).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                let fresh = api.get(set.name()).await?;
+                api.replace_status(&DaemonSet { status: Some(next), ..DaemonSet::clone(&fresh) }).await?
+            }
+        };
+        self.written.wrote(&**set, &*answer);
         Ok(())
     }
 }

@@ -26,10 +26,12 @@ pub(super) fn by_node(pods: &[Arc<Pod>]) -> ByNode {
     all
 }
 
-/// Compares by age (`podByCreationTimestamp`).
+/// Compares by age; a pod that is bound to its node comes first (`podByCreationTimestampAndPhase`).
 pub(super) fn by_age(a: &Pod, b: &Pod) -> std::cmp::Ordering {
+    let is_bound =
+        |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).is_some_and(|n| !n.is_empty());
     let created = |pod: &Pod| pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    created(a).cmp(&created(b)).then(a.name().cmp(b.name()))
+    is_bound(b).cmp(&is_bound(a)).then(created(a).cmp(&created(b))).then(a.name().cmp(b.name()))
 }
 
 /// Pods of one node that have ended.
@@ -77,11 +79,17 @@ pub(super) fn on_node(set: &DaemonSet, fit: Fit, pods: Option<&Vec<Arc<Pod>>>, h
             _ => running.push(pod),
         }
     }
-    let is_bound =
-        |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).is_some_and(|n| !n.is_empty());
-    running.sort_by(|a, b| is_bound(b).cmp(&is_bound(a)).then_with(|| by_age(a, b)));
+    running.sort_by(|a, b| by_age(a, b));
     if !allows_surge(set) {
         next.deletes = running.iter().skip(1).map(|pod| pod.name().to_owned()).collect();
+        return next;
+    }
+    if running.is_empty() {
+        // The pods of this node end or are being deleted; a surge does not wait for them.
+        next.creates = fit.should_run;
+        return next;
+    }
+    if running.len() == 1 {
         return next;
     }
     let (mut new, mut old): (Option<&Arc<Pod>>, Option<&Arc<Pod>>) = (None, None);

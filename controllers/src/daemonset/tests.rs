@@ -93,8 +93,10 @@ fn a_node_has_one_pod() {
 
 #[test]
 fn an_update_keeps_to_its_limit() {
-    let rolling =
-        |limits: Value, pods: &[Arc<Pod>]| update::rolling(&set(json!({}), limits), &by_node(pods), "new", 3, now());
+    let wanted = ["node-a", "node-b", "node-c"].map(str::to_owned).into();
+    let rolling = |limits: Value, pods: &[Arc<Pod>]| {
+        update::rolling(&set(json!({}), limits), &by_node(pods), "new", &wanted, now())
+    };
     let mut pods = ["a", "b", "c"].map(|name| pod(name, &format!("node-{name}"), "old", "Running", "True")).to_vec();
     let one = json!({ "maxUnavailable": 1, "maxSurge": 0 });
     assert_eq!(rolling(one.clone(), &pods).deletes, ["a"]);
@@ -103,12 +105,32 @@ fn an_update_keeps_to_its_limit() {
     assert_eq!(rolling(one.clone(), &pods).deletes, ["b"], "a pod that is down costs nothing");
     pods[1] = pod("b", "node-b", "new", "Running", "False");
     assert!(rolling(one, &pods).deletes.is_empty());
+    assert!(
+        rolling(json!({ "maxUnavailable": 1, "maxSurge": 0 }), &pods[..1]).deletes.is_empty(),
+        "two nodes lack a pod"
+    );
     let surge = json!({ "maxUnavailable": 0, "maxSurge": 1 });
     pods[1] = pod("b", "node-b", "old", "Running", "True");
     assert_eq!(rolling(surge.clone(), &pods).creates, ["node-a"]);
     pods.push(pod("a2", "node-a", "new", "Running", "True"));
     let next = rolling(surge, &pods);
     assert_eq!((next.deletes, next.creates), (vec!["a".to_owned()], vec!["node-b".to_owned()]));
+}
+
+#[test]
+fn a_surge_leaves_a_node_once_the_others_have_their_pods() {
+    let set = set(json!({}), json!({ "maxUnavailable": 0, "maxSurge": 1 }));
+    let old = |name: &str, ready: &str| pod(name, &format!("node-{name}"), "old", "Running", ready);
+    let new = |name: &str, ready: &str| pod(name, &format!("node-{name}"), "new", "Running", ready);
+    let wanted = ["node-a".to_owned()].into();
+    let rolling = |pods: &[Arc<Pod>]| update::rolling(&set, &by_node(pods), "new", &wanted, now());
+    assert!(rolling(&[new("a", "False"), old("b", "True")]).deletes.is_empty());
+    assert_eq!(rolling(&[new("a", "True"), old("b", "True")]).deletes, ["b"]);
+    assert_eq!(rolling(&[new("a", "False"), old("b", "False")]).deletes, ["b"]);
+    // A pod that is being deleted is replaced at once.
+    let mut leaving = Pod::clone(&old("a", "True"));
+    leaving.metadata.deletion_timestamp = Some(crate::kube::time(now()));
+    assert!(on_node(&set, RUNS, Some(&vec![Arc::new(leaving)]), "new", now()).creates);
 }
 
 #[test]

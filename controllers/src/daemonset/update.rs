@@ -1,5 +1,6 @@
 //! Rolling update (`rollingUpdate`).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -47,43 +48,79 @@ fn find<'a>(set: &DaemonSet, pods: &'a [Arc<Pod>], hash: &str) -> Option<(Option
     Some((new, old))
 }
 
-/// Decides about the pods of an update; `nodes` is the number of nodes that shall have a pod.
-pub(super) fn rolling(set: &DaemonSet, pods: &ByNode, hash: &str, nodes: i32, now: Timestamp) -> Update {
-    let (surge, unavailable) = limits(set, nodes);
+/// Decides about the pods of an update; `wanted` are the nodes that shall have a pod.
+pub(super) fn rolling(set: &DaemonSet, pods: &ByNode, hash: &str, wanted: &BTreeSet<String>, now: Timestamp) -> Update {
+    let (surge, unavailable) = limits(set, i32::try_from(wanted.len()).unwrap_or(i32::MAX));
+    let number = |count: i32| usize::try_from(count).unwrap_or(0);
     let min_ready = set.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or(0);
     let is_up = |pod: &Pod| is_available(pod, min_ready, now);
-    let number = |count: i32| usize::try_from(count).unwrap_or(0);
-    // Places that are used up, the writes that cost none, and those that do.
-    let (mut used, mut free, mut candidates) = (0, Vec::new(), Vec::new());
-    let mut update = Update::default();
+    // A node that lacks its pod counts, too.
+    let lacking = wanted.iter().filter(|node| !pods.contains_key(*node)).count();
     if surge == 0 {
-        let most = number(unavailable);
-        for pods in pods.values() {
-            match find(set, pods, hash) {
-                Some((None, Some(old))) if !is_up(old) => {
-                    free.push(old.name().to_owned());
-                    used += 1;
-                }
-                Some((None, Some(old))) => {
-                    if used < most {
-                        candidates.push(old.name().to_owned());
-                    }
-                }
-                Some((Some(new), None)) => used += usize::from(!is_up(new)),
-                // The other part of the loop creates or deletes the pod.
-                _ => used += 1,
-            }
-        }
-        candidates.truncate(most.saturating_sub(used));
-        free.append(&mut candidates);
-        update.deletes = free;
-        return update;
+        let deletes = replaced(set, pods, hash, number(unavailable), lacking, &is_up);
+        return Update { deletes, creates: Vec::new() };
     }
-    let most = number(surge);
-    for (node, pods) in pods {
+    surged(set, pods, hash, number(surge), wanted, &is_up)
+}
+
+/// Returns the old pods to delete, at most `most` of those that are available.
+fn replaced(
+    set: &DaemonSet,
+    pods: &ByNode,
+    hash: &str,
+    most: usize,
+    lacking: usize,
+    is_up: &dyn Fn(&Pod) -> bool,
+) -> Vec<String> {
+    // Places that are used up, the deletions that cost none, and those that do.
+    let (mut used, mut free, mut candidates) = (lacking, Vec::new(), Vec::new());
+    for pods in pods.values() {
         match find(set, pods, hash) {
+            Some((None, Some(old))) if !is_up(old) => {
+                free.push(old.name().to_owned());
+                used += 1;
+            }
+            Some((None, Some(old))) => {
+                if used < most {
+                    candidates.push(old.name().to_owned());
+                }
+            }
+            Some((Some(new), None)) => used += usize::from(!is_up(new)),
+            // The other part of the loop creates or deletes the pod.
+            _ => used += 1,
+        }
+    }
+    candidates.truncate(most.saturating_sub(used));
+    free.append(&mut candidates);
+    free
+}
+
+/// Returns the writes of an update that creates the new pod of a node before it deletes the old one.
+fn surged(
+    set: &DaemonSet,
+    pods: &ByNode,
+    hash: &str,
+    most: usize,
+    wanted: &BTreeSet<String>,
+    is_up: &dyn Fn(&Pod) -> bool,
+) -> Update {
+    let (mut used, mut available, mut free, mut candidates) = (0, 0_usize, Vec::new(), Vec::new());
+    let mut leaving = Vec::new();
+    let mut update = Update::default();
+    for (node, pods) in pods {
+        let found = find(set, pods, hash);
+        if let Some((new, old)) = found
+            && old.or(new).is_some_and(is_up)
+        {
+            available += 1;
+        }
+        match found {
             None => used += 1,
             Some((_, None)) => {}
+            // The node shall have no pod any more.
+            Some((None, Some(old))) if !wanted.contains(node) => {
+                if is_up(old) { &mut leaving } else { &mut update.deletes }.push(old.name().to_owned());
+            }
             Some((None, Some(old))) if !is_up(old) => free.push(node.clone()),
             Some((None, Some(_))) => {
                 if used < most {
@@ -94,6 +131,9 @@ pub(super) fn rolling(set: &DaemonSet, pods: &ByNode, hash: &str, nodes: i32, no
             Some((Some(_), Some(old))) => update.deletes.push(old.name().to_owned()),
         }
     }
+    // A pod leaves its node once there are enough without it.
+    leaving.truncate(available.saturating_sub(wanted.len()));
+    update.deletes.append(&mut leaving);
     candidates.truncate(most.saturating_sub(used));
     free.append(&mut candidates);
     update.creates = free;

@@ -1,5 +1,6 @@
 //! Shares of the sets when a deployment is scaled during a rollout (`GetProportion`).
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
@@ -7,27 +8,16 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use super::annotations;
 use super::replica_sets::{by_age, fenceposts, size, wanted};
 
-/// Sizes of active sets after a deployment was scaled, in the order of the writes. The largest set comes first, and
-/// takes the rest. `up` is true if pods are added, false if pods are removed, and none if the sizes stay.
-#[derive(Debug)]
-pub(super) struct Shares {
-    pub(super) up: Option<bool>,
-    pub(super) sizes: Vec<(Arc<ReplicaSet>, i32)>,
-}
-
-/// Distributes the difference over the active sets.
-pub(super) fn shares(deployment: &Deployment, mut active: Vec<Arc<ReplicaSet>>) -> Shares {
+/// Distributes the difference over the active sets after a deployment was scaled. Returns their sizes in the order of the
+/// writes; the largest set comes first, and takes the rest.
+pub(super) fn shares(deployment: &Deployment, mut active: Vec<Arc<ReplicaSet>>) -> Vec<(Arc<ReplicaSet>, i32)> {
     let wanted = wanted(deployment);
     let allowed = if wanted > 0 { wanted + fenceposts(deployment).0 } else { 0 };
     let to_add = allowed - active.iter().map(|set| size(set)).sum::<i32>();
-    let up = match to_add {
-        0 => None,
-        more => Some(more > 0),
-    };
-    match up {
-        Some(true) => active.sort_by(|a, b| size(b).cmp(&size(a)).then_with(|| by_age(b, a))),
-        Some(false) => active.sort_by(|a, b| size(b).cmp(&size(a)).then_with(|| by_age(a, b))),
-        None => {}
+    match to_add.cmp(&0) {
+        Ordering::Greater => active.sort_by(|a, b| size(b).cmp(&size(a)).then_with(|| by_age(b, a))),
+        Ordering::Less => active.sort_by(|a, b| size(b).cmp(&size(a)).then_with(|| by_age(a, b))),
+        Ordering::Equal => {}
     }
     let mut added = 0;
     let mut sizes: Vec<(Arc<ReplicaSet>, i32)> = Vec::new();
@@ -40,7 +30,7 @@ pub(super) fn shares(deployment: &Deployment, mut active: Vec<Arc<ReplicaSet>>) 
     if let Some((_, first)) = sizes.first_mut() {
         *first = (*first + to_add - added).max(0);
     }
-    Shares { up, sizes }
+    sizes
 }
 
 fn proportion(deployment: &Deployment, set: &ReplicaSet, to_add: i32, added: i32) -> i32 {
@@ -103,7 +93,7 @@ mod tests {
         let spec = json!({ "replicas": wanted, "selector": {}, "template": {}, "strategy": rolling });
         let deployment: Deployment = from_value(json!({ "spec": spec })).unwrap();
         let shares = shares(&deployment, vec![set("a", sizes[0], most), set("b", sizes[1], most)]);
-        let found: Vec<(&str, i32)> = shares.sizes.iter().map(|(set, size)| (set.name(), *size)).collect();
+        let found: Vec<(&str, i32)> = shares.iter().map(|(set, size)| (set.name(), *size)).collect();
         assert_eq!(found, expected);
     }
 }

@@ -32,7 +32,7 @@ impl Round<'_> {
         if own != wanted && self.scale_set(&new, next).await?.is_some() {
             return self.sync_rollout(&sets).await;
         }
-        if self.reconcile_old(&mut sets, &new).await? {
+        if self.reconcile_old(&mut sets, &new).await {
             return self.sync_rollout(&sets).await;
         }
         if status::is_complete(&self.deployment, &status::of(&self.deployment)) {
@@ -42,32 +42,34 @@ impl Round<'_> {
     }
 
     /// Removes old pods (`reconcileOldReplicaSets`): first those that are not available, then as many as availability
-    /// allows. Returns true if it removed any.
-    async fn reconcile_old(&self, sets: &mut Sets, new: &Arc<ReplicaSet>) -> Result<bool> {
+    /// allows. Returns true if it removed any. A write that failed ends the step without an error, as upstream.
+    async fn reconcile_old(&self, sets: &mut Sets, new: &Arc<ReplicaSet>) -> bool {
         let mut old = active(&sets.old);
         if old.is_empty() {
-            return Ok(false);
+            return false;
         }
         let least =
             if self.ignores_unavailable { 0 } else { wanted(&self.deployment) - fenceposts(&self.deployment).1 };
         let limit = sum(sets.all(), size) - least - (size(new) - available(new));
         if limit <= 0 {
-            return Ok(false);
+            return false;
         }
         old.sort_by(|a, b| by_age(a, b));
-        let cleaned = self.clean_unhealthy(&mut old, limit).await?;
+        let Ok(cleaned) = self.clean_unhealthy(&mut old, limit).await else { return false };
         let up = sum(old.iter().chain([new]), available);
         let mut left = (up - least).max(0);
         let mut removed = cleaned;
         for set in &old {
             let count = size(set).min(left);
             if count > 0 {
-                self.scale_set(set, size(set) - count).await?;
+                if self.scale_set(set, size(set) - count).await.is_err() {
+                    return false;
+                }
                 left -= count;
                 removed += count;
             }
         }
-        Ok(removed > 0)
+        removed > 0
     }
 
     /// Removes old pods that are not available, at most `limit` (`cleanupUnhealthyReplicas`).

@@ -28,15 +28,14 @@ impl Round<'_> {
             return Ok(());
         }
         if replica_sets::is_rolling(&self.deployment) {
-            let shares = shares(&self.deployment, active(sets.all()));
-            for (set, size) in &shares.sizes {
-                self.write_size(set, *size, shares.up).await?;
+            for (set, size) in &shares(&self.deployment, active(sets.all())) {
+                self.write_size(set, *size).await?;
             }
         }
         Ok(())
     }
 
-    /// Sets the size of a set, with an Event (`scaleReplicaSetAndRecordEvent`). Returns the changed set; none if it has
+    /// Sets the size of a set, with an Event (`scaleReplicaSet`). Returns the changed set; none if it has
     /// the size.
     ///
     /// # Errors
@@ -45,10 +44,10 @@ impl Round<'_> {
         if size(set) == next {
             return Ok(None);
         }
-        self.write_size(set, next, Some(size(set) < next)).await
+        self.write_size(set, next).await
     }
 
-    async fn write_size(&self, set: &Arc<ReplicaSet>, next: i32, up: Option<bool>) -> Result<Option<Arc<ReplicaSet>>> {
+    async fn write_size(&self, set: &Arc<ReplicaSet>, next: i32) -> Result<Option<Arc<ReplicaSet>>> {
         let wanted = wanted(&self.deployment);
         let most = wanted + fenceposts(&self.deployment).0;
         let before = size(set);
@@ -60,11 +59,7 @@ impl Round<'_> {
         annotations::set_sizes(&mut changed, wanted, most);
         let written = self.client.namespaced::<ReplicaSet>(set.namespace()).replace(&changed).await?;
         if before != next {
-            let direction = match up {
-                Some(true) => "up",
-                Some(false) => "down",
-                None => "",
-            };
+            let direction = if before < next { "up" } else { "down" };
             let message = format!("Scaled {direction} replica set {} from {before} to {next}", written.name());
             self.recorder.event(reference(&self.deployment), "Normal", "ScalingReplicaSet", message);
         }

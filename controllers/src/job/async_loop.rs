@@ -23,6 +23,7 @@ use crate::kube::{
     ApiError, Client, Delta, EventRecorder, Informer, Kind, ListParams, Patch, WorkQueue, reference, time,
 };
 use crate::workload::availability::is_ready;
+use crate::workload::consistency::Consistency;
 use crate::workload::controller_ref::{controller_of, controller_ref, is_controlled_by};
 use crate::workload::expectations::Expectations;
 use crate::workload::pod_control::{PodControl, slow_start_batch};
@@ -46,6 +47,7 @@ struct Controller {
     control: PodControl,
     recorder: EventRecorder,
     expectations: Expectations,
+    written: Arc<Consistency>,
     /// Uids of pods whose finalizer was removed, until the cache shows it (`uidTrackingExpectations`).
     removed: Mutex<BTreeMap<Key, BTreeSet<String>>>,
     backoffs: Mutex<BTreeMap<Key, Backoff>>,
@@ -63,9 +65,11 @@ pub(crate) async fn run(ctx: Ctx, client: Client) {
     let new_queue = || WorkQueue::new(&ctx, Duration::from_secs(1), Duration::from_secs(60));
     let (queue, orphans) = (new_queue(), new_queue());
     let recorder = EventRecorder::new(&client, SOURCE);
+    let written = Consistency::default().with(&pods).with(&jobs).shared();
     let controller = Arc::new(Controller {
         ctx: ctx.clone(),
-        control: PodControl::new(&client, &recorder),
+        control: PodControl::new(&client, &recorder, &written),
+        written,
         client,
         jobs,
         pods,
@@ -140,10 +144,18 @@ impl Controller {
 
     async fn remove_finalizer(&self, pod: &Pod) -> Result<(), ApiError> {
         let patch = Patch::without_finalizer(TRACKING);
-        self.client.namespaced::<Pod>(pod.namespace()).patch_unread(pod.name(), &patch).await
+        let patched = self.client.namespaced::<Pod>(pod.namespace()).patch(pod.name(), &patch).await?;
+        if let Some(owner) = controller_of(&patched.metadata) {
+            let job = (patched.namespace().to_owned(), owner.name.clone());
+            self.written.wrote_for(job, &owner.uid, &*patched);
+        }
+        Ok(())
     }
 
     async fn sync(self: Arc<Self>, item: Key) -> Outcome {
+        if !self.written.is_ready(&item) {
+            return Outcome::Retry;
+        }
         let job = self.jobs.get(&item.0, &item.1);
         let is_finished = job.as_ref().is_none_or(|job| conditions::finished(job).is_some());
         if is_finished {
@@ -151,6 +163,7 @@ impl Controller {
         }
         let Some(job) = job else {
             self.expectations.forget(&item);
+            self.written.forget(&item);
             self.removed.lock().remove(&item);
             return Outcome::Done;
         };
@@ -243,10 +256,8 @@ impl Controller {
         status.conditions = (!all.is_empty()).then_some(all);
         if is_new {
             let (reason, message) = if suspended { ("Suspended", "Job suspended") } else { ("Resumed", "Job resumed") };
-            if !suspended {
-                // The deadline counts the time since the Job was resumed.
-                status.start_time = Some(time(now));
-            }
+            // The deadline counts the time since the Job was resumed.
+            status.start_time = (!suspended).then(|| time(now));
             self.recorder.event(reference(&round.job), "Normal", reason, message);
         }
         is_new
@@ -427,6 +438,7 @@ impl Controller {
 
     async fn write_status(&self, job: &Job) -> Result<Job> {
         let written = self.client.namespaced::<Job>(job.namespace()).replace_status(job).await?;
+        self.written.wrote(job, &*written);
         Ok(Job::clone(&written))
     }
 

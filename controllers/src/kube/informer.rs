@@ -176,6 +176,11 @@ impl<K: Kind> Informer<K> {
         self.cache.update(object.clone());
     }
 
+    /// Returns the newest version that the cache has seen (`LastStoreSyncResourceVersion`); 0 before the first list.
+    pub fn version(&self) -> u128 {
+        self.cache.state().version
+    }
+
     /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.cache.state().len()
@@ -202,6 +207,8 @@ struct State {
     /// Objects by namespace and name. Most names are stored inline in the tree nodes, which keeps lookups local.
     objects: BTreeMap<Text, BTreeMap<Text, Object>>,
     subscribers: Vec<mpsc::UnboundedSender<Change>>,
+    /// Version of the last list, event or bookmark.
+    version: u128,
 }
 
 /// Decoders of a kind's objects.
@@ -260,7 +267,7 @@ impl Cache {
         rng: Box<dyn Rng + Send>,
     ) -> (Arc<Self>, Reflector) {
         let cache = Arc::new(Self {
-            state: Mutex::new(State { objects: BTreeMap::new(), subscribers: Vec::new() }),
+            state: Mutex::new(State { objects: BTreeMap::new(), subscribers: Vec::new(), version: 0 }),
             synced: latest::Sender::new(false),
         });
         let (ctx, backoff) = (ctx.clone(), Backoff::reflector());
@@ -271,6 +278,13 @@ impl Cache {
     pub(super) async fn synced(&self) {
         // The sender lives in `self`.
         let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
+    }
+
+    /// Notes that the cache has all changes up to this version.
+    fn reached(&self, version: &str) {
+        if let Ok(version) = version.parse() {
+            self.state().version = version;
+        }
     }
 
     fn update(&self, object: Object) {
@@ -391,6 +405,7 @@ impl Reflector {
             match self.list(from).await {
                 Ok(list) => {
                     self.cache.replace(list.items, mutant!(self.ctx, "informer-keeps-deleted"));
+                    self.cache.reached(&list.resource_version);
                     self.follow(list.resource_version).await;
                     from = None;
                 }
@@ -468,6 +483,7 @@ impl Reflector {
             }
             WatchEvent::Bookmark(at) => *version = at,
         }
+        self.cache.reached(version);
     }
 
     fn trouble(&self, verb: &str, e: &ApiError) {

@@ -13,7 +13,7 @@ use super::events::AllocatableFailed;
 use super::names::attachment_name;
 use super::node_object::{StatusInputs, initial};
 use super::registration::update_allocatable;
-use crate::scheduler::node_filters::{NOT_SELECTED, UNTOLERATED, affinity_matches, effects_tolerated};
+use crate::scheduler::node_filters::{NOT_SELECTED, affinity_matches, effects_tolerated};
 use crate::scheduler::node_ports::{PORTS_TAKEN, ports_free};
 use crate::scheduler::resources::{Lack, Resources, lacks};
 
@@ -23,6 +23,8 @@ const NO_ATTACHMENT_LEFT: &str = "VolumeAttachmentLimitExceeded";
 const RESOURCE_EXHAUSTED: i32 = 8;
 /// Operating system of all nodes.
 const OS: &str = "linux";
+/// Why a taint refuses a pod. The scheduler's words for it differ.
+const UNTOLERATED: &str = "node(s) had taints that the pod didn't tolerate";
 
 /// Refusal of a pod, in upstream's words.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,6 +14,7 @@ use super::status::{Observed, calculate};
 use crate::kube::queue::Outcome;
 use crate::kube::{Client, Delta, EventRecorder, Informer, Kind, ListParams, WorkQueue};
 use crate::workload::availability::{is_active, is_ready, is_terminating, next_check, seconds};
+use crate::workload::consistency::Consistency;
 use crate::workload::controller_ref::{controller_of, controller_ref, is_controlled_by};
 use crate::workload::expectations::Expectations;
 use crate::workload::pod_control::{PodControl, slow_start_batch};
@@ -34,6 +35,7 @@ struct Controller {
     pods: Informer<Pod>,
     control: PodControl,
     expectations: Expectations,
+    written: Arc<Consistency>,
     queue: WorkQueue<Key>,
 }
 
@@ -46,9 +48,18 @@ pub(crate) async fn run(ctx: Ctx, client: Client) {
     let (mut set_changes, mut pod_changes) = (sets.subscribe(), pods.subscribe());
     // client-go's default controller rate limiter.
     let queue = WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000));
-    let control = PodControl::new(&client, &EventRecorder::new(&client, SOURCE));
-    let (expectations, queue_, ctx_) = (Expectations::default(), queue.clone(), ctx.clone());
-    let controller = Arc::new(Controller { ctx: ctx_, client, sets, pods, control, expectations, queue: queue_ });
+    let written = Consistency::default().with(&pods).with(&sets).shared();
+    let control = PodControl::new(&client, &EventRecorder::new(&client, SOURCE), &written);
+    let controller = Arc::new(Controller {
+        ctx: ctx.clone(),
+        client,
+        sets,
+        pods,
+        control,
+        expectations: Expectations::default(),
+        written,
+        queue: queue.clone(),
+    });
     let worker = controller.clone();
     ctx.spawn(queue.clone().run(WORKERS, move |key| worker.clone().sync(key)));
     loop {
@@ -81,8 +92,12 @@ impl Controller {
     }
 
     async fn sync(self: Arc<Self>, owner: Key) -> Outcome {
+        if !self.written.is_ready(&owner) {
+            return Outcome::Retry;
+        }
         let Some(set) = self.sets.get(&owner.0, &owner.1) else {
             self.expectations.forget(&owner);
+            self.written.forget(&owner);
             return Outcome::Done;
         };
         let Some(spec) = &set.spec else { return Outcome::Done };
@@ -186,12 +201,14 @@ impl Controller {
         }
         let api = self.client.namespaced::<ReplicaSet>(set.namespace());
         let written = ReplicaSet { status: Some(next.clone()), ..ReplicaSet::clone(set) };
-        if api.replace_status(&written).await.is_ok() {
-            return Ok(());
-        }
-        let fresh = api.get(set.name()).await?;
-        let written = ReplicaSet { status: Some(next), ..ReplicaSet::clone(&fresh) };
-        api.replace_status(&written).await?;
+        let answer = match api.replace_status(&written).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                let fresh = api.get(set.name()).await?;
+                api.replace_status(&ReplicaSet { status: Some(next), ..ReplicaSet::clone(&fresh) }).await?
+            }
+        };
+        self.written.wrote(&**set, &*answer);
         Ok(())
     }
 }

@@ -77,8 +77,8 @@ pub fn affinity_matches(pod: &Pod, node: &Node) -> bool {
     selected && required.is_none_or(|selector| node_selector_matches(selector, node.name(), labels))
 }
 
-/// Reason of TaintToleration (`tainttoleration.ErrReasonNotMatch`).
-pub const UNTOLERATED: &str = "node(s) had untolerated taint(s)";
+/// Reason of TaintToleration, for the scheduler (`TaintToleration.Filter`).
+const UNTOLERATED: &str = "node(s) had untolerated taint(s)";
 /// Reason of NodeAffinity (`nodeaffinity.ErrReasonPod`).
 pub const NOT_SELECTED: &str = "node(s) didn't match Pod's node affinity/selector";
 

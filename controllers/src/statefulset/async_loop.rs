@@ -17,6 +17,7 @@ use super::status::{self, Revisions};
 use crate::kube::queue::Outcome;
 use crate::kube::{Client, Delta, EventRecorder, Informer, Kind, ListParams, WorkQueue};
 use crate::workload::availability::{is_ready, next_check, seconds};
+use crate::workload::consistency::Consistency;
 use crate::workload::controller_ref::controller_of;
 use crate::workload::history::{self, History};
 use crate::workload::pod_control::slow_start_batch;
@@ -59,7 +60,8 @@ pub(crate) async fn run(ctx: Ctx, client: Client) {
     let queue = WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000));
     let recorder = EventRecorder::new(&client, SOURCE);
     let history = History::new(&client, &revisions);
-    let control = StatefulPodControl { client: client.clone(), recorder, pods, claims };
+    let written = Consistency::default().with(&pods).with(&claims).with(&sets).shared();
+    let control = StatefulPodControl { client: client.clone(), recorder, pods, claims, written };
     let (deletes_claims, lowest_first) =
         (mutant!(ctx, "scaled-down-claims-deleted"), mutant!(ctx, "lowest-ordinal-first"));
     let queue_ = queue.clone();
@@ -99,13 +101,19 @@ fn becomes_ready(delta: &Delta<Pod>) -> bool {
 }
 
 impl Controller {
-    async fn sync(self: Arc<Self>, (namespace, name): Key) -> Outcome {
-        let Some(set) = self.sets.get(&namespace, &name) else { return Outcome::Done };
+    async fn sync(self: Arc<Self>, item: Key) -> Outcome {
+        if !self.control.written.is_ready(&item) {
+            return Outcome::Retry;
+        }
+        let Some(set) = self.sets.get(&item.0, &item.1) else {
+            self.control.written.forget(&item);
+            return Outcome::Done;
+        };
         let Some(spec) = &set.spec else { return Outcome::Done };
         match self.sync_set(&set, spec).await {
             Ok(None) => Outcome::Done,
             Ok(Some(again)) => {
-                self.queue.add_after((namespace, name), again);
+                self.queue.add_after(item, again);
                 Outcome::Done
             }
             Err(_) => Outcome::Retry,
@@ -225,11 +233,9 @@ impl Controller {
         if self.run_for_all(sets, &places.condemned, monotonic, step).await? {
             return Ok(());
         }
-        for at in plan::outdated(sets, spec, places, now)? {
-            match self.control.delete(&sets.set, &places.replicas[at]).await {
-                Err(error) if !error.is_not_found() => return Err(error.into()),
-                _ => counts.current -= 1,
-            }
+        if let Some(at) = plan::outdated(sets, spec, places, now) {
+            self.control.delete(&sets.set, &places.replicas[at]).await?;
+            counts.current -= 1;
         }
         Ok(())
     }
@@ -293,7 +299,13 @@ impl Controller {
         loop {
             set.status = Some(next.clone());
             let api = self.client.namespaced::<StatefulSet>(set.namespace());
-            let Err(error) = api.replace_status(&set).await else { return Ok(()) };
+            let error = match api.replace_status(&set).await {
+                Ok(written) => {
+                    self.control.written.wrote(&set, &*written);
+                    return Ok(());
+                }
+                Err(error) => error,
+            };
             if let Some(cached) = self.sets.get(set.namespace(), set.name()) {
                 set = StatefulSet::clone(&cached);
             }

@@ -56,7 +56,7 @@ pub(super) fn has_stale_owner<K: Kind>(claim: &PersistentVolumeClaim, object: &K
 }
 
 /// Returns true if another controller owns the claim, or one of the same name that is gone (`hasUnexpectedController`).
-fn has_unexpected_controller(claim: &PersistentVolumeClaim, set: &StatefulSet, pod: &Pod) -> bool {
+pub(super) fn has_unexpected_controller(claim: &PersistentVolumeClaim, set: &StatefulSet, pod: &Pod) -> bool {
     let policy = Retention::of(set);
     if !policy.with_pod && !policy.with_set {
         return false;

@@ -3,11 +3,9 @@
 
 use std::sync::Arc;
 
-use anyhow::Result;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::identity::{
     Ordinals, claim_name, claim_templates, claims, identity_matches, is_created, is_running_and_ready, is_unavailable,
@@ -18,7 +16,6 @@ use super::status::strategy;
 use crate::kube::Kind;
 use crate::pod_status::phase;
 use crate::workload::availability::{is_available, is_terminal};
-use crate::workload::scaled::scaled;
 
 /// Lookup of a claim of the set's namespace in the cache.
 pub(super) type Claims<'a> = &'a (dyn Fn(&str) -> Option<Arc<PersistentVolumeClaim>> + Sync);
@@ -204,32 +201,21 @@ pub(super) fn condemned(spec: &StatefulSetSpec, places: &Places, pod: &Pod, now:
     Step::blocking(Some(Write::Delete))
 }
 
-/// Returns the pods to delete for a rolling update, by their places, in this order
-/// (`updateStatefulSetAfterInvariantEstablished`).
-///
-/// # Errors
-/// A maxUnavailable that is no number; the API server refuses it.
-pub(super) fn outdated(sets: &Sets, spec: &StatefulSetSpec, places: &Places, now: Timestamp) -> Result<Vec<usize>> {
+/// Returns the place of the pod to delete for a rolling update (`updateStatefulSet`): the highest ordinal that is not at
+/// the update revision, unless a pod above it is unavailable. Kubernetes 1.36 ignores maxUnavailable, because the feature
+/// `MaxUnavailableStatefulSet` is off.
+pub(super) fn outdated(sets: &Sets, spec: &StatefulSetSpec, places: &Places, now: Timestamp) -> Option<usize> {
     if strategy(spec) == "OnDelete" {
-        return Ok(Vec::new());
+        return None;
     }
     let rolling = spec.update_strategy.as_ref().and_then(|strategy| strategy.rolling_update.as_ref());
     let partition = rolling.and_then(|rolling| rolling.partition).unwrap_or(0);
     let update_min = usize::try_from(partition).unwrap_or(0);
-    let limit = match rolling.and_then(|rolling| rolling.max_unavailable.as_ref()) {
-        Some(limit) => scaled(limit, spec.replicas.unwrap_or(1), false).map_err(anyhow::Error::msg)?.max(1),
-        None => scaled(&IntOrString::Int(1), 1, false).map_err(anyhow::Error::msg)?,
-    };
-    let limit = usize::try_from(limit).unwrap_or(1);
-    let min_ready = min_ready_seconds(spec);
     let is_old = |pod: &Pod| pod_revision(pod) != sets.update_revision && !pod.is_deleting();
-    let unavailable = places.replicas.iter().filter(|pod| is_unavailable(pod, min_ready, now)).count();
-    let targets = || (update_min..places.replicas.len()).rev().filter(|at| is_old(&places.replicas[*at]));
-    let is_up = |at: &usize| is_available(&places.replicas[*at], min_ready, now);
-    let budget = limit.saturating_sub(unavailable);
-    if is_monotonic(spec) {
-        return Ok(targets().take(budget).collect());
-    }
-    // A parallel set first replaces the old pods that are unavailable anyway: they take nothing from the budget.
-    Ok(targets().filter(|at| !is_up(at)).chain(targets().filter(is_up).take(budget)).collect())
+    let stops = |at: &usize| {
+        let pod = &places.replicas[*at];
+        is_old(pod) || is_unavailable(pod, min_ready_seconds(spec), now)
+    };
+    let found = (update_min..places.replicas.len()).rev().find(stops)?;
+    is_old(&places.replicas[found]).then_some(found)
 }

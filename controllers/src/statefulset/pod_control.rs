@@ -1,5 +1,7 @@
 //! Writes of pods and claims of a set, with their Events (`StatefulPodControl`).
 
+use std::sync::Arc;
+
 use anyhow::{Result, anyhow};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
@@ -9,6 +11,7 @@ use super::identity::{
 };
 use super::{ownership, plan};
 use crate::kube::{ApiError, Client, DeleteParams, EventRecorder, Informer, Kind, reference};
+use crate::workload::consistency::Consistency;
 use crate::workload::retry::{DEFAULT_BACKOFF, Retry};
 
 /// Writer of a set's pods and claims.
@@ -17,6 +20,7 @@ pub(super) struct StatefulPodControl {
     pub(super) recorder: EventRecorder,
     pub(super) pods: Informer<Pod>,
     pub(super) claims: Informer<PersistentVolumeClaim>,
+    pub(super) written: Arc<Consistency>,
 }
 
 fn title(verb: &str) -> String {
@@ -48,6 +52,9 @@ impl StatefulPodControl {
         {
             return Err(error.clone().into());
         }
+        if let Ok(created) = &created {
+            self.written.wrote(set, &**created);
+        }
         if let Err(error) = self.update_claims(set, pod).await {
             self.record_pod("update", set, pod, Some(&error.to_string()));
             return Err(error);
@@ -56,13 +63,16 @@ impl StatefulPodControl {
         created.map(drop).map_err(Into::into)
     }
 
-    /// Deletes a pod (`DeleteStatefulPod`).
+    /// Deletes a pod (`DeleteStatefulPod`). A pod that is gone counts as deleted.
     ///
     /// # Errors
     /// The API server's refusal, or no answer.
     pub(super) async fn delete(&self, set: &StatefulSet, pod: &Pod) -> Result<(), ApiError> {
         let api = self.client.namespaced::<Pod>(pod.namespace());
-        let answer = api.delete(pod.name(), &DeleteParams::default()).await;
+        let answer = match api.delete(pod.name(), &DeleteParams::default()).await {
+            Err(error) if !error.is_not_found() => Err(error),
+            _ => Ok(()),
+        };
         self.record_pod("delete", set, pod, answer.as_ref().err().map(ToString::to_string).as_deref());
         answer
     }
@@ -100,7 +110,13 @@ impl StatefulPodControl {
                 break Ok(());
             }
             is_attempted = true;
-            let Err(error) = self.client.namespaced::<Pod>(set.namespace()).replace(&pod).await else { break Ok(()) };
+            let error = match self.client.namespaced::<Pod>(set.namespace()).replace(&pod).await {
+                Ok(updated) => {
+                    self.written.wrote(set, &*updated);
+                    break Ok(());
+                }
+                Err(error) => error,
+            };
             if let Some(cached) = self.pods.get(set.namespace(), pod.name()) {
                 pod = Pod::clone(&cached);
             }
@@ -138,8 +154,9 @@ impl StatefulPodControl {
                 None => {
                     let api = self.client.namespaced::<PersistentVolumeClaim>(set.namespace());
                     let answer = api.create(&claim).await;
-                    if let Err(error) = &answer {
-                        errors.push(format!("failed to create PVC {name}: {error}"));
+                    match &answer {
+                        Ok(created) => self.written.wrote(set, &**created),
+                        Err(error) => errors.push(format!("failed to create PVC {name}: {error}")),
                     }
                     if answer.as_ref().err().is_none_or(|error| !error.is_already_exists()) {
                         self.record_claim(set, pod, name, answer.err().map(|error| error.to_string()).as_deref());
@@ -159,13 +176,22 @@ impl StatefulPodControl {
         for template in claim_templates(set) {
             let name = claim_name(set, template, ordinal);
             let Some(claim) = self.claims.get(set.namespace(), &name) else { continue };
+            if ownership::has_unexpected_controller(&claim, set, pod) {
+                let message = format!(
+                    "PersistentVolumeClaim {name} has a conflicting OwnerReference that acts as a manging controller, the \
+                     retention policy is ignored for this claim"
+                );
+                self.recorder.event(reference(set), "Warning", "ConflictingController", message);
+            }
             if ownership::is_up_to_date(&claim, set, pod) {
                 continue;
             }
             let mut claim = PersistentVolumeClaim::clone(&claim);
             ownership::update(&mut claim, set, pod);
             let answer = self.client.namespaced::<PersistentVolumeClaim>(set.namespace()).replace(&claim).await;
-            answer.map_err(|error| anyhow!("could not update claim {name} for delete policy ownerRefs: {error}"))?;
+            let updated = answer
+                .map_err(|error| anyhow!("could not update claim {name} for delete policy ownerRefs: {error}"))?;
+            self.written.wrote(set, &*updated);
         }
         Ok(())
     }
@@ -180,16 +206,14 @@ impl StatefulPodControl {
     }
 
     fn record_pod(&self, verb: &str, set: &StatefulSet, pod: &Pod, error: Option<&str>) {
-        let (pod, name) = (pod.name(), set.name());
+        let (verb, pod, name) = (title(verb), pod.name(), set.name());
         let (kind, reason, message) = match error {
-            None => (
-                "Normal",
-                format!("Successful{}", title(verb)),
-                format!("{verb} Pod {pod} in StatefulSet {name} successful"),
-            ),
+            None => {
+                ("Normal", format!("Successful{verb}"), format!("{verb} Pod {pod} in StatefulSet {name} successful"))
+            }
             Some(why) => {
                 let message = format!("{verb} Pod {pod} in StatefulSet {name} failed error: {why}");
-                ("Warning", format!("Failed{}", title(verb)), message)
+                ("Warning", format!("Failed{verb}"), message)
             }
         };
         self.recorder.event(reference(set), kind, &reason, message);
@@ -199,11 +223,11 @@ impl StatefulPodControl {
         let (pod, name) = (pod.name(), set.name());
         let (kind, reason, message) = match error {
             None => {
-                let message = format!("create Claim {claim} Pod {pod} in StatefulSet {name} success");
+                let message = format!("Create Claim {claim} Pod {pod} in StatefulSet {name} success");
                 ("Normal", "SuccessfulCreate", message)
             }
             Some(why) => {
-                let message = format!("create Claim {claim} for Pod {pod} in StatefulSet {name} failed error: {why}");
+                let message = format!("Create Claim {claim} for Pod {pod} in StatefulSet {name} failed error: {why}");
                 ("Warning", "FailedCreate", message)
             }
         };

@@ -164,13 +164,12 @@ fn a_rolling_update_replaces_the_highest_ordinal_above_the_partition() {
     };
     let sets = sets_(0);
     let old: Vec<_> = [0, 1, 2].map(|ordinal| running(&sets, ordinal, "db-old")).to_vec();
-    let outdated =
-        |sets: &Sets, pods: &[Arc<Pod>]| plan::outdated(sets, spec(sets), &placed(sets, pods), now()).unwrap();
-    assert_eq!(outdated(&sets, &old), [2]);
+    let outdated = |sets: &Sets, pods: &[Arc<Pod>]| plan::outdated(sets, spec(sets), &placed(sets, pods), now());
+    assert_eq!(outdated(&sets, &old), Some(2));
     let next = [old[0].clone(), old[1].clone(), pod(&sets, 2, "db-new", "Running", false)];
-    assert_eq!(outdated(&sets, &next), [] as [usize; 0]);
-    assert_eq!(outdated(&sets_(2), &old), [2]);
-    assert_eq!(outdated(&sets_(3), &old), [] as [usize; 0]);
+    assert_eq!(outdated(&sets, &next), None);
+    assert_eq!(outdated(&sets_(2), &old), Some(2));
+    assert_eq!(outdated(&sets_(3), &old), None);
     // A pod below the partition is created at the current revision.
     let missing = placed(&sets_(2), &[]);
     let revisions: Vec<_> = missing.replicas.iter().map(|pod| super::identity::pod_revision(pod)).collect();
@@ -178,19 +177,24 @@ fn a_rolling_update_replaces_the_highest_ordinal_above_the_partition() {
 }
 
 #[test]
-fn a_parallel_update_first_replaces_pods_that_are_down_anyway() {
+fn a_parallel_update_waits_for_the_new_pods_only() {
     let rolling = json!({ "type": "RollingUpdate", "rollingUpdate": { "partition": 0, "maxUnavailable": 2 } });
     let sets = sets(json!({ "replicas": 4, "podManagementPolicy": "Parallel", "updateStrategy": rolling }));
     let mut pods: Vec<_> = [0, 1, 2, 3].map(|ordinal| running(&sets, ordinal, "db-old")).to_vec();
     pods[0] = pod(&sets, 0, "db-old", "Running", false);
-    assert_eq!(plan::outdated(&sets, spec(&sets), &placed(&sets, &pods), now()).unwrap(), [0, 3]);
+    let outdated = |pods: &[Arc<Pod>]| plan::outdated(&sets, spec(&sets), &placed(&sets, pods), now());
+    assert_eq!(outdated(&pods), Some(3));
+    pods[3] = pod(&sets, 3, "db-new", "Running", false);
+    assert_eq!(outdated(&pods), None);
+    pods[3] = running(&sets, 3, "db-new");
+    assert_eq!(outdated(&pods), Some(2));
 }
 
 #[test]
 fn on_delete_replaces_nothing() {
     let sets = sets(json!({ "updateStrategy": { "type": "OnDelete" } }));
     let old: Vec<_> = [0, 1].map(|ordinal| running(&sets, ordinal, "db-old")).to_vec();
-    assert!(plan::outdated(&sets, spec(&sets), &placed(&sets, &old), now()).unwrap().is_empty());
+    assert!(plan::outdated(&sets, spec(&sets), &placed(&sets, &old), now()).is_none());
 }
 
 #[rstest]

@@ -1,6 +1,7 @@
 //! Parts that the workload loops of kube-controller-manager share (`pkg/controller`, `pkg/controller/history`).
 
 pub(crate) mod availability;
+pub(crate) mod consistency;
 pub(crate) mod controller_ref;
 pub(crate) mod expectations;
 pub(crate) mod hash;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use k8s_openapi::api::core::v1::Pod;
 
+use super::consistency::Consistency;
 use crate::kube::{ApiError, Client, DeleteParams, EventRecorder, Kind, reference};
 
 /// Writer of pods on behalf of their controllers.
@@ -12,12 +13,13 @@ use crate::kube::{ApiError, Client, DeleteParams, EventRecorder, Kind, reference
 pub(crate) struct PodControl {
     client: Client,
     recorder: EventRecorder,
+    written: Arc<Consistency>,
 }
 
 impl PodControl {
-    /// Creates a writer with the Events of `recorder`.
-    pub(crate) fn new(client: &Client, recorder: &EventRecorder) -> Self {
-        Self { client: client.clone(), recorder: recorder.clone() }
+    /// Creates a writer with the Events of `recorder`, which notes its writes in `written`.
+    pub(crate) fn new(client: &Client, recorder: &EventRecorder, written: &Arc<Consistency>) -> Self {
+        Self { client: client.clone(), recorder: recorder.clone(), written: written.clone() }
     }
 
     /// Creates a pod (`CreatePods`).
@@ -27,6 +29,7 @@ impl PodControl {
     pub(crate) async fn create<O: Kind>(&self, owner: &O, pod: &Pod) -> Result<Arc<Pod>, ApiError> {
         match self.client.namespaced::<Pod>(owner.namespace()).create(pod).await {
             Ok(created) => {
+                self.written.wrote(owner, &*created);
                 let message = format!("Created pod: {}", created.name());
                 self.recorder.event(reference(owner), "Normal", "SuccessfulCreate", message);
                 Ok(created)

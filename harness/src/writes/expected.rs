@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::shown::Shown;
+use crate::scenario::custom::Customs;
 use crate::scenario::object::ObjectRef;
 
 /// Placeholder for any value.
@@ -163,11 +164,19 @@ impl Line {
 
     /// Returns the POST of an Event: verb and resource, and the body.
     fn event(&self, event: &str) -> Result<(String, Value), String> {
-        let words: Vec<&str> = event.split(' ').collect();
+        // A word in angle brackets in the name may have a space.
+        let words: Vec<&str> = event.splitn(3, ' ').collect();
         let [kind, reason, object] = words[..] else {
             return Err("needs type, reason and object: `event: Normal Scheduled pod/web`".to_owned());
         };
-        let object: ObjectRef = object.parse()?;
+        let mut object = object.to_owned();
+        let varying =
+            object.find('<').map(|at| object.split_off(object[..at].rfind('/').map_or(at, |slash| slash + 1)));
+        if varying.is_some() {
+            object.push_str("name");
+        }
+        let mut object = ObjectRef::read(&object, &Customs::with_snapshots())?;
+        object.name = varying.unwrap_or(object.name);
         let (Some(component), Some(says)) = (&self.component, &self.says) else {
             return Err("needs `says` and `component`".to_owned());
         };

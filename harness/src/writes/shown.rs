@@ -31,6 +31,7 @@ static PATTERNS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     [
         (r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$", "<time>"),
         (r"\bvol-[0-9a-f]{17}\b", "<volume>"),
+        (r"\bsnap-[0-9a-f]{17}\b", "<snapshot>"),
         (r"\b\d{1,3}(\.\d{1,3}){3}\b", "<ip>"),
         (r"^\d+-\d+-(.+)$", "<number>-${1}"),
         (r"^(.+)\.[0-9a-f]{12,16}$", "${1}.<event>"),
@@ -52,6 +53,7 @@ impl Names {
         for (node, instance) in nodes {
             names.push((instance.clone(), format!("<instance of {node}>")));
         }
+        let mut generated = Generated::default();
         for write in writes {
             let Some(object) = Target::parse(&write.target) else { continue };
             let answer = &write.answer;
@@ -70,6 +72,9 @@ impl Names {
                 format!("{} {name}", object.resource)
             };
             add(&mut names, uid, format!("<uid of {called}>"));
+            if write.method == "POST" {
+                generated.learn(&mut names, write);
+            }
         }
         // A long value may contain a short one.
         names.sort_by_key(|(from, _)| std::cmp::Reverse(from.len()));
@@ -157,6 +162,43 @@ impl Names {
         let answer = (write.status >= 300).then_some(write.status);
         let manager = target.manager.map(|manager| format!(" as {manager}")).unwrap_or_default();
         Some(Shown { by: by + &manager, does: does.trim().to_owned(), fields: self.value(&fields), answer })
+    }
+}
+
+/// Labels with the hash that ends the name of an object.
+const HASHES: [&str; 3] = ["pod-template-hash", "controller.kubernetes.io/hash", "controller-revision-hash"];
+
+/// Numbers of the ends of generated names: word, and the text before it.
+#[derive(Default)]
+struct Generated(BTreeMap<(&'static str, String), usize>);
+
+impl Generated {
+    /// Learns the end of the name of a created object: a hash or a random suffix, with its number in the order of
+    /// creation.
+    fn learn(&mut self, names: &mut Vec<(String, String)>, write: &Write) {
+        let object = &write.answer;
+        let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
+        let (name, prefix) = (text("/metadata/name"), text("/metadata/generateName"));
+        let is_chosen =
+            write.body.pointer("/metadata/name").and_then(Value::as_str).is_some_and(|name| !name.is_empty());
+        if !is_chosen && !prefix.is_empty() && name.starts_with(prefix) {
+            let end = self.next("suffix", prefix);
+            add(names, name.to_owned(), prefix.to_owned() + &end);
+            return;
+        }
+        let hash = HASHES.iter().find_map(|label| object.pointer("/metadata/labels")?.get(label)?.as_str());
+        if let Some((hash, before)) = hash.and_then(|hash| Some((hash, name.strip_suffix(hash)?)))
+            && names.iter().all(|(known, _)| known != hash)
+        {
+            let end = self.next("hash", before);
+            add(names, hash.to_owned(), end);
+        }
+    }
+
+    fn next(&mut self, word: &'static str, before: &str) -> String {
+        let number = self.0.entry((word, before.to_owned())).or_default();
+        *number += 1;
+        format!("<{word} {number}>")
     }
 }
 

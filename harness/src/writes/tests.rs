@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
+use super::Write;
 use super::compare::{compare, is_before};
 use super::expected::{ANY, Expected, Line, May, expected};
-use super::shown::Shown;
+use super::shown::{Names, Shown};
 use crate::scenario::model::{Action, Expectation, Writes};
 
 fn read(text: &str) -> Result<Vec<Expected>, String> {
@@ -91,6 +92,44 @@ fn an_event_comes_after_its_cause_and_delays_no_write() {
     for wrong in [[1, 0, 2, 3], [0, 1, 3, 2], [0, 2, 3, 1]] {
         assert!(compare(&lines, &shown(&lines, &wrong)).unwrap().contains("order "), "{wrong:?}");
     }
+}
+
+#[test]
+fn hashes_and_random_ends_of_names_are_numbered() {
+    let made = |resource: &str, body: Value, metadata: Value| Write {
+        agent: "kube-controller-manager/v1 (linux/amd64) kubernetes/x/replicaset-controller".to_owned(),
+        method: "POST".to_owned(),
+        target: format!("/apis/apps/v1/namespaces/default/{resource}"),
+        body: json!({ "metadata": body }),
+        status: 201,
+        answer: json!({ "metadata": metadata }),
+        ..Write::default()
+    };
+    let set = |name: &str, hash: &str| {
+        let labels = json!({ "pod-template-hash": hash });
+        made(
+            "replicasets",
+            json!({ "name": name, "labels": labels }),
+            json!({ "name": name, "uid": name, "labels": labels }),
+        )
+    };
+    let pod = |name: &str| {
+        let body = json!({ "generateName": "web-5d8f-" });
+        made("pods", body, json!({ "name": name, "uid": format!("uid-{name}"), "generateName": "web-5d8f-" }))
+    };
+    let writes = [set("web-5d8f", "5d8f"), pod("web-5d8f-x2"), pod("web-5d8f-x1"), set("web-77c4", "77c4")];
+    let names = Names::learn(&writes, &std::collections::BTreeMap::new());
+    let shown = |write: &Write| names.show(write).unwrap();
+    assert_eq!(shown(&writes[3]).does, "POST replicasets web-<hash 2>");
+    assert_eq!(shown(&writes[1]).fields, json!({ "metadata": { "generateName": "web-<hash 1>-" } }));
+    let gone = Write {
+        method: "DELETE".to_owned(),
+        target: "/api/v1/namespaces/default/pods/web-5d8f-x1".to_owned(),
+        ..pod("")
+    };
+    assert_eq!(shown(&gone).does, "DELETE pods web-<hash 1>-<suffix 2>");
+    let event = "- {by: a, event: Normal A replicaset/web-<hash 1>, says: x, component: c}";
+    assert_eq!(lines(event)[0].shown.does, "POST events web-<hash 1>.<event>");
 }
 
 #[test]
