@@ -119,7 +119,8 @@ fn surged(
             Some((_, None)) => {}
             // The node shall have no pod any more.
             Some((None, Some(old))) if !wanted.contains(node) => {
-                if is_up(old) { &mut leaving } else { &mut update.deletes }.push(old.name().to_owned());
+                let list = if is_up(old) { &mut leaving } else { &mut update.deletes };
+                list.push(old.name().to_owned());
             }
             Some((None, Some(old))) if !is_up(old) => free.push(node.clone()),
             Some((None, Some(_))) => {
