@@ -25,8 +25,8 @@ pub struct Placement {
 ///
 /// # Errors
 /// The reasons why there is none, and the result of preemption.
-pub fn schedule(cache: &SchedulerCache, pod: &Pod) -> Result<Placement, FitError> {
-    let mut error = FitError::new(cache.node_count());
+pub fn schedule(cache: &SchedulerCache, pod: &Pod) -> Result<Placement, Box<FitError>> {
+    let mut error = Box::new(FitError::new(cache.node_count()));
     if error.nodes == 0 {
         return Err(error);
     }
