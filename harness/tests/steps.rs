@@ -248,6 +248,19 @@ fn a_patch_changes_an_object_or_its_status_and_a_refusal_is_seen() {
     assert_eq!(seen, "it was taken");
 }
 
+#[test]
+fn a_key_that_a_second_manifest_lacks_is_removed() {
+    passes(&story(
+        "",
+        "  - apply: {apiVersion: v1, kind: ConfigMap, metadata: {name: c, labels: {a: one, b: one}}, data: {k: v, l: w}}
+  - patch: {object: configmap/c, with: {data: {by-hand: kept}}}
+  - apply: {apiVersion: v1, kind: ConfigMap, metadata: {name: c, labels: {b: two}}, data: {k: x}}
+  - expect: {object: configmap/c, that: \"self.metadata.labels == {'b': 'two'}\"}
+  - expect: {object: configmap/c, that: \"self.data == {'k': 'x', 'by-hand': 'kept'}\"}
+",
+    ));
+}
+
 const WIDGETS: &str = "
   - apply:
       - apiVersion: apiextensions.k8s.io/v1

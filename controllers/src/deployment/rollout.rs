@@ -55,7 +55,7 @@ impl Round<'_> {
             return false;
         }
         old.sort_by(|a, b| by_age(a, b));
-        let Ok(cleaned) = self.clean_unhealthy(&mut old, limit).await else { return false };
+        let Some(cleaned) = self.clean_unhealthy(&mut old, limit).await else { return false };
         let up = sum(old.iter().chain([new]), available);
         let mut left = (up - least).max(0);
         let mut removed = cleaned;
@@ -72,23 +72,28 @@ impl Round<'_> {
         removed > 0
     }
 
-    /// Removes old pods that are not available, at most `limit` (`cleanupUnhealthyReplicas`).
-    async fn clean_unhealthy(&self, old: &mut [Arc<ReplicaSet>], limit: i32) -> Result<i32> {
+    /// Removes old pods that are not available, at most `limit` (`cleanupUnhealthyReplicas`). None if a write failed, or
+    /// if the status of a set still counts pods that were removed: this step must not add any.
+    async fn clean_unhealthy(&self, old: &mut [Arc<ReplicaSet>], limit: i32) -> Option<i32> {
         let mut removed = 0;
         for set in old {
-            let count = (limit - removed).min(size(set) - available(set));
             if removed >= limit {
                 break;
             }
-            if count == 0 {
+            let unhealthy = size(set) - available(set);
+            if size(set) == 0 || unhealthy == 0 {
                 continue;
             }
-            if let Some(changed) = self.scale_set(set, size(set) - count).await? {
+            let count = (limit - removed).min(unhealthy);
+            if count < 0 {
+                return None;
+            }
+            if let Some(changed) = self.scale_set(set, size(set) - count).await.ok()? {
                 *set = changed;
             }
             removed += count;
         }
-        Ok(removed)
+        Some(removed)
     }
 
     /// Removes all old pods before it creates new ones (`rolloutRecreate`). `has_old_pods` is true if a pod of an old

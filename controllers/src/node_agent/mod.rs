@@ -12,6 +12,7 @@ mod allocatable;
 mod block;
 pub mod config;
 pub mod csi;
+mod deadline;
 pub mod events;
 mod expand;
 mod lease;

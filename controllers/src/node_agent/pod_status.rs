@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{
 };
 
 use super::admission::Refusal;
+use super::deadline;
 use crate::kube::time;
 
 /// Progress of a pod on its node.
@@ -35,6 +36,8 @@ pub struct PodFacts {
     pub restarts: u32,
     /// Reason why the pod must not run here.
     pub refusal: Option<Refusal>,
+    /// True if it was active for longer than `spec.activeDeadlineSeconds`.
+    pub expired: bool,
 }
 
 /// Conditions that only kubelet writes (`PodConditionsByKubelet`).
@@ -67,6 +70,7 @@ pub fn status(pod: &Pod, phase: &Phase, facts: &PodFacts, now: Timestamp) -> Pod
     }
     let phase_name = match phase {
         _ if let Some(over @ ("Failed" | "Succeeded")) = status.phase.as_deref() => over,
+        _ if facts.expired => "Failed",
         // After a node restart the pod stays Running while its containers come back.
         Phase::Waiting if status.phase.as_deref() == Some("Running") => "Running",
         Phase::Waiting => "Pending",
@@ -75,7 +79,11 @@ pub fn status(pod: &Pod, phase: &Phase, facts: &PodFacts, now: Timestamp) -> Pod
         Phase::Stopped(Some(_), _) => "Succeeded",
         Phase::Stopped(None, _) => "Failed",
     };
-    status.phase = Some(phase_name.to_owned());
+    let phase_name = phase_name.to_owned();
+    status.phase = Some(phase_name.clone());
+    if facts.expired {
+        (status.reason, status.message) = (Some(deadline::REASON.to_owned()), Some(deadline::MESSAGE.to_owned()));
+    }
     status.start_time = Some(status.start_time.unwrap_or_else(|| time(facts.start_time)));
     status.host_ip = Some(facts.host_ip.clone());
     status.host_ips = Some(vec![HostIP { ip: facts.host_ip.clone() }]);
@@ -84,23 +92,25 @@ pub fn status(pod: &Pod, phase: &Phase, facts: &PodFacts, now: Timestamp) -> Pod
         status.pod_ips = Some(vec![PodIP { ip: ip.clone() }]);
     }
     let running = matches!(phase, Phase::Running(_));
+    let ready = running && phase_name != "Failed";
     let names: Vec<&str> = pod.spec.iter().flat_map(|s| &s.containers).map(|c| c.name.as_str()).collect();
     let unready =
         || (Some("ContainersNotReady"), Some(format!("containers with unready status: [{}]", names.join(" "))));
-    let (reason, message) = match phase {
-        Phase::Running(_) => (None, None),
-        Phase::Waiting => unready(),
-        Phase::Refused | Phase::Stopped(..) => (Some("PodCompleted"), None),
+    let (reason, message) = match (phase, phase_name.as_str()) {
+        (_, "Failed") => (Some("PodFailed"), None),
+        (Phase::Running(_), _) => (None, None),
+        (Phase::Waiting, _) => unready(),
+        (Phase::Refused | Phase::Stopped(..), _) => (Some("PodCompleted"), None),
     };
     let started = matches!(phase, Phase::Running(_) | Phase::Stopped(Some(_), _));
     let before = status.container_statuses.take().unwrap_or_default();
     let known = status.conditions.take().unwrap_or_default();
-    let initialized = if matches!(phase, Phase::Stopped(..)) { Some("PodCompleted") } else { None };
+    let initialized = if phase_name == "Succeeded" { Some("PodCompleted") } else { None };
     let own = [
         (running, None, None),
         (true, initialized, None),
-        (running, reason, message.clone()),
-        (running, reason, message),
+        (ready, reason, message.clone()),
+        (ready, reason, message),
         (true, None, None),
     ];
     // Conditions of other writers stay, and come first.
@@ -254,6 +264,7 @@ mod tests {
             pod_ip: Some("10.128.0.2".to_owned()),
             restarts: 0,
             refusal: None,
+            expired: false,
         }
     }
 
@@ -271,6 +282,19 @@ mod tests {
         pod.status = Some(status(&pod, &Phase::Refused, &refused, at(5)));
         let last = status(&pod, &Phase::Stopped(None, at(8)), &facts(), at(8));
         assert_eq!((last.phase.as_deref(), last.reason.as_deref()), (Some("Failed"), Some("OutOfcpu")));
+    }
+
+    #[test]
+    fn a_pod_that_was_active_for_too_long_is_failed_while_its_containers_run() {
+        let late = PodFacts { expired: true, ..facts() };
+        let running = status(&pod(), &Phase::Running(at(5)), &late, at(9));
+        assert_eq!((running.phase.as_deref(), running.reason.as_deref()), (Some("Failed"), Some("DeadlineExceeded")));
+        let ready = running.conditions.iter().flatten().find(|c| c.type_ == "Ready").expect("a Ready condition");
+        assert_eq!((ready.status.as_str(), ready.reason.as_deref()), ("False", Some("PodFailed")));
+        let mut pod = pod();
+        pod.status = Some(running);
+        let stopped = status(&pod, &Phase::Stopped(Some(at(5)), at(10)), &late, at(10));
+        assert_eq!((stopped.phase.as_deref(), stopped.reason.as_deref()), (Some("Failed"), Some("DeadlineExceeded")));
     }
 
     #[test]

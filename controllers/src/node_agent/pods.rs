@@ -13,6 +13,7 @@ use substrate::seed::unit;
 
 use super::admission::{Refusal, admit};
 use super::agent::Agent;
+use super::deadline;
 use super::expand::asks_to_grow;
 use super::pod_dirs::{HOUSEKEEPING, mounted_below, remove_pod_dirs};
 use super::pod_report::{Report, reporter};
@@ -41,6 +42,8 @@ struct Orders {
     terminate: Option<Duration>,
     /// True if the object is gone.
     deleted: bool,
+    /// True if the pod was active for too long.
+    expired: bool,
 }
 
 struct Entry {
@@ -100,6 +103,17 @@ impl Pods {
     /// Looks up the volumes of a pod again at the next pass of the populator.
     pub fn look_up_again(&mut self, uid: &str) {
         self.with(uid, |entry| entry.unprocessed = true);
+    }
+
+    /// Orders the worker of a pod to stop because the pod was active for too long.
+    pub(super) fn expire(&mut self, uid: &str) {
+        self.with(uid, |entry| {
+            let grace = grace(&entry.pod);
+            entry.orders.send_modify(|orders| {
+                orders.expired = true;
+                orders.terminate.get_or_insert(grace);
+            });
+        });
     }
 
     fn with(&mut self, uid: &str, act: impl FnOnce(&mut Entry)) {
@@ -251,19 +265,23 @@ async fn applied(agent: &Arc<Agent>, pod: Arc<Pod>) {
             return refuse(agent, uid, pod, refusal);
         }
     }
-    let orders = latest::Sender::new(Orders { terminate, deleted: false });
+    let orders = latest::Sender::new(Orders { terminate, ..Orders::default() });
     let receiver = orders.subscribe();
     let wants_volumes = run || alive;
     let entry = Entry { pod: pod.clone(), wants_volumes, unprocessed: wants_volumes, orders };
     agent.pods().entries.insert(uid.clone(), entry);
+    if run {
+        deadline::watch(agent, &uid, &pod);
+    }
     agent.ctx.spawn(worker(agent.clone(), uid, pod, run, receiver));
     agent.changed();
 }
 
 /// Gives a pod's worker its new object. Returns false if there is no worker.
-fn renewed(agent: &Agent, uid: &str, pod: &Arc<Pod>, terminate: Option<Duration>) -> bool {
+fn renewed(agent: &Arc<Agent>, uid: &str, pod: &Arc<Pod>, terminate: Option<Duration>) -> bool {
     let mut pods = agent.pods();
     let Some(entry) = pods.entries.get_mut(uid) else { return false };
+    let has_other_limit = deadline::limit(&entry.pod) != deadline::limit(pod);
     entry.pod = pod.clone();
     if pod.metadata.deletion_timestamp.is_some() {
         entry.orders.send_if_modified(|orders| {
@@ -271,6 +289,10 @@ fn renewed(agent: &Agent, uid: &str, pod: &Arc<Pod>, terminate: Option<Duration>
             orders.terminate = terminate;
             changed
         });
+    }
+    drop(pods);
+    if has_other_limit {
+        deadline::watch(agent, uid, pod);
     }
     true
 }
@@ -322,6 +344,7 @@ impl StatusReporter {
             pod_ip: None,
             restarts: 0,
             refusal: None,
+            expired: false,
         };
         Self { agent: agent.clone(), pod: pod.clone(), facts, since: None, reports }
     }
@@ -331,6 +354,14 @@ impl StatusReporter {
         self.agent.recorder.event(object, "Warning", &refusal.reason, refusal.message.clone());
         self.facts.refusal = Some(refusal);
         self.phase(Phase::Refused);
+    }
+
+    /// Reports a pod that was active for too long as Failed, before its containers stop.
+    fn expired(&mut self) {
+        let object = Arc::new(reference::<Pod>(&self.pod));
+        self.agent.recorder.event(object, "Normal", deadline::REASON, deadline::MESSAGE);
+        self.facts.expired = true;
+        self.phase(self.since.map_or(Phase::Waiting, Phase::Running));
     }
 
     fn phase(&self, phase: Phase) {
@@ -356,6 +387,9 @@ async fn worker(agent: Arc<Agent>, uid: String, pod: Arc<Pod>, run: bool, mut or
     }
     let had = known.is_some_and(|record| record.is_alive());
     let asked = if run { live(&agent, &uid, &pod, &mut status_reporter, &mut orders).await } else { had };
+    if orders.borrow().expired && status_reporter.facts.refusal.is_none() {
+        status_reporter.expired();
+    }
     let early = substrate::mutant!(agent.ctx, "unmount-before-stop");
     if asked && !early {
         stop(&agent, &uid, &pod, &mut orders).await;

@@ -358,7 +358,7 @@ mod tests {
     use substrate::{Clock, Level, Trace};
 
     use super::*;
-    use crate::invariants::{Invariants, Leftovers, declared};
+    use crate::invariants::{Invariants, Leftovers, Symptom, declared};
 
     const VOLUME: &str = "vol-0123456789abcdef0";
     const INSTANCE: &str = "i-0123456789abcdef0";
@@ -516,23 +516,23 @@ mod tests {
 
     #[test]
     fn what_is_left_of_a_volume_that_a_declared_deviation_keeps_is_no_other_finding() {
-        let violation = |id, volume: &str, message: &str| crate::invariants::Violation {
+        let violation = |id, volume: &str, symptom| crate::invariants::Violation {
             id,
             operation: "quiescence".to_owned(),
             volume: Some(volume.to_owned()),
-            message: message.to_owned(),
+            symptom: Some(symptom),
             ..Default::default()
         };
-        let attached = "vol-1 on node-a is attached in the cloud, and not attached by its VolumeAttachment";
-        let mut all =
-            [violation("I4", "vol-1", attached), violation("I5", "vol-1", "left"), violation("I5", "vol-2", "left")];
+        let attached = violation("I4", "vol-1", Symptom::AttachedInCloudOnly);
+        let left = |volume| violation("I5", volume, Symptom::CloudVolumeLeft);
+        let mut all = [attached, left("vol-1"), left("vol-2")];
         declared::mark_known(&mut all).unwrap();
         assert_eq!(all.each_ref().map(|v| v.declared.is_some()), [false; 3]);
         all[0].details = [("attachedAfterCall", true.into())].into();
         declared::mark_known(&mut all).unwrap();
         assert_eq!(all.each_ref().map(|v| v.declared.is_some()), [true, true, false]);
         // Only states at the end can be consequences.
-        let mut other = [all[0].clone(), violation("I2", "vol-1", "detached")];
+        let mut other = [all[0].clone(), crate::invariants::Violation { id: "I2", ..left("vol-1") }];
         declared::mark_known(&mut other).unwrap();
         assert_eq!(other.map(|v| v.declared.is_some()), [true, false]);
     }

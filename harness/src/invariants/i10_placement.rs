@@ -13,7 +13,7 @@ use substrate::json::Text;
 
 use super::asked::{Asked, Stored};
 use super::facts::Facts;
-use super::{Checked, Found, Id};
+use super::{Checked, Found, Id, iops};
 
 const GIB: u64 = 1 << 30;
 
@@ -121,8 +121,9 @@ fn wrongly_made(asked: &Asked, pv: &Stored<Volume>, claim: &Stored<Claim>, class
         class.parameters.iter().find_map(|(key, value)| {
             let key = key.to_lowercase();
             // An account may encrypt volumes by default.
-            let found =
-                has(&key).filter(|found| *found != value.as_str() && (key != "encrypted" || value == "true"))?;
+            let is_served = key == "iops" && cloud.iops.is_some_and(|has| iops::serves(cloud, has, value));
+            let found = has(&key)
+                .filter(|found| *found != value.as_str() && (key != "encrypted" || value == "true") && !is_served)?;
             Some(format!("with the {key} {found} in the cloud, and its StorageClass asks for {value}"))
         })
     };

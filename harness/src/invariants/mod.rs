@@ -53,6 +53,7 @@ mod i8_pace;
 mod i9_devices;
 mod i9_mounts;
 mod i9_targets;
+mod iops;
 mod missing;
 mod node_volume;
 mod orphaned_stagings;

@@ -1,5 +1,6 @@
 //! Requests that a user makes with kubectl, over the API server's wire protocol.
 
+use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use controllers::kube::metadata::Propagation;
 use http::{Method, Request, StatusCode, request};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use substrate::body::{Body, call, collect, empty, full};
 use substrate::json::Value as Tree;
@@ -17,6 +19,7 @@ use super::condition::Look;
 use crate::scenario::acts::{Patch, PatchType};
 use crate::scenario::model::Manifest;
 use crate::scenario::object::{Kind, ObjectRef};
+use crate::scenario::reapplied;
 
 /// Maximum size of an answer in bytes.
 const ANSWER_LIMIT: usize = 64 << 20;
@@ -76,17 +79,19 @@ pub struct Objects {
     agent: Arc<str>,
     /// Maximum number of attempts for a request.
     tries: u32,
+    /// Last applied manifests, by URL path; clones share them.
+    applied: Arc<Mutex<BTreeMap<String, Value>>>,
 }
 
 impl Objects {
     /// Creates a client of the API server behind `service`.
     pub fn new(service: HttpService) -> Self {
-        Self { service, agent: USER_AGENT.into(), tries: TRIES }
+        Self { service, agent: USER_AGENT.into(), tries: TRIES, applied: Arc::default() }
     }
 
     /// Creates a client for a program, with the user agent `agent` and a single attempt for each request.
     pub(crate) fn of_program(service: HttpService, agent: &str) -> Self {
-        Self { service, agent: agent.into(), tries: 1 }
+        Self { service, agent: agent.into(), tries: 1, applied: Arc::default() }
     }
 
     /// Log of a container of `namespace/pod`, as `kubectl logs`.
@@ -100,20 +105,24 @@ impl Objects {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Creates the object of `manifest`, or merge-patches the existing one, like a simple `kubectl apply`. Returns the
-    /// stored object.
+    /// Creates the object of `manifest`, or merge-patches the existing one, like a simple `kubectl apply`: keys that this
+    /// client applied before and that the manifest lacks are removed. Returns the stored object.
     ///
     /// # Errors
     /// Returns the error of the API server.
     pub async fn apply(&self, manifest: &Manifest) -> Result<Tree, ObjectError> {
         let collection = manifest.object.collection_path();
-        match self.send(Method::POST, &collection, Some(("application/json", &manifest.value))).await {
+        let path = manifest.object.path();
+        let stored = match self.send(Method::POST, &collection, Some(("application/json", &manifest.value))).await {
             Err(ObjectError::Status { code: 409, reason, .. }) if reason == "AlreadyExists" => {
-                let body = Some((PatchType::Merge.content_type(), &manifest.value));
-                self.send(Method::PATCH, &manifest.object.path(), body).await.map(|bytes| decode(&bytes))
+                let last = self.applied.lock().get(&path).cloned();
+                let patch = reapplied::patch(&last.unwrap_or_default(), &manifest.value);
+                self.send(Method::PATCH, &path, Some((PatchType::Merge.content_type(), &patch))).await?
             }
-            other => other.map(|bytes| decode(&bytes)),
-        }
+            other => other?,
+        };
+        self.applied.lock().insert(path, manifest.value.clone());
+        Ok(decode(&stored))
     }
 
     /// Reads an object; none if it does not exist.

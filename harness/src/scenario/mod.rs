@@ -21,6 +21,7 @@ pub mod needed;
 pub mod object;
 mod owners;
 pub mod predicate;
+pub(crate) mod reapplied;
 pub(crate) mod saved;
 mod snapshots;
 mod source_span;

@@ -110,7 +110,7 @@ fn hashes_and_random_ends_of_names_are_numbered() {
         made(
             "replicasets",
             json!({ "name": name, "labels": labels }),
-            json!({ "name": name, "uid": name, "labels": labels }),
+            json!({ "name": name, "uid": format!("id-{hash}"), "labels": labels }),
         )
     };
     let pod = |name: &str| {

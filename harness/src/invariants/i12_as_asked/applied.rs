@@ -9,6 +9,7 @@ use substrate::json::{Value, to_value};
 use crate::scenario::acts::Patch;
 use crate::scenario::model::Manifest;
 use crate::scenario::object::{Kind, ObjectRef};
+use crate::scenario::reapplied;
 
 /// An object that a user applied, and may have deleted afterwards.
 #[derive(Clone, Debug)]
@@ -19,6 +20,8 @@ pub(crate) struct Applied {
     pub uid: String,
     /// Revision that the object had after it was last applied.
     pub revision: u64,
+    /// The last applied manifest.
+    last: serde_json::Value,
     /// The manifest with the later patches; null if a patch could not be followed.
     pub manifest: Value,
     /// Details of the manifest, as a commit of the object has them.
@@ -71,13 +74,15 @@ impl AppliedObjects {
             // The manifest was merged into an object that is being deleted.
             return;
         }
-        let new = to_value(&manifest.value).unwrap_or_default();
         let kind = manifest.object.kind.table();
-        let manifest_now = match earlier {
-            Some(earlier) => patch::apply(kind, PatchKind::Merge, new, &earlier.manifest).unwrap_or_default(),
-            None => new,
+        let now = match earlier {
+            Some(earlier) => {
+                let change = to_value(&reapplied::patch(&earlier.last, &manifest.value)).unwrap_or_default();
+                patch::apply(kind, PatchKind::Merge, change, &earlier.manifest).unwrap_or_default()
+            }
+            None => to_value(&manifest.value).unwrap_or_default(),
         };
-        self.keep(manifest.object.clone(), (uid, revision), manifest_now);
+        self.keep(manifest.object.clone(), (uid, revision), manifest.value.clone(), now);
     }
 
     /// Records that the API server accepted a patch.
@@ -91,12 +96,12 @@ impl AppliedObjects {
         let with = to_value(&patch.with).unwrap_or_default();
         let patched =
             kind.and_then(|kind| patch::apply(applied.object.kind.table(), kind, with, &applied.manifest).ok());
-        self.keep(applied.object, (applied.uid, applied.revision), patched.unwrap_or_default());
+        self.keep(applied.object, (applied.uid, applied.revision), applied.last, patched.unwrap_or_default());
     }
 
-    fn keep(&mut self, object: ObjectRef, (uid, revision): (String, u64), manifest: Value) {
+    fn keep(&mut self, object: ObjectRef, (uid, revision): (String, u64), last: serde_json::Value, manifest: Value) {
         let said = Commit::of_manifest(object.kind.table(), object.key(), &manifest);
-        self.objects.insert(object.path(), Applied { object, uid, revision, manifest, said, deleted: false });
+        self.objects.insert(object.path(), Applied { object, uid, revision, last, manifest, said, deleted: false });
     }
 
     /// Records that the API server accepted a deletion.

@@ -1,0 +1,60 @@
+//! Pods that may be active only for `spec.activeDeadlineSeconds` (upstream `active_deadline.go`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Pod;
+
+use super::agent::Agent;
+
+/// Reason of the status and of the Event.
+pub(super) const REASON: &str = "DeadlineExceeded";
+/// Message of the status and of the Event.
+pub(super) const MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
+
+/// Returns the longest time for which the pod may be active.
+pub(super) fn limit(pod: &Pod) -> Option<i64> {
+    pod.spec.as_ref().and_then(|spec| spec.active_deadline_seconds)
+}
+
+/// Returns the time that is left to a pod which has been active since `start`; zero if there is none left.
+fn left(limit: i64, start: Timestamp, now: Timestamp) -> Duration {
+    let active = now.duration_since(start);
+    Duration::try_from(SignedDuration::from_secs(limit).saturating_sub(active)).unwrap_or(Duration::ZERO)
+}
+
+/// Orders the worker of a pod to stop at the pod's deadline. A deadline that changes meanwhile counts.
+pub(super) fn watch(agent: &Arc<Agent>, uid: &str, pod: &Pod) {
+    if limit(pod).is_none() {
+        return;
+    }
+    let known = pod.status.as_ref().and_then(|status| status.start_time.as_ref()).map(|time| time.0);
+    let start = known.unwrap_or_else(|| agent.ctx.now().wall);
+    let (agent, uid) = (agent.clone(), uid.to_owned());
+    agent.clone().ctx.spawn(async move {
+        loop {
+            let pod = agent.pods().get(&uid);
+            let Some(limit) = pod.as_deref().and_then(limit) else { return };
+            let left = left(limit, start, agent.ctx.now().wall);
+            if left.is_zero() {
+                return agent.pods().expire(&uid);
+            }
+            agent.ctx.sleep(left).await;
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_counts_from_the_start() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        assert_eq!(left(10, at(100), at(103)), Duration::from_secs(7));
+        assert_eq!(left(10, at(100), at(110)), Duration::ZERO);
+        assert_eq!(left(10, at(100), at(200)), Duration::ZERO);
+        assert_eq!(left(10, at(100), at(99)), Duration::from_secs(11));
+    }
+}
