@@ -117,7 +117,8 @@ mod tests {
         assert_eq!(found(1, 6000, resizer), size);
         let class = "pvc/default/data says that it has the VolumeAttributesClass gold, and the cloud has the iops 3000 \
                      instead of 6000";
-        assert_eq!(found(2, 3000, resizer), [class]);
+        assert_eq!(found(20, 3000, resizer), [class]);
+        assert!(found(2, 3000, resizer).is_empty(), "no gp3 of 2 GiB has more");
         assert!(found(1, 3000, "kubectl").is_empty(), "a user wrote it");
     }
 }
