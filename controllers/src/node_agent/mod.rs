@@ -34,6 +34,7 @@ mod registration;
 mod runtime;
 pub mod serve;
 mod socket;
+mod status_reporter;
 #[cfg(test)]
 mod tests;
 pub mod volume_manager;

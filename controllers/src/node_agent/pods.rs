@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use rand_core::Rng;
 use substrate::latest;
@@ -17,9 +16,10 @@ use super::deadline;
 use super::expand::asks_to_grow;
 use super::pod_dirs::{HOUSEKEEPING, mounted_below, remove_pod_dirs};
 use super::pod_report::{Report, reporter};
-use super::pod_status::{Phase, PodFacts, started_before};
+use super::pod_status::{Phase, started_before};
 use super::pod_volumes::{mounted, wait_for_unmount};
 use super::populate::populate_pod;
+use super::status_reporter::StatusReporter;
 use super::workload::{pod_spec, settings};
 use crate::kube::{Delta, reference};
 use crate::machine::api::PodRecord;
@@ -324,57 +324,6 @@ fn gone(agent: &Arc<Agent>, pod: &Pod) {
 fn forget(agent: &Arc<Agent>, pod: &Pod) {
     agent.config.logs.forget(pod);
     housekeeping(agent);
-}
-
-/// Reporter of a pod's state for its worker.
-struct StatusReporter {
-    agent: Arc<Agent>,
-    pod: Arc<Pod>,
-    facts: PodFacts,
-    /// Last start of the pod's containers.
-    since: Option<Timestamp>,
-    reports: latest::Sender<Report>,
-}
-
-impl StatusReporter {
-    fn new(agent: &Arc<Agent>, pod: &Arc<Pod>, reports: latest::Sender<Report>) -> Self {
-        let facts = PodFacts {
-            start_time: agent.ctx.now().wall,
-            host_ip: super::node_object::internal_ip(&agent.config),
-            pod_ip: None,
-            restarts: 0,
-            refusal: None,
-            expired: false,
-        };
-        Self { agent: agent.clone(), pod: pod.clone(), facts, since: None, reports }
-    }
-
-    fn refused(&mut self, refusal: Refusal) {
-        let object = Arc::new(reference::<Pod>(&self.pod));
-        self.agent.recorder.event(object, "Warning", &refusal.reason, refusal.message.clone());
-        self.facts.refusal = Some(refusal);
-        self.phase(Phase::Refused);
-    }
-
-    /// Reports a pod that was active for too long as Failed, before its containers stop.
-    fn expired(&mut self) {
-        let object = Arc::new(reference::<Pod>(&self.pod));
-        self.agent.recorder.event(object, "Normal", deadline::REASON, deadline::MESSAGE);
-        self.facts.expired = true;
-        self.phase(self.since.map_or(Phase::Waiting, Phase::Running));
-    }
-
-    fn phase(&self, phase: Phase) {
-        self.agent.config.logs.set_state(&self.pod, phase.clone(), &self.facts);
-        self.reports.send_replace(Report::Phase(phase, self.facts.clone()));
-    }
-
-    /// Adopts the containers of `record` as the pod's.
-    fn adopt(&mut self, record: &PodRecord) {
-        self.facts.pod_ip = Some(super::node_object::pod_ip(&self.agent.config, record.sandbox));
-        self.facts.restarts = record.attempt;
-        self.since = record.since().or(self.since);
-    }
 }
 
 async fn worker(agent: Arc<Agent>, uid: String, pod: Arc<Pod>, run: bool, mut orders: latest::Receiver<Orders>) {

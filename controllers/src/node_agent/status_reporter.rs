@@ -1,0 +1,67 @@
+//! Reports of a pod's worker to the status manager of the pod ([`pod_report`](super::pod_report)). Writes nothing to the API
+//! server but Events.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use substrate::latest;
+
+use super::admission::Refusal;
+use super::agent::Agent;
+use super::deadline;
+use super::pod_report::Report;
+use super::pod_status::{Phase, PodFacts};
+use crate::kube::reference;
+use crate::machine::api::PodRecord;
+
+/// Reporter of a pod's state for its worker.
+pub(super) struct StatusReporter {
+    agent: Arc<Agent>,
+    pod: Arc<Pod>,
+    pub(super) facts: PodFacts,
+    /// Last start of the pod's containers.
+    pub(super) since: Option<Timestamp>,
+    pub(super) reports: latest::Sender<Report>,
+}
+
+impl StatusReporter {
+    pub(super) fn new(agent: &Arc<Agent>, pod: &Arc<Pod>, reports: latest::Sender<Report>) -> Self {
+        let facts = PodFacts {
+            start_time: agent.ctx.now().wall,
+            host_ip: super::node_object::internal_ip(&agent.config),
+            pod_ip: None,
+            restarts: 0,
+            refusal: None,
+            expired: false,
+        };
+        Self { agent: agent.clone(), pod: pod.clone(), facts, since: None, reports }
+    }
+
+    pub(super) fn refused(&mut self, refusal: Refusal) {
+        let object = Arc::new(reference::<Pod>(&self.pod));
+        self.agent.recorder.event(object, "Warning", &refusal.reason, refusal.message.clone());
+        self.facts.refusal = Some(refusal);
+        self.phase(Phase::Refused);
+    }
+
+    /// Reports a pod that was active for too long as Failed, before its containers stop.
+    pub(super) fn expired(&mut self) {
+        let object = Arc::new(reference::<Pod>(&self.pod));
+        self.agent.recorder.event(object, "Normal", deadline::REASON, deadline::MESSAGE);
+        self.facts.expired = true;
+        self.phase(self.since.map_or(Phase::Waiting, Phase::Running));
+    }
+
+    pub(super) fn phase(&self, phase: Phase) {
+        self.agent.config.logs.set_state(&self.pod, phase.clone(), &self.facts);
+        self.reports.send_replace(Report::Phase(phase, self.facts.clone()));
+    }
+
+    /// Adopts the containers of `record` as the pod's.
+    pub(super) fn adopt(&mut self, record: &PodRecord) {
+        self.facts.pod_ip = Some(super::node_object::pod_ip(&self.agent.config, record.sandbox));
+        self.facts.restarts = record.attempt;
+        self.since = record.since().or(self.since);
+    }
+}
