@@ -24,6 +24,7 @@
 //! several of them need, and `orphaned_stagings` distinguishes leftovers. Each invariant has its own file.
 
 mod asked;
+mod at_end;
 mod attribution;
 mod checked;
 mod converge;
@@ -71,7 +72,7 @@ pub use missing::Missing;
 pub use symptom::Symptom;
 
 use parking_lot::{Mutex, MutexGuard};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use controllers::events::Detach;
@@ -81,6 +82,7 @@ use substrate::Event;
 use substrate::clock::TimeScale;
 use substrate::events::{ProcessFailed, ProcessPanicked};
 
+use at_end::first_word;
 use facts::Facts;
 
 /// A violation of an invariant.
@@ -514,90 +516,6 @@ impl State {
         }
     }
 
-    /// Returns the reason why the object at the start of a sentence waits in vain, if known.
-    fn waits(&self, sentence: &str) -> Option<BTreeMap<&'static str, serde_json::Value>> {
-        self.attribution.waits(sentence).or_else(|| self.staleness.waits(sentence))
-    }
-
-    /// Reports work that is still to be done (I8).
-    fn is_pending(&mut self, pending: &Pending) {
-        let Pending { what, symptom, .. } = pending;
-        let message = pending.to_string();
-        let volume = self.attribution.volume_of(&self.facts, &message);
-        let mut details = self.waits(&message).unwrap_or_default();
-        let attachment = message.split(' ').next().and_then(|object| object.strip_prefix("volumeattachment/"));
-        if let Some(attachment) = attachment.and_then(|name| self.facts.attachments.get(name)) {
-            details.insert("volumeIsGone", (!self.facts.volumes.contains_key(&attachment.pv)).into());
-        }
-        if *symptom == Symptom::AwaitsUnstage && self.facts.is_forgotten(what) {
-            details.insert("kubeletRestartedSinceUnpublish", true.into());
-        }
-        let first = first_word(&message);
-        self.found_at_end(Id::I8, *symptom, &first, Found { message, volume, details, ..Found::default() });
-    }
-
-    /// Reports leftovers, each with its volume if the volumes of all are known.
-    fn left_at_end(&mut self, symptom: Symptom, message: String, left: &[String]) {
-        let of =
-            left.iter().map(|thing| self.attribution.volume_of(&self.facts, thing)).collect::<Option<BTreeSet<_>>>();
-        let mut found = Found { message, ..Found::default() };
-        match of {
-            Some(volumes) if volumes.len() == 1 => found.volume = volumes.into_iter().next(),
-            Some(volumes) => drop(found.details.insert(VOLUMES, volumes.into_iter().collect())),
-            None => {}
-        }
-        let first = left.first().map_or("", String::as_str);
-        self.found_at_end(Id::I5, symptom, first, found);
-    }
-
-    /// Reports that the awaited volume is mounted on a node where it is not wanted, by a call that was answered with an
-    /// error (I8).
-    fn report_unwanted_mount(&mut self, expected: &str) {
-        let Some(volume) = self.attribution.volume_of(&self.facts, expected) else { return };
-        let nodes = self.attribution.mounted_by_failed_call(&volume);
-        let is_there = |what: &str| nodes.iter().any(|node| what == format!("{volume} on {node}"));
-        let pending = self.facts.pending().into_iter().filter(|pending| is_there(&pending.what));
-        for pending in pending.collect::<Vec<_>>() {
-            self.is_pending(&pending);
-        }
-    }
-
-    /// Reports that the awaited volume is attached to a node where it is not wanted, if known (I4).
-    fn report_unwanted_attachment(&mut self, expected: &str) {
-        let Some(volume) = self.attribution.volume_of(&self.facts, expected) else { return };
-        let mut nodes = self.attribution.attached_late(&volume);
-        nodes.extend(self.staleness.without_attachment(&volume));
-        nodes.retain(|node| !self.facts.wants_attached(&volume, node));
-        for node in nodes {
-            let message =
-                format!("{volume} on {node} is attached in the cloud, and not attached by its VolumeAttachment");
-            let details = self.waits(&message).unwrap_or_default();
-            let found = Found { message, volume: Some(volume.clone()), node: Some(node), details, ..Found::default() };
-            self.found_at_end(Id::I4, Symptom::AttachedInCloudOnly, &volume, found);
-        }
-    }
-
-    /// Reports a volume that was created and never saved, and that the current provisioner cannot know.
-    fn forgotten_volume(&mut self, volume: String) {
-        let details = self.orphaned_volumes.why(&volume).map(|why| (why, true.into())).into_iter().collect();
-        let message = format!("a cloud volume is left over: {volume}");
-        let found = Found { message, volume: Some(volume.clone()), details, ..Found::default() };
-        self.found_at_end(Id::I5, Symptom::CloudVolumeLeft, &volume, found);
-    }
-
-    /// Adds a violation of the end of the run, with the act that is missing. `first` is the object, volume or leftover
-    /// that shows it.
-    fn found_at_end(&mut self, id: Id, symptom: Symptom, first: &str, found: Found) {
-        let (ms, n, process) = self.last.clone().unwrap_or_default();
-        let of = (found.volume.as_deref(), found.node.as_deref());
-        let missing = self.last_acts.missing(&self.facts, symptom, first, of);
-        let kept = self.violations.len();
-        self.add(ms, n, &process, id.name(), Found { operation: "quiescence".to_owned(), ..found });
-        if let Some(violation) = self.violations.get_mut(kept) {
-            (violation.symptom, violation.missing) = (Some(symptom), missing);
-        }
-    }
-
     fn add(&mut self, ms: u64, n: u64, process: &str, id: &'static str, found: Found) {
         self.total += 1;
         if self.violations.len() < KEPT {
@@ -622,11 +540,6 @@ impl State {
             });
         }
     }
-}
-
-/// Returns the first word of a message: the object or volume that it is about.
-fn first_word(message: &str) -> String {
-    message.split(' ').next().unwrap_or_default().to_owned()
 }
 
 /// Upstream's `maxWaitForUnmountDuration`.
