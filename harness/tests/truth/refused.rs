@@ -76,8 +76,8 @@ fn what_is_misspelled_in_a_fault_is_refused_with_its_place_and_the_nearest_word(
         ("{name: f, match: {plane: clok, op: wall}, effect: {count: true}}".into(), "clok", "clock"),
         ("{name: f, match: {plane: link}, effect: {partition: [node-a, apisever]}}".into(), "apisever", "apiserver"),
         (
-            "{name: f, match: {plane: link}, effect: {partition_one_way: [absent-a, apiserver]}}".into(),
-            "absent-a",
+            "{name: f, match: {plane: link}, effect: {partition_one_way: [noded-a, apiserver]}}".into(),
+            "noded-a",
             "node-a",
         ),
         (
