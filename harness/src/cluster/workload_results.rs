@@ -4,6 +4,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
 
 use controllers::machine::events::{WorkloadCorrupt, WorkloadStarted, WorkloadSynced};
+use csi_mock::events::DiskCrashed;
 use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
 use substrate::Event;
@@ -28,6 +29,11 @@ impl Pods {
         self.results.entry(pod.to_owned()).or_default()
     }
 
+    /// Drops the results of the pods on a machine that lost power: their writers begin again.
+    fn crash(&mut self, node: &str) {
+        self.results.retain(|_, results| results.node != node);
+    }
+
     /// Records that a pod was deleted, and drops the results of the oldest one beyond the limit.
     fn bury(&mut self, pod: &str) {
         // A pod of the same name may have been deleted before.
@@ -43,19 +49,22 @@ impl Pods {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 struct PodResults {
+    /// Node of the writers.
+    node: String,
     found: Option<(u64, bool)>,
     synced: u64,
 }
 
 impl WorkloadResults {
     pub(super) fn observe(&self, event: &Event) {
-        if let Some(WorkloadStarted { pod, records_found: found, verified, .. }) = event.get() {
+        if let Some(WorkloadStarted { pod, node, records_found: found, verified, .. }) = event.get() {
             // A pod with several claims starts one writer for each; the worst result counts.
             let mut pods = self.pods();
             pods.gone.retain(|gone| *gone != **pod);
             let results = pods.of(pod);
+            results.node = node.to_string();
             results.found = Some(match results.found {
                 Some((before, intact)) if results.synced == 0 => (before.min(*found), intact && *verified),
                 _ => (*found, *verified),
@@ -69,11 +78,17 @@ impl WorkloadResults {
             let mut pods = self.pods();
             let results = pods.of(pod);
             results.synced = results.synced.max(*record);
+        } else if let Some(DiskCrashed { node }) = event.get() {
+            self.pods().crash(node);
         } else if let Some(commit) = event.get::<Commit>()
             && &*commit.resource == "pods"
-            && commit.r#type == EventType::Deleted
         {
-            self.pods().bury(&commit.object);
+            match commit.r#type {
+                // A pod of the same name has written nothing yet.
+                EventType::Added => drop(self.pods().results.remove(&*commit.object)),
+                EventType::Deleted => self.pods().bury(&commit.object),
+                _ => {}
+            }
         }
     }
 
@@ -131,5 +146,31 @@ mod tests {
         }
         let pods = story.pods();
         assert_eq!((pods.results.len(), pods.gone.len()), (MOST_GONE + 2, MOST_GONE));
+    }
+    #[test]
+    fn a_writer_that_begins_again_has_written_nothing() {
+        let results = Arc::new(WorkloadResults::default());
+        let trace = Trace::new(Clock::live(), Level::Info);
+        let into = results.clone();
+        trace.observe(move |event| into.observe(event));
+        let wrote = |pod: &str, node: &str| {
+            let (node, volume): (Arc<str>, Arc<str>) = (node.into(), "vol-1".into());
+            let (found, on) = (node.clone(), volume.clone());
+            let started =
+                WorkloadStarted { pod: pod.into(), node: found, volume: on, records_found: 0, verified: true };
+            trace.info(&"node-a".into(), started);
+            trace.info(&"node-a".into(), WorkloadSynced { pod: pod.into(), node, volume, record: 2 });
+        };
+        wrote("default/falls", "node-a");
+        wrote("default/stays", "node-b");
+        wrote("default/again", "node-b");
+        trace.info(&"cluster".into(), DiskCrashed { node: "node-a".into() });
+        trace.info(&"fake-apiserver".into(), Commit::new("pods", "default/again", 1, EventType::Deleted));
+        assert_eq!(results.synced("default/again"), 2, "the results of a deleted pod stay");
+        trace.info(&"fake-apiserver".into(), Commit::new("pods", "default/again", 2, EventType::Added));
+        let of = |pod: &str| (results.found(pod), results.synced(pod));
+        assert_eq!(of("default/falls"), (None, 0));
+        assert_eq!(of("default/stays"), (Some((0, true)), 2));
+        assert_eq!(of("default/again"), (None, 0));
     }
 }

@@ -184,6 +184,25 @@ mod tests {
     }
 
     #[test]
+    fn a_mount_too_early_is_excused_only_by_its_cause() {
+        let of = |operation: &str, detail: &'static str, is: bool| {
+            let process = "node-a/csi-node".to_owned();
+            let details = [(detail, is.into())].into();
+            let mut one = [Violation { id: "I3", process, operation: operation.to_owned(), details, ..violation() }];
+            mark_known(&mut one).unwrap();
+            one[0].declared.clone()
+        };
+        for (operation, detail, id) in [
+            ("NodeStageVolume", "nodeInCacheListsVolume", "kubelet-reports-by-old-node"),
+            ("NodeStageVolume", "detachedForFormerAttachment", "attacher-has-detached-before-staging"),
+            ("NodePublishVolume", "detachedForFormerAttachment", "attacher-has-detached-before-publishing"),
+        ] {
+            assert_eq!(of(operation, detail, true).as_deref(), Some(id));
+            assert_eq!(of(operation, detail, false), None, "{id}");
+        }
+    }
+
+    #[test]
     fn no_declaration_asks_about_a_whole_run_or_reads_a_message() {
         for deviation in all().unwrap() {
             assert!(!deviation.that.contains("staleLists"), "{}", deviation.id);

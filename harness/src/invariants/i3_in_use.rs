@@ -23,7 +23,8 @@ pub(super) struct InUse {
 }
 
 impl InUse {
-    pub fn check(&mut self, facts: &Facts, event: &Event) -> Option<Found> {
+    /// Checks an event; `may_list` returns true if the kubelet of a node may have a node in its cache that lists a volume.
+    pub fn check(&mut self, facts: &Facts, event: &Event, may_list: impl Fn(&str, &str) -> bool) -> Option<Found> {
         if let Some(commit) = event.get::<Commit>() {
             if commit.resource == "nodes" && commit.r#type == EventType::Deleted {
                 self.deleted.insert(commit.object.to_string());
@@ -44,8 +45,9 @@ impl InUse {
         }
         let message =
             format!("NodeStageVolume was called for {volume} on {name}, whose status.volumesInUse does not list it");
+        let details = [("nodeInCacheListsVolume", may_list(name, volume).into())].into();
         let (volume, node) = (Some(volume.to_owned()), Some(name.to_owned()));
-        Some(Found { message, operation: "NodeStageVolume".to_owned(), volume, node, ..Found::default() })
+        Some(Found { message, operation: "NodeStageVolume".to_owned(), volume, node, details })
     }
 }
 
@@ -98,7 +100,7 @@ mod tests {
         let (mut facts, mut rule, mut all) = (Facts::default(), InUse::default(), Vec::new());
         for event in &events {
             facts.observe(event);
-            all.extend(rule.check(&facts, event).map(|found| found.message));
+            all.extend(rule.check(&facts, event, |_, _| false).map(|found| found.message));
         }
         all
     }

@@ -1,29 +1,64 @@
 //! I3: publish only after stage, stage only after attached; where the driver stages nothing, publish only after attached.
 //! Each stage and each publish is an occasion.
 
+use std::collections::BTreeSet;
+
 use csi_mock::events::CsiCall;
+use mock_ec2::events::{AttachmentChanged, AttachmentPhase};
 use substrate::Event;
 
 use super::facts::Facts;
 use super::{Checked, Found, Id};
 
-pub(super) fn check(facts: &Facts, checked: &mut Checked, event: &Event) -> Option<Found> {
-    let call = event.get::<CsiCall>()?;
-    let (Some(volume), Some(node)) = (&call.volume, &call.node) else { return None };
-    let (volume, node) = (volume.as_str(), facts.name(node));
-    let missing = match call.rpc.as_str() {
-        "NodePublishVolume" if call.stages_nothing => (!facts.is_attached(volume, node)).then_some("attached"),
-        "NodeStageVolume" => (!facts.is_attached(volume, node)).then_some("attached"),
-        "NodePublishVolume" => facts.hold(volume, node).is_none_or(|hold| hold.staged.is_none()).then_some("staged"),
-        _ => return None,
-    };
-    checked.add(Id::I3, 1);
-    let missing = missing?;
-    Some(Found {
-        message: format!("{} was called for {volume} on {node}, where it is not {missing}", call.rpc),
-        operation: call.rpc.to_string(),
-        volume: Some(volume.to_owned()),
-        node: Some(node.to_owned()),
-        ..Found::default()
-    })
+/// The order of calls, and the volumes that were taken away for a VolumeAttachment that was gone.
+#[derive(Debug, Default)]
+pub(super) struct Order {
+    /// Volumes and nodes that were detached though their present VolumeAttachment stays, because the attacher may have
+    /// had a former one in its list.
+    taken: BTreeSet<(String, String)>,
+}
+
+impl Order {
+    /// Checks an event; `former` returns true if the attacher may have a former VolumeAttachment of a PersistentVolume
+    /// and a node in its cache.
+    pub fn check(
+        &mut self,
+        facts: &Facts,
+        checked: &mut Checked,
+        event: &Event,
+        former: impl Fn(&str, &str) -> bool,
+    ) -> Option<Found> {
+        if let Some(AttachmentChanged { volume, instance, state: AttachmentPhase::Attached, .. }) = event.get() {
+            self.taken.remove(&(volume.to_string(), facts.name(instance.as_str()).to_owned()));
+            return None;
+        }
+        let call = event.get::<CsiCall>()?;
+        let (Some(volume), Some(node)) = (&call.volume, &call.node) else { return None };
+        let (volume, node) = (volume.as_str(), facts.name(node));
+        let missing = match call.rpc.as_str() {
+            "ControllerUnpublishVolume" => {
+                if facts.wants_attached(volume, node) && facts.pv_of(volume).is_some_and(|pv| former(pv, node)) {
+                    self.taken.insert((volume.to_owned(), node.to_owned()));
+                }
+                return None;
+            }
+            "NodePublishVolume" if call.stages_nothing => (!facts.is_attached(volume, node)).then_some("attached"),
+            "NodeStageVolume" => (!facts.is_attached(volume, node)).then_some("attached"),
+            "NodePublishVolume" => {
+                facts.hold(volume, node).is_none_or(|hold| hold.staged.is_none()).then_some("staged")
+            }
+            _ => return None,
+        };
+        checked.add(Id::I3, 1);
+        let missing = missing?;
+        let (volume, node) = (volume.to_owned(), node.to_owned());
+        let taken = missing == "attached" && self.taken.contains(&(volume.clone(), node.clone()));
+        Some(Found {
+            message: format!("{} was called for {volume} on {node}, where it is not {missing}", call.rpc),
+            operation: call.rpc.to_string(),
+            details: [("detachedForFormerAttachment", taken.into())].into(),
+            volume: Some(volume),
+            node: Some(node),
+        })
+    }
 }

@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use controllers::machine::events::{WorkloadCorrupt, WorkloadStarted, WorkloadStopped, WorkloadSynced};
-use csi_mock::events::{DiskCrashed, DiskUnpublished};
+use csi_mock::events::{DiskCrashed, DiskStaged, DiskUnpublished};
 use mock_ec2::events::{SnapshotChanged, SnapshotPhase, VolumeChanged, VolumePhase};
 use substrate::Event;
 use substrate::events::ProcessCrashed;
@@ -27,6 +27,8 @@ struct Bytes {
     promised: u64,
     /// Pods that are writing, with their nodes.
     writers: BTreeSet<(String, String)>,
+    /// True if writers share a raw device: two records of one number are one.
+    raw: bool,
     /// True if there may be uncounted records.
     uncounted: bool,
     /// The source snapshot, until a writer has read the volume, and the number of records that were synced then.
@@ -43,8 +45,11 @@ pub(super) struct DurableBytes {
 
 impl DurableBytes {
     pub fn check(&mut self, checked: &mut Checked, event: &Event) -> Option<Found> {
-        if let Some(WorkloadSynced { volume, .. }) = event.get() {
-            self.of(volume).synced += 1;
+        if let Some(WorkloadSynced { volume, record, .. }) = event.get() {
+            let bytes = self.of(volume);
+            bytes.synced = if bytes.raw { bytes.synced.max(*record) } else { bytes.synced + 1 };
+        } else if let Some(DiskStaged { volume, raw, .. }) = event.get() {
+            self.of(volume).raw = *raw;
         } else if let Some(started) = event.get::<WorkloadStarted>() {
             return self.on_started(checked, started);
         } else if let Some(WorkloadStopped { volume, pod, node }) = event.get() {
@@ -125,4 +130,57 @@ impl DurableBytes {
 fn found(message: String, volume: &str, node: &str) -> Found {
     let operation = "read".to_owned();
     Found { message, operation, volume: Some(volume.to_owned()), node: Some(node.to_owned()), ..Found::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use substrate::{Clock, Level, Trace};
+
+    use super::*;
+
+    const VOLUME: &str = "vol-1";
+
+    /// Returns the findings after two pods have written record 1 on a volume, and a third finds this many.
+    fn found_after_two_writers(raw: bool, finds: u64) -> usize {
+        let trace = Trace::new(Clock::live(), Level::Info);
+        let staged = DiskStaged {
+            volume: VOLUME.into(),
+            node: "node-a".into(),
+            path: "/staging".into(),
+            readonly: false,
+            formatted: false,
+            raw,
+            fs_type: "".into(),
+            format: Vec::new(),
+            options: Vec::new(),
+            size_bytes: None,
+        };
+        trace.info(&"node-a/csi-node".into(), staged);
+        let starts = |pod: &str, records_found: u64| {
+            let (pod, node, volume) = (pod.into(), "node-a".into(), VOLUME.into());
+            trace.info(&"node-a".into(), WorkloadStarted { pod, node, volume, records_found, verified: true });
+        };
+        for pod in ["default/one", "default/two"] {
+            starts(pod, 0);
+            let synced = WorkloadSynced { pod: pod.into(), node: "node-a".into(), volume: VOLUME.into(), record: 1 };
+            trace.info(&"node-a".into(), synced);
+        }
+        for pod in ["default/one", "default/two"] {
+            let stopped = WorkloadStopped { pod: pod.into(), node: "node-a".into(), volume: VOLUME.into() };
+            trace.info(&"node-a".into(), stopped);
+        }
+        let unpublished = DiskUnpublished { volume: VOLUME.into(), node: "node-a".into(), path: "/target".into() };
+        trace.info(&"node-a/csi-node".into(), unpublished);
+        starts("default/three", finds);
+        let (mut rule, mut checked) = (DurableBytes::default(), Checked::default());
+        trace.events().iter().filter_map(|event| rule.check(&mut checked, event)).count()
+    }
+
+    #[test]
+    fn two_writers_share_the_records_of_a_raw_device_and_append_to_a_file() {
+        assert_eq!(found_after_two_writers(true, 1), 0);
+        assert_eq!(found_after_two_writers(true, 0), 1);
+        assert_eq!(found_after_two_writers(false, 2), 0);
+        assert_eq!(found_after_two_writers(false, 1), 1);
+    }
 }

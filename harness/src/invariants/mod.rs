@@ -170,6 +170,7 @@ struct State {
     checked: Checked,
     one_writer: i1_one_writer::OneWriter,
     detach_after_unstage: i2_detach_after_unstage::DetachAfterUnstage,
+    order: i3_order::Order,
     unmount_after_stop: i2_unmount_after_stop::UnmountAfterStop,
     leaders: i3_leaders::Leaders,
     durable_bytes: i6_durable_bytes::DurableBytes,
@@ -220,6 +221,7 @@ impl Invariants {
             checked,
             one_writer,
             detach_after_unstage,
+            order,
             unmount_after_stop,
             leaders,
             durable_bytes,
@@ -260,7 +262,7 @@ impl Invariants {
         let attaches = compares.then(|| i1_one_attachment::check(facts, event)).flatten();
         let former = |pv: &str, node: &str| staleness.may_have_former_attachment(pv, node, event.ms);
         let i2 = detach_after_unstage.check(facts, checked, event, former);
-        let i3 = i3_order::check(facts, checked, event);
+        let i3 = order.check(facts, checked, event, former);
         let unmounts = unmount_after_stop.check(facts, event).filter(|_| compares);
         let detached = compares.then(|| i3_detached::check(facts, event)).flatten();
         let leads = leaders.check(facts.scale, event);
@@ -274,7 +276,7 @@ impl Invariants {
             .filter(|found| compares || found.operation != "NodePublishVolume");
         let apart = [
             (Id::I2, teardown.check(facts, event)),
-            (Id::I3, in_use.check(facts, event)),
+            (Id::I3, in_use.check(facts, event, |node, volume| staleness.kubelet_may_list(node, volume, event.ms))),
             (Id::I9, targets.check(asked, facts, checked, event)),
             (Id::I10, i10_changed::check(asked, checked, event)),
         ];

@@ -25,6 +25,14 @@ const IN_BACKGROUND: [&str; 4] = ["CANCELLED", "DEADLINE_EXCEEDED", "UNAVAILABLE
 /// Time in milliseconds in which a provisioner that sees a claim asks the driver for its volume.
 const ASKS_WITHIN: u64 = 60_000;
 
+/// A call of CreateVolume.
+#[derive(Debug)]
+struct Call {
+    name: Text,
+    /// True if the provisioner that waited for the answer has ended.
+    unheard: bool,
+}
+
 /// Volumes of the cloud.
 #[derive(Debug, Default)]
 pub(super) struct OrphanedVolumes {
@@ -45,8 +53,8 @@ pub(super) struct OrphanedVolumes {
     watches_since: Option<u64>,
     /// Volumes that the driver has created, although it answered that it had not.
     denied: BTreeSet<String>,
-    /// Names in open CreateVolume calls, by process and ordinal.
-    open: BTreeMap<(String, u64), Text>,
+    /// Open CreateVolume calls, by process and ordinal.
+    open: BTreeMap<(String, u64), Call>,
     /// Number of abandoned calls: the cloud may still create a volume for each.
     given_up: usize,
     /// Number of calls that were open or abandoned when a provisioner restarted, and that have not created a volume
@@ -78,6 +86,7 @@ impl OrphanedVolumes {
         {
             self.restarted.values_mut().for_each(|restarted| *restarted = true);
             self.lost = self.open.len() + self.given_up;
+            self.open.values_mut().for_each(|call| call.unheard = true);
             self.known.clear();
             self.watches_since = None;
         } else if event.is::<ProcessStarted>() || event.is::<ProcessCrashed>() {
@@ -87,7 +96,8 @@ impl OrphanedVolumes {
         } else if let Some(CsiCall { rpc, ordinal, target, .. }) = event.get() {
             if &**rpc == "CreateVolume" {
                 let name = target.clone().unwrap_or_default();
-                self.open.insert((event.process.to_string(), *ordinal), name.clone());
+                let call = Call { name: name.clone(), unheard: false };
+                self.open.insert((event.process.to_string(), *ordinal), call);
                 self.asked.insert(name.clone());
                 self.known.insert(name);
             }
@@ -125,10 +135,11 @@ impl OrphanedVolumes {
     }
 
     fn on_done(&mut self, process: &str, done: &CsiDone) {
-        let name = self.open.remove(&(process.to_owned(), done.ordinal));
+        let call = self.open.remove(&(process.to_owned(), done.ordinal));
+        let is_heard = call.as_ref().is_none_or(|call| !call.unheard);
         let volume = done.volume.as_deref();
-        if let Some((volume, name)) = volume.zip(name) {
-            self.names.insert(volume.to_owned(), [name].into());
+        if let Some((volume, call)) = volume.zip(call) {
+            self.names.insert(volume.to_owned(), [call.name].into());
         }
         if done.code == "OK" {
             // An abandoned request was repeated under the same name.
@@ -136,7 +147,7 @@ impl OrphanedVolumes {
             volume.map(|volume| self.denied.remove(volume));
             // The current provisioner knows the volume: while its claim exists, upstream asks again after a start, and
             // gets the volume by its name.
-            if let Some(restarted) = volume.and_then(|volume| self.restarted.get_mut(volume)) {
+            if let Some(restarted) = volume.filter(|_| is_heard).and_then(|volume| self.restarted.get_mut(volume)) {
                 *restarted = false;
             }
         } else if IN_BACKGROUND.contains(&&*done.code) {
@@ -327,5 +338,19 @@ mod tests {
         assert_eq!(told(&[ClaimGoes]), Some("provisionerRestartedSinceMade"));
         assert_eq!(told(&[Asks, ClaimGoes]), None);
         assert_eq!(told(&[Asks, Starts(3), ClaimGoes]), Some("provisionerRestartedSinceMade"));
+    }
+
+    #[test]
+    fn an_answer_to_a_provisioner_that_has_ended_tells_the_next_nothing() {
+        let why = |story: &[Does]| {
+            let mut volumes = OrphanedVolumes::default();
+            replay(story, &mut |event| volumes.observe(event));
+            let (rpc, volume, code) = ("CreateVolume".into(), Some(VOLUME.into()), "OK".into());
+            let done = CsiDone { rpc, volume, node: None, ordinal: 1, code, took_ms: 1, message: None };
+            volumes.on_done("csi-controller", &done);
+            volumes.why(VOLUME)
+        };
+        assert_eq!(why(&[Asks, Made, ClaimGoes, Starts(2)]), Some("provisionerRestartedSinceMade"));
+        assert_eq!(why(&[Starts(2), Asks, Made, ClaimGoes]), None, "the answer comes to the one that asked");
     }
 }

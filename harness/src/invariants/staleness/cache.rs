@@ -14,6 +14,7 @@ use substrate::Event;
 use substrate::clock::TimeScale;
 use substrate::events::{FaultFired, ProcessStarted};
 use substrate::fault::{Effect, Span};
+use substrate::json::Text;
 
 use crate::invariants::MAKE_LATE;
 
@@ -21,6 +22,8 @@ use crate::invariants::MAKE_LATE;
 const TRAVEL: u64 = 1_000;
 /// The process of the API server.
 const APISERVER: &str = "fake-apiserver";
+/// Time in milliseconds for which earlier deliveries are kept: a loop may act on what it read one round before.
+const KEPT: u64 = 60_000;
 /// Maximum silence of a stream in milliseconds before its reader opens another one.
 const SILENCE: u64 = 20 * 60 * 1_000;
 
@@ -44,9 +47,12 @@ struct Object<S> {
 #[derive(Debug)]
 pub(super) struct Cache<S> {
     scale: TimeScale,
-    /// The client's process, which is also the start of its User-Agent.
+    /// The client's name, with which its User-Agent starts.
     watcher: &'static str,
+    process: String,
     resource: &'static str,
+    /// The one object that the client watches, if it does not watch all.
+    object: Option<Text>,
     objects: BTreeMap<Arc<str>, Object<S>>,
     /// Revisions of lists, which contain all objects.
     base: Vec<News>,
@@ -63,13 +69,26 @@ impl<S: PartialEq> Cache<S> {
         Self {
             scale,
             watcher,
+            process: watcher.to_owned(),
             resource,
+            object: None,
             objects: BTreeMap::new(),
             base: Vec::new(),
             stream: None,
             held_until: 0,
             is_from_the_past: false,
         }
+    }
+
+    /// Creates the cache of a process that watches one object.
+    pub fn of_object(
+        scale: TimeScale,
+        watcher: &'static str,
+        process: String,
+        resource: &'static str,
+        object: Text,
+    ) -> Self {
+        Self { process, object: Some(object), ..Self::new(scale, watcher, resource) }
     }
 
     /// Records an event; `state` gives the state of the object in a commit of the resource.
@@ -97,7 +116,7 @@ impl<S: PartialEq> Cache<S> {
                 | Effect::Watch(_) => self.hold(event.ms, event.ms + SILENCE),
                 _ => {}
             }
-        } else if event.is::<ProcessStarted>() && &*event.process == self.watcher {
+        } else if event.is::<ProcessStarted>() && *event.process == *self.process {
             // A cache starts empty.
             self.base.clear();
             self.is_from_the_past = false;
@@ -114,7 +133,8 @@ impl<S: PartialEq> Cache<S> {
         }
         let of_resource = fired.attribute("resource").is_none_or(|resource| resource == self.resource);
         let caller = fired.attribute("userAgent").or(fired.attribute("caller")).unwrap_or(&event.process);
-        of_resource && (client(caller).starts_with(self.watcher) || caller == APISERVER)
+        let is_ours = client(caller).starts_with(self.watcher) || caller == self.process || caller == APISERVER;
+        of_resource && is_ours
     }
 
     /// Delays events that are in transit at `ms`, and those that are sent before `until`.
@@ -128,7 +148,7 @@ impl<S: PartialEq> Cache<S> {
 
     fn on_opened(&mut self, event: &Event, opened: &WatchOpened) {
         let is_ours = (opened.resource.as_str(), client(&opened.caller)) == (self.resource, self.watcher);
-        if !is_ours || opened.filtered || opened.object.is_some() {
+        if !is_ours || opened.filtered || opened.object != self.object {
             return;
         }
         self.stream = Some((event.process.clone(), opened.stream));
@@ -136,7 +156,10 @@ impl<S: PartialEq> Cache<S> {
         (self.held_until, self.is_from_the_past) = (0, false);
         if !opened.initial {
             // The reader has the list already.
-            self.base = vec![News { arrives: event.ms, revision: opened.from_rv }];
+            forget(&mut self.base, event.ms);
+            // A list from the past takes the cache back.
+            self.base.retain(|news| news.revision <= opened.from_rv);
+            self.base.push(News { arrives: event.ms, revision: opened.from_rv });
         }
     }
 
@@ -151,8 +174,7 @@ impl<S: PartialEq> Cache<S> {
     /// Records that the stream sends a revision of an object at `ms`.
     fn delivered(&mut self, object: &Arc<str>, revision: u64, ms: u64) {
         let Some(object) = self.objects.get_mut(object) else { return };
-        let newest = object.deliveries.iter().filter(|news| news.arrives <= ms).map(|news| news.revision).max();
-        object.deliveries.retain(|news| news.arrives > ms || Some(news.revision) == newest);
+        forget(&mut object.deliveries, ms);
         object.deliveries.push(News { arrives: (ms + TRAVEL).max(self.held_until), revision });
     }
 
@@ -209,6 +231,13 @@ impl<S: PartialEq> Cache<S> {
 /// Returns the client's name in a User-Agent.
 pub(super) fn client(caller: &str) -> &str {
     caller.split('/').next().unwrap_or_default()
+}
+
+/// Drops what was received more than [`KEPT`] before `ms`, except the newest revision of that time.
+fn forget(received: &mut Vec<News>, ms: u64) {
+    let is_old = |news: &News| news.arrives + KEPT <= ms;
+    let newest = received.iter().filter(|news| is_old(news)).map(|news| news.revision).max();
+    received.retain(|news| !is_old(news) || Some(news.revision) == newest);
 }
 
 fn millis(duration: Duration) -> u64 {

@@ -5,6 +5,7 @@
 
 mod cache;
 mod early;
+mod kubelets;
 mod past;
 mod unseen;
 
@@ -85,6 +86,7 @@ pub(super) struct Staleness {
     past: past::Past,
     unseen: unseen::Unseen,
     nodes: cache::Cache<Node>,
+    kubelets: kubelets::Kubelets,
     /// The volume of each existing claim, as kube-controller-manager reads it; empty before the claim is bound.
     claims: cache::Cache<Option<Text>>,
     /// The same, as the scheduler reads it.
@@ -124,6 +126,7 @@ impl Staleness {
             past: past::Past::default(),
             unseen: unseen::Unseen::default(),
             nodes: cache::Cache::new(scale, CONTROLLER_MANAGER, "nodes"),
+            kubelets: kubelets::Kubelets::new(scale),
             claims: cache::Cache::new(scale, CONTROLLER_MANAGER, "persistentvolumeclaims"),
             scheduled_by: cache::Cache::new(scale, "kube-scheduler", "persistentvolumeclaims"),
             attachments: cache::Cache::new(scale, ATTACHER, "volumeattachments"),
@@ -145,6 +148,12 @@ impl Staleness {
     /// volume.
     pub fn may_lack_volume(&self, node: &str, volume: &str, ms: u64) -> bool {
         self.nodes.may_have(node, ms, |_, node| !node.attached.iter().any(|name| handle(name) == Some(volume)))
+    }
+
+    /// Returns true if the kubelet of a node may have taken a volume for reported in use shortly before `ms`, because the
+    /// node in its cache lists the volume.
+    pub fn kubelet_may_list(&self, node: &str, volume: &str, ms: u64) -> bool {
+        self.kubelets.may_list(node, volume, ms)
     }
 
     /// Returns true if kube-controller-manager may have a claim in its cache at `ms` that is gone.
@@ -171,6 +180,7 @@ impl Staleness {
     /// Records an event; `node_of` gives the node of an instance.
     pub fn observe(&mut self, event: &Event, node_of: impl Fn(&str) -> String) {
         self.nodes.observe(event, Node::of);
+        self.kubelets.observe(event);
         let volume = |commit: &Commit| commit.pvc.as_ref().and_then(|claim| claim.volume.clone()).unwrap_or_default();
         let claim = |commit: &Commit| (commit.r#type != EventType::Deleted).then(|| volume(commit));
         self.claims.observe(event, claim);
