@@ -80,7 +80,7 @@ pub async fn run(ctx: Ctx, client: Client) {
     claims.synced().await;
     let (mut pod_changes, mut claim_changes) = (pods.subscribe(), claims.subscribe());
     // client-go's default controller rate limiter.
-    let queue = WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000));
+    let queue = WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000)).named("ephemeral_volume");
     let recorder = EventRecorder::new(&client, SOURCE);
     let forgets_owner = mutant!(ctx, "claim-without-owner");
     let repeats_template = mutant!(ctx, "first-template-repeated");

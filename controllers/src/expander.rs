@@ -71,7 +71,7 @@ pub async fn run(ctx: Ctx, client: Client) {
     claims.synced().await;
     let mut changes = claims.subscribe();
     // client-go's default controller rate limiter.
-    let queue = WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000));
+    let queue = WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000)).named("volume_expand");
     let announces_all = mutant!(ctx, "expansion-announced-always");
     let controller =
         Arc::new(Controller { recorder: EventRecorder::new(&client, SOURCE), client, claims, announces_all });

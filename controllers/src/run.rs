@@ -25,8 +25,6 @@ pub struct LoopsConfig {
     /// Election settings if the process is one replica of several: its loops run while it leads. None: no Lease is
     /// written.
     pub election: Option<Election>,
-    /// Metrics of the process.
-    pub metrics: Metrics,
 }
 
 /// Runs the loops of `process` (one of [`PROCESSES`](crate::PROCESSES)).
@@ -103,7 +101,7 @@ fn start_all(ctx: &Ctx, process: &str, loops: &[&Loop], client: &Client, config:
             Agent::Only(_) | Agent::Named => client.clone(),
         };
         if let Start::Loop(run) = one.start {
-            ctx.spawn(run(ctx.clone(), client, config.timers.clone(), config.metrics.clone()));
+            ctx.spawn(run(ctx.clone(), client, config.timers.clone(), Metrics::of(ctx)));
         }
     }
 }

@@ -349,12 +349,21 @@ fn forced_detaches_are_counted_by_their_reason() {
     assert!(failure.seen.contains("{reason=\"out-of-service\"} 1"), "{failure:?}");
 }
 
-#[rstest]
-#[case("replicas: {kube-controller-manager: 2}")]
-#[case("without: [kube-controller-manager]")]
-fn metrics_of_a_process_that_does_not_run_once_are_refused(#[case] head: &str) {
+#[test]
+fn metrics_of_a_process_that_does_not_run_are_refused() {
     let step = "expect: {metric: {of: kube-controller-manager, name: x, value: 1}}";
-    let text = ends(&[step]).replacen("\nsteps:", &format!("\n{head}\nsteps:"), 1);
+    let text = ends(&[step]).replacen("\nsteps:", "\nwithout: [kube-controller-manager]\nsteps:", 1);
     let error = scenario::parse("t.yaml", &text).unwrap_err().render(false, 100);
-    assert!(error.contains("metrics of kube-controller-manager are read where one process of it runs"), "{error}");
+    assert!(error.contains("`kube-controller-manager` has no metrics here"), "{error}");
+}
+
+#[test]
+fn each_replica_tells_whether_it_leads() {
+    let leads = |process: &str, value: u8| {
+        format!("expect: {{metric: {{of: {process}, name: leader_election_master_status, where: {{name: kube-scheduler}}, value: {value}}}}}")
+    };
+    let steps = [leads("kube-scheduler", 1), leads("kube-scheduler-2", 0)];
+    let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+    let text = ends(&steps).replacen("\nsteps:", "\nreplicas: {kube-scheduler: 2}\nsteps:", 1);
+    passes(&text);
 }

@@ -4,6 +4,8 @@
 //! does. In the live world it is a `JoinSet` on the multi-thread runtime, with the same effect.
 
 use parking_lot::Mutex;
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
@@ -41,6 +43,7 @@ struct Inner {
     world: World,
     tasks: inbox::Sender,
     down: latest::Receiver<bool>,
+    shared: Mutex<BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>>,
 }
 
 impl std::fmt::Debug for Ctx {
@@ -157,6 +160,17 @@ impl Ctx {
     /// Waits until the world's monotonic time is `mono` (not scaled: it was computed from scaled durations).
     pub async fn sleep_until(&self, mono: Duration) {
         self.0.clock.sleep_until(mono).await;
+    }
+
+    /// Returns the value of type `T` that all parts of this process share, such as its metrics. The first call makes it;
+    /// a restarted process has a new one.
+    ///
+    /// # Panics
+    /// Never: a value is stored under its own type.
+    pub fn shared<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        let mut shared = self.0.shared.lock();
+        let value = shared.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default()));
+        value.clone().downcast().expect("a value is stored under its own type")
     }
 
     /// Starts a task that belongs to this process and ends with it, whatever task calls this.
@@ -283,6 +297,7 @@ impl Process {
             world: inner.world.clone(),
             tasks,
             down,
+            shared: Mutex::default(),
         }));
         inner.world.trace().info(&inner.name, ProcessStarted { incarnation });
         let main = if inner.world.faults().is_empty() {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::volume::{VolumeOnNode, VolumeSpec};
+use super::volume::{Counts, VolumeOnNode, VolumeSpec};
 
 /// Attachment state of a volume on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +64,7 @@ pub struct ActualStateOfWorld {
     by_node: BTreeMap<String, BTreeSet<String>>,
     reports: BTreeMap<String, Report>,
     touched: Vec<VolumeOnNode>,
+    counts: Counts,
 }
 
 impl ActualStateOfWorld {
@@ -78,10 +79,9 @@ impl ActualStateOfWorld {
         if let Some(spec) = spec {
             entry.spec = Some(spec.clone());
         }
-        entry.nodes.entry(node.to_owned()).and_modify(|on| on.confirmed = confirmed).or_insert(AttachedNode {
-            confirmed,
-            mounted: true,
-            detach_requested: None,
+        entry.nodes.entry(node.to_owned()).and_modify(|on| on.confirmed = confirmed).or_insert_with(|| {
+            self.counts.added(volume);
+            AttachedNode { confirmed, mounted: true, detach_requested: None }
         });
         self.by_node.entry(node.to_owned()).or_default().insert(volume.to_owned());
         if confirmed {
@@ -93,7 +93,9 @@ impl ActualStateOfWorld {
     pub fn remove(&mut self, volume: &str, node: &str) {
         self.touched.push((volume.to_owned(), node.to_owned()));
         if let Some(entry) = self.volumes.get_mut(volume) {
-            entry.nodes.remove(node);
+            if entry.nodes.remove(node).is_some() {
+                self.counts.removed(volume);
+            }
             if entry.nodes.is_empty() {
                 self.volumes.remove(volume);
             }
@@ -105,6 +107,11 @@ impl ActualStateOfWorld {
             }
         }
         self.unreport(volume, node);
+    }
+
+    /// Returns the number of attachments of each driver.
+    pub fn counts(&self) -> &BTreeMap<String, u64> {
+        self.counts.of()
     }
 
     /// Takes the volumes whose attachment or mount changed since the last call.

@@ -17,10 +17,10 @@ use super::cluster::{
 };
 use super::operation::Operations;
 use super::reconcile::{Action, ForcedReason, Reconciler};
-use super::volume::{VolumeSpec, attachment_name};
+use super::volume::{VolumeSpec, attachment_name, parse_unique_name};
 use crate::events::{Attach, Detach};
 use crate::kube::{Client, Delta, EventRecorder, Informer, Kind, ListParams, reference};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, families, plugin};
 use crate::pending::{OperationKey, PendingOperations};
 use crate::state_publisher::LoopStatePublisher;
 use crate::tick_schedule::TickSchedule;
@@ -93,6 +93,7 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers, metrics: Metrics) {
         flapped: false,
         state_publisher: LoopStatePublisher::default(),
     };
+    async_loop.metrics.announce(&families::FORCED_DETACHES);
     async_loop.populate();
     async_loop.serve(ended).await;
 }
@@ -352,7 +353,21 @@ impl AsyncLoop {
                 }
             }
         }
+        self.measure();
         plan.next
+    }
+
+    /// Sets the gauges of volumes.
+    fn measure(&self) {
+        let states = [
+            ("actual_state_of_world", self.reconciler.actual.counts()),
+            ("desired_state_of_world", self.reconciler.desired.counts()),
+        ];
+        for (state, counts) in states {
+            for (driver, count) in counts {
+                self.metrics.set(&families::TOTAL_VOLUMES, &[&plugin(driver), state], *count);
+            }
+        }
     }
 
     /// Patches nodes/status of a cached node. Returns true on success, or if the node does not exist.
@@ -379,8 +394,10 @@ impl AsyncLoop {
         let (volume, pv) = (Reconciler::handle(volume).into(), spec.pv.as_str().into());
         self.ctx.emit(Attach { volume, pv, node: node.as_str().into(), forced: false });
         let (operations, done) = (self.operations.clone(), self.done.clone());
+        let measured = self.metrics.operation(&self.ctx, &spec.driver, "volume_attach");
         self.ctx.spawn(async move {
             let result = operations.attach(&spec, &node).await;
+            measured.ended(result.is_ok());
             // The receiver ends only with the process.
             let _ = done.send(Done::Attached { key, spec, node, pods, result });
         });
@@ -395,7 +412,7 @@ impl AsyncLoop {
         forced: Option<ForcedReason>,
     ) {
         if let Some(reason) = forced {
-            self.metrics.forced_detach(reason);
+            self.metrics.count(&families::FORCED_DETACHES, &[reason.label()]);
         }
         self.ctx.emit(Detach {
             volume: Reconciler::handle(&volume).into(),
@@ -406,8 +423,11 @@ impl AsyncLoop {
         });
         let (operations, done) = (self.operations.clone(), self.done.clone());
         let verify = forced.is_none() && !self.reconciler.ignores_mounts;
+        let driver = parse_unique_name(&volume).map_or("", |(driver, _)| driver);
+        let measured = self.metrics.operation(&self.ctx, driver, "volume_detach");
         self.ctx.spawn(async move {
             let result = operations.detach(&volume, &node, verify).await;
+            measured.ended(result.is_ok());
             let _ = done.send(Done::Detached { key, volume, node, result });
         });
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 
-use super::volume::{VolumeOnNode, VolumeSpec};
+use super::volume::{Counts, VolumeOnNode, VolumeSpec};
 
 /// Volume that a node needs.
 #[derive(Clone, Debug)]
@@ -23,6 +23,7 @@ pub struct VolumeToAttach {
 pub struct DesiredStateOfWorld {
     nodes: BTreeMap<String, BTreeMap<String, VolumeToAttach>>,
     touched: Vec<VolumeOnNode>,
+    counts: Counts,
 }
 
 impl DesiredStateOfWorld {
@@ -55,6 +56,7 @@ impl DesiredStateOfWorld {
         let name = spec.unique_name();
         if !volumes.contains_key(&name) {
             self.touched.push((name.clone(), node.to_owned()));
+            self.counts.added(&name);
         }
         let volume = volumes.entry(name).or_insert_with(|| VolumeToAttach {
             spec: spec.clone(),
@@ -71,9 +73,15 @@ impl DesiredStateOfWorld {
         let removed = entry.pods.remove(uid).is_some();
         if entry.pods.is_empty() {
             volumes.remove(volume);
+            self.counts.removed(volume);
             self.touched.push((volume.to_owned(), node.to_owned()));
         }
         removed
+    }
+
+    /// Returns the number of needed attachments of each driver.
+    pub fn counts(&self) -> &BTreeMap<String, u64> {
+        self.counts.of()
     }
 
     /// Takes the volumes whose need on a node started or ended since the last call.

@@ -42,6 +42,16 @@ pub enum ForcedReason {
     OutOfService,
 }
 
+impl ForcedReason {
+    /// Returns the label of the `forced_detaches` metric.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::OutOfService => "out-of-service",
+        }
+    }
+}
+
 /// Write or operation; actions run in the given order.
 #[derive(Clone, Debug)]
 pub enum Action {

@@ -1,5 +1,7 @@
 //! Names and properties of CSI volumes.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::PersistentVolume;
 use sha2::{Digest, Sha256};
 
@@ -50,6 +52,36 @@ pub fn unique_name(driver: &str, handle: &str) -> String {
 /// Splits a unique name into driver and handle; None for a volume other than CSI.
 pub fn parse_unique_name(name: &str) -> Option<(&str, &str)> {
     name.strip_prefix("kubernetes.io/csi/")?.split_once('^')
+}
+
+/// Numbers of attachments by driver. A driver stays with zero after its last one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Counts(BTreeMap<String, u64>);
+
+impl Counts {
+    /// Counts an attachment of the volume with this unique name.
+    pub fn added(&mut self, volume: &str) {
+        *self.of_volume(volume) += 1;
+    }
+
+    /// Takes an attachment back.
+    pub fn removed(&mut self, volume: &str) {
+        let count = self.of_volume(volume);
+        *count = count.checked_sub(1).expect("an attachment is counted before it is removed");
+    }
+
+    /// Returns the numbers.
+    pub fn of(&self) -> &BTreeMap<String, u64> {
+        &self.0
+    }
+
+    fn of_volume(&mut self, volume: &str) -> &mut u64 {
+        let driver = parse_unique_name(volume).map_or("", |(driver, _)| driver);
+        if !self.0.contains_key(driver) {
+            self.0.insert(driver.to_owned(), 0);
+        }
+        self.0.get_mut(driver).expect("the driver is there")
+    }
 }
 
 /// Returns the name of the VolumeAttachment. It is deterministic, so a deleting leftover blocks a new attachment.

@@ -62,8 +62,10 @@ pub async fn run(ctx: Ctx, client: Client, reached: Reached, timers: Timers) {
         nodes,
         force: Mutex::new(BTreeSet::new()),
     });
-    let attachment_queue = WorkQueue::new(&ctx, timers.sidecar_retry_start, timers.sidecar_retry_max);
-    let volume_queue = WorkQueue::new(&ctx, timers.sidecar_retry_start, timers.sidecar_retry_max);
+    let attachment_queue =
+        WorkQueue::new(&ctx, timers.sidecar_retry_start, timers.sidecar_retry_max).named("csi-attacher-va");
+    let volume_queue =
+        WorkQueue::new(&ctx, timers.sidecar_retry_start, timers.sidecar_retry_max).named("csi-attacher-pv");
     let worker = handler.clone();
     ctx.spawn(attachment_queue.clone().run(WORKERS, move |name: String| {
         let worker = worker.clone();

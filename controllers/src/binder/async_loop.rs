@@ -18,6 +18,7 @@ use super::volume::{Live, sync_volume};
 use crate::Timers;
 use crate::events::BinderError;
 use crate::kube::{ApiError, Client, Delta, EventRecorder, Informer, ListParams, WorkQueue, reference};
+use crate::metrics::Metrics;
 
 /// Largest number of writes in one visit of an object. Four bind, two more release or repair; a rule that needs more
 /// would loop.
@@ -45,8 +46,8 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
     let queue_base = timers.binder_sync;
     let binder = Arc::new(Binder {
         recorder: EventRecorder::new(&client, "persistentvolume-controller"),
-        claims: WorkQueue::new(&ctx, queue_base, queue_base),
-        volumes: WorkQueue::new(&ctx, queue_base, queue_base),
+        claims: WorkQueue::new(&ctx, queue_base, queue_base).named("claims"),
+        volumes: WorkQueue::new(&ctx, queue_base, queue_base).named("volumes"),
         cache: Mutex::new(cache),
         turns: Turns::default(),
         client,
@@ -80,7 +81,9 @@ impl Binder {
         let (mut classes, mut pods) = (sources.classes.subscribe(), sources.pods.subscribe());
         let period = self.ctx.scaled(period);
         let mut resync = self.ctx.now().mono + period;
+        let metrics = Metrics::of(&self.ctx);
         loop {
+            self.cache().tally.show(&metrics);
             tokio::select! { biased;
                 Some(delta) = classes.recv() => self.class_changed(&delta),
                 Some(delta) = pods.recv() => self.pod_changed(&delta),

@@ -11,12 +11,15 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
 
 use super::object::{ClaimKey, annotation, name, pod_claims, resource_version};
+use super::tally::Tally;
 use super::{annotations, matching};
 
 /// Caches of the binder.
 #[derive(Clone, Debug, Default)]
 pub struct BinderCache {
     volumes: BTreeMap<String, Arc<PersistentVolume>>,
+    /// Numbers for metrics.
+    pub(super) tally: Tally,
     claims: BTreeMap<ClaimKey, Arc<PersistentVolumeClaim>>,
     classes: BTreeMap<String, Arc<StorageClass>>,
     /// Names of the volumes that refer to a claim.
@@ -74,6 +77,7 @@ impl BinderCache {
             Some(key) => self.by_claim.entry(key).or_default().insert(name.clone()),
             None => self.unclaimed.insert(name.clone()),
         };
+        self.tally.add_volume(&volume);
         self.volumes.insert(name, volume);
         true
     }
@@ -81,6 +85,7 @@ impl BinderCache {
     /// Removes a deleted volume.
     pub fn remove_volume(&mut self, name: &str) {
         let Some(old) = self.volumes.remove(name) else { return };
+        self.tally.remove_volume(&old);
         self.unclaimed.remove(name);
         if let Some(key) = ClaimKey::of_volume(&old)
             && let Some(names) = self.by_claim.get_mut(&key)
@@ -101,13 +106,18 @@ impl BinderCache {
         if self.claims.get(&key).is_some_and(newer) {
             return false;
         }
-        self.claims.insert(key, claim);
+        self.tally.add_claim(&claim);
+        if let Some(old) = self.claims.insert(key, claim) {
+            self.tally.remove_claim(&old);
+        }
         true
     }
 
     /// Removes a deleted claim.
     pub fn remove_claim(&mut self, key: &ClaimKey) {
-        self.claims.remove(key);
+        if let Some(old) = self.claims.remove(key) {
+            self.tally.remove_claim(&old);
+        }
     }
 
     /// Stores a class.

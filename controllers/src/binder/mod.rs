@@ -14,6 +14,7 @@ pub mod object;
 pub mod quantity;
 pub mod selectors;
 pub mod step;
+mod tally;
 mod turns;
 pub mod volume;
 

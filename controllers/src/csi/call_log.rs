@@ -1,7 +1,7 @@
-//! Events of calls to a driver, for the caller's log: like csi-lib-utils, one per call and one per answer, without
-//! contents.
+//! Records of calls to a driver: their durations, and events for the caller's log. Like csi-lib-utils, there is one event
+//! per call and one per answer, without contents.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use csi_proto::about;
@@ -15,44 +15,38 @@ use tonic::{Code, Status};
 
 use super::error::RpcError;
 use crate::events::{CsiAnswered, CsiAsked};
+use crate::metrics::{Family, Metrics};
 
 /// Largest request in bytes: gRPC's usual limit.
 const MOST: usize = 4 << 20;
 
-/// Wraps `service`: its calls emit events to observers.
-pub(super) fn logged(ctx: &Ctx, service: HttpService) -> HttpService {
-    let ctx = ctx.clone();
-    HttpService::new(move |request| {
-        let trace = ctx.trace();
-        if !trace.is_subscribed::<CsiAsked>() && !trace.is_subscribed::<CsiAnswered>() {
-            return call(service.clone(), request);
-        }
-        Box::pin(log_answer(ctx.clone(), service.clone(), request))
-    })
+/// The driver's name before the driver has told it (csi-lib-utils `metrics`).
+const UNKNOWN: &str = "unknown-driver";
+
+/// The caller of a driver.
+#[derive(Clone)]
+pub(super) struct Caller {
+    pub ctx: Ctx,
+    /// The driver's name, once it is known.
+    pub driver: Arc<OnceLock<String>>,
+    /// Histogram of the calls.
+    pub family: &'static Family,
 }
 
-async fn log_answer(ctx: Ctx, service: HttpService, request: Request<Body>) -> Result<Response<Body>, BoxError> {
-    let (parts, body) = request.into_parts();
-    let body = collect(body, MOST).await?;
-    let rpc = parts.uri.path().rsplit('/').next().unwrap_or_default();
-    let about = about(rpc, &body);
-    let some = |text: String| (!text.is_empty()).then(|| Text::from(text));
-    let logged = Answer {
-        rpc: rpc.into(),
-        volume: some(about.volume),
-        node: some(about.node),
-        began: ctx.now().mono,
-        ctx,
-        is_told: false,
-    };
-    let Answer { rpc, volume, node, .. } = &logged;
-    logged.ctx.trace().emit_lazily(logged.ctx.name(), || CsiAsked {
-        rpc: rpc.clone(),
-        volume: volume.clone(),
-        node: node.clone(),
-    });
-    let mut logged = logged;
-    match call(service, Request::from_parts(parts, full(body))).await {
+/// Wraps `service`: its calls are measured, and emit events to observers.
+pub(super) fn logged(caller: &Caller, service: HttpService) -> HttpService {
+    let caller = caller.clone();
+    HttpService::new(move |request| Box::pin(log_answer(caller.clone(), service.clone(), request)))
+}
+
+async fn log_answer(caller: Caller, service: HttpService, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+    let trace = caller.ctx.trace();
+    let is_observed = trace.is_subscribed::<CsiAsked>() || trace.is_subscribed::<CsiAnswered>();
+    let method = Text::from(request.uri().path());
+    let began = caller.ctx.now().mono;
+    let mut logged = Answer { method, volume: None, node: None, began, caller, is_told: false };
+    let request = if is_observed { logged.ask(request).await? } else { request };
+    match call(service, request).await {
         Ok(response) if response.headers().contains_key("grpc-status") => {
             logged.status(response.headers());
             Ok(response)
@@ -74,8 +68,9 @@ async fn log_answer(ctx: Ctx, service: HttpService, request: Request<Body>) -> R
 
 /// Pending answer of a call. If dropped before the answer, the call was cancelled.
 struct Answer {
-    ctx: Ctx,
-    rpc: Text,
+    caller: Caller,
+    /// `/csi.v1.Node/NodeStageVolume`.
+    method: Text,
     volume: Option<Text>,
     node: Option<Text>,
     began: Duration,
@@ -83,6 +78,25 @@ struct Answer {
 }
 
 impl Answer {
+    /// Emits the event of the call.
+    async fn ask(&mut self, request: Request<Body>) -> Result<Request<Body>, BoxError> {
+        let (parts, body) = request.into_parts();
+        let body = collect(body, MOST).await?;
+        let about = about(self.rpc(), &body);
+        let some = |text: String| (!text.is_empty()).then(|| Text::from(text));
+        (self.volume, self.node) = (some(about.volume), some(about.node));
+        self.caller.ctx.trace().emit_lazily(self.caller.ctx.name(), || CsiAsked {
+            rpc: self.rpc().into(),
+            volume: self.volume.clone(),
+            node: self.node.clone(),
+        });
+        Ok(Request::from_parts(parts, full(body)))
+    }
+
+    fn rpc(&self) -> &str {
+        self.method.rsplit('/').next().unwrap_or_default()
+    }
+
     fn status(&mut self, headers: &HeaderMap) {
         if let Some(status) = Status::from_header_map(headers) {
             self.log_answer(status.code(), status.message());
@@ -93,13 +107,16 @@ impl Answer {
         if std::mem::replace(&mut self.is_told, true) {
             return;
         }
-        let took = self.ctx.now().mono.saturating_sub(self.began);
-        let name: Arc<str> = self.ctx.name().clone();
-        self.ctx.trace().emit_lazily(&name, || CsiAnswered {
-            rpc: self.rpc.clone(),
+        let Caller { ctx, driver, family } = &self.caller;
+        let took = ctx.now().mono.saturating_sub(self.began);
+        let code = RpcError::Grpc { code, message: String::new() }.code_name();
+        let driver = driver.get().map_or(UNKNOWN, String::as_str);
+        Metrics::of(ctx).observe(family, &[driver, &code, &self.method, "false"], took);
+        ctx.trace().emit_lazily(ctx.name(), || CsiAnswered {
+            rpc: self.rpc().into(),
             volume: self.volume.clone(),
             node: self.node.clone(),
-            code: RpcError::Grpc { code, message: String::new() }.code_name().into(),
+            code: code.into(),
             took_ms: took.as_millis() as u64,
             message: (!message.is_empty()).then(|| message.to_owned()),
         });

@@ -1,6 +1,7 @@
 //! Connection to a driver, and the driver's properties.
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use csi_proto::Channel;
@@ -18,10 +19,11 @@ use substrate::HttpService;
 use substrate::process::Ctx;
 use tonic::{Response, Status};
 
-use super::call_log::logged;
+use super::call_log::{Caller, logged};
 use super::error::RpcError;
 use crate::events::CsiUnreached;
 use crate::kube::client::scaled_timeout;
+use crate::metrics::{Family, families};
 
 /// Period of asking a driver that is not ready.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
@@ -32,14 +34,35 @@ pub struct Connection {
     ctx: Ctx,
     service: HttpService,
     limit: Duration,
+    /// The driver's name, once it is known.
+    driver: Arc<OnceLock<String>>,
 }
 
 impl Connection {
-    /// Connects to a driver over `service`. Each call takes at most `timeout` (before `time-scale`), which the driver
-    /// gets as its deadline.
+    /// Connects a sidecar to a driver over `service`. Each call takes at most `timeout` (before `time-scale`), which the
+    /// driver gets as its deadline.
     pub fn new(ctx: &Ctx, service: HttpService, timeout: Duration) -> Self {
+        Self::measured(ctx, service, timeout, &families::CSI_SIDECAR_OPERATIONS)
+    }
+
+    /// Connects the kubelet to a driver of this name.
+    pub fn of_kubelet(ctx: &Ctx, service: HttpService, timeout: Duration, driver: &str) -> Self {
+        let connection = Self::measured(ctx, service, timeout, &families::CSI_OPERATIONS);
+        connection.is_of(driver);
+        connection
+    }
+
+    fn measured(ctx: &Ctx, service: HttpService, timeout: Duration, family: &'static Family) -> Self {
         let limit = scaled_timeout(ctx, timeout);
-        Self { ctx: ctx.clone(), service: logged(ctx, csi_proto::with_deadline(service, limit)), limit }
+        let caller = Caller { ctx: ctx.clone(), driver: Arc::default(), family };
+        let service = logged(&caller, csi_proto::with_deadline(service, limit));
+        Self { ctx: ctx.clone(), service, limit, driver: caller.driver }
+    }
+
+    /// Records the driver's name.
+    fn is_of(&self, driver: &str) {
+        // A restarted driver has the same name.
+        self.driver.get_or_init(|| driver.to_owned());
     }
 
     /// Returns a client of the identity service, for use within [`call`](Self::call).
@@ -88,6 +111,7 @@ impl Connection {
         if name.is_empty() {
             return Err(RpcError::Other("driver name is empty".to_owned()));
         }
+        self.is_of(&name);
         let answer = self.call(identity.get_plugin_capabilities(GetPluginCapabilitiesRequest {})).await?;
         let mut driver = Driver { name, services: BTreeSet::new(), controller: BTreeSet::new() };
         for capability in answer.capabilities {

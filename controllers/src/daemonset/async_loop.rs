@@ -65,7 +65,7 @@ pub(crate) async fn run(ctx: Ctx, client: Client) {
     sets.synced().await;
     let (mut set_changes, mut pod_changes, mut node_changes) = (sets.subscribe(), pods.subscribe(), nodes.subscribe());
     // client-go's default controller rate limiter.
-    let queue = WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000));
+    let queue = WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000)).named("daemonset");
     let recorder = EventRecorder::new(&client, SOURCE);
     let written = Consistency::default().with(&pods).with(&sets).shared();
     let controller = Arc::new(Controller {

@@ -50,7 +50,7 @@ pub(crate) async fn run(ctx: Ctx, client: Client) {
     let mut changes = deployments.subscribe();
     let (mut set_changes, mut pod_changes) = (sets.subscribe(), pods.subscribe());
     // client-go's default controller rate limiter.
-    let queue = WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000));
+    let queue = WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000)).named("deployment");
     let recorder = EventRecorder::new(&client, SOURCE);
     let controller =
         Arc::new(Controller { ctx: ctx.clone(), client, deployments, sets, pods, recorder, queue: queue.clone() });

@@ -52,7 +52,7 @@ pub(crate) async fn run(ctx: Ctx, client: Client) {
     let (mut pod_changes, mut budget_changes) = (pods.subscribe(), budgets.subscribe());
     // client-go's default controller rate limiter.
     let new_queue = || WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000));
-    let (queue, stale) = (new_queue(), new_queue());
+    let (queue, stale) = (new_queue().named("disruption"), new_queue().named("stale_pod_disruption"));
     let recorder = EventRecorder::new(&client, SOURCE);
     let forgets_evictions = mutant!(ctx, "evictions-forgotten");
     let (ctx_, queue_) = (ctx.clone(), queue.clone());

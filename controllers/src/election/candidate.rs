@@ -15,6 +15,7 @@ use super::record::Record;
 use crate::events::{LeaderElected, LeaderLost};
 use crate::kube::client::scaled_timeout;
 use crate::kube::{ApiError, Client, EventRecorder, reference};
+use crate::metrics::{Metrics, families};
 use crate::timers::Timers;
 
 /// Jitter of the retry period of a waiting candidate, as a fraction of it (`JitterFactor`).
@@ -70,10 +71,12 @@ impl Candidate {
 
     /// Waits until this replica leads.
     pub async fn acquire(&mut self) {
+        self.leads(false);
         while !self.attempt().await {
             let wait = self.retry + self.retry.mul_f64(JITTER * unit(&mut self.rng));
             self.ctx.sleep_until(self.ctx.now().mono + wait).await;
         }
+        self.leads(true);
         self.record("became leader");
         self.ctx.emit(LeaderElected {
             lease: self.lock.describe().into(),
@@ -87,6 +90,7 @@ impl Candidate {
         while self.renew().await {
             self.ctx.sleep_until(self.ctx.now().mono + self.retry).await;
         }
+        self.leads(false);
         if self.releases {
             // Without an answer the lease expires by itself.
             let _ = tokio::time::timeout(self.renew_deadline, self.release()).await;
@@ -94,6 +98,11 @@ impl Candidate {
         self.record("stopped leading");
         let (lease, identity) = (self.lock.describe().into(), self.elector.identity().into());
         self.ctx.emit(LeaderLost { lease, identity });
+    }
+
+    /// Sets the metric that tells the leader.
+    fn leads(&self, is: bool) {
+        Metrics::of(&self.ctx).set(&families::MASTER_STATUS, &[self.lock.name()], u64::from(is));
     }
 
     /// Attempts a renewal on a grid of the retry period. Returns false if no attempt succeeded in time.

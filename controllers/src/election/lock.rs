@@ -30,6 +30,11 @@ impl Lock {
         format!("{}/{}", self.namespace, self.name)
     }
 
+    /// Returns the Lease's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Returns the Lease as last seen.
     pub fn lease(&self) -> Option<&Lease> {
         self.lease.as_deref()

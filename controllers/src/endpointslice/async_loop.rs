@@ -53,7 +53,7 @@ pub(crate) async fn run(ctx: Ctx, client: Client) {
     slices.synced().await;
     let (mut service_changes, mut pod_changes) = (services.subscribe(), pods.subscribe());
     let mut slice_changes = slices.subscribe();
-    let queue = WorkQueue::new(&ctx, Duration::from_secs(1), Duration::from_secs(1000));
+    let queue = WorkQueue::new(&ctx, Duration::from_secs(1), Duration::from_secs(1000)).named("endpoint_slice");
     let controller = Arc::new(Controller {
         recorder: EventRecorder::new(&client, SOURCE),
         client,

@@ -39,8 +39,8 @@ pub async fn run(ctx: Ctx, client: Client) {
         events: EventRecorder::new(&client, SOURCE),
         graph: Mutex::default(),
         kinds: Mutex::default(),
-        deletes: WorkQueue::new(&ctx, base, max),
-        orphans: WorkQueue::new(&ctx, base, max),
+        deletes: WorkQueue::new(&ctx, base, max).named("garbage_collector_attempt_to_delete"),
+        orphans: WorkQueue::new(&ctx, base, max).named("garbage_collector_attempt_to_orphan"),
         client,
         ctx: ctx.clone(),
     }));

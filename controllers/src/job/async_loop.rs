@@ -63,7 +63,7 @@ pub(crate) async fn run(ctx: Ctx, client: Client) {
     pods.synced().await;
     let (mut job_changes, mut pod_changes) = (jobs.subscribe(), pods.subscribe());
     let new_queue = || WorkQueue::new(&ctx, Duration::from_secs(1), Duration::from_secs(60));
-    let (queue, orphans) = (new_queue(), new_queue());
+    let (queue, orphans) = (new_queue().named("job"), new_queue().named("job_orphan_pod"));
     let recorder = EventRecorder::new(&client, SOURCE);
     let written = Consistency::default().with(&pods).with(&jobs).shared();
     let controller = Arc::new(Controller {

@@ -37,7 +37,7 @@ pub(crate) async fn run(ctx: Ctx, client: Client) {
     jobs.synced().await;
     let mut changes = jobs.subscribe();
     // client-go's default controller rate limiter.
-    let queue = WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000));
+    let queue = WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000)).named("ttl_jobs_to_delete");
     let controller = Arc::new(Controller { ctx: ctx.clone(), client, jobs });
     ctx.spawn(queue.clone().run(WORKERS, move |key| controller.clone().process(key)));
     while let Some(delta) = changes.recv().await {

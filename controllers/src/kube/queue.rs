@@ -3,12 +3,14 @@
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use substrate::mutant;
 use substrate::process::Ctx;
 use tokio::sync::{Notify, Semaphore};
+
+use crate::metrics::{Metrics, families};
 
 /// Wait of a seeded bug before a retry.
 const AT_ONCE: Duration = Duration::from_millis(1);
@@ -40,6 +42,19 @@ struct Inner<T> {
     max: Duration,
     state: Mutex<State<T>>,
     changed: Notify,
+    measured: OnceLock<Measured>,
+}
+
+/// Metrics of a queue.
+struct Measured {
+    name: &'static str,
+    metrics: Metrics,
+}
+
+impl Measured {
+    fn depth(&self, depth: usize) {
+        self.metrics.set(&families::QUEUE_DEPTH, &[self.name], depth as u64);
+    }
 }
 
 struct State<T> {
@@ -64,13 +79,43 @@ impl<T: Ord + Clone + Send + 'static> WorkQueue<T> {
             number: 0,
             failures: BTreeMap::new(),
         };
-        Self(Arc::new(Inner { ctx: ctx.clone(), base, max, state: Mutex::new(state), changed: Notify::new() }))
+        Self(Arc::new(Inner {
+            ctx: ctx.clone(),
+            base,
+            max,
+            state: Mutex::new(state),
+            changed: Notify::new(),
+            measured: OnceLock::new(),
+        }))
+    }
+
+    /// Names the queue, as the metrics of its process show it.
+    #[must_use]
+    pub fn named(self, name: &'static str) -> Self {
+        let metrics = Metrics::of(&self.0.ctx);
+        metrics.announce(&families::QUEUE_RETRIES);
+        let measured = self.0.measured.get_or_init(|| Measured { name, metrics });
+        measured.depth(0);
+        self
     }
 
     /// Adds an item for the next free worker.
     pub fn add(&self, item: T) {
-        if self.state().add(item) {
+        let (is_new, depth) = {
+            let mut state = self.state();
+            (state.add(item), state.ready.len())
+        };
+        if is_new {
+            self.was_added(1, depth);
             self.0.changed.notify_one();
+        }
+    }
+
+    /// Counts added items.
+    fn was_added(&self, added: u64, depth: usize) {
+        if let Some(measured) = self.0.measured.get() {
+            measured.metrics.add(&families::QUEUE_ADDS, &[measured.name], added);
+            measured.depth(depth);
         }
     }
 
@@ -97,6 +142,9 @@ impl<T: Ord + Clone + Send + 'static> WorkQueue<T> {
 
     /// Adds an item after its backoff, which grows with each call until [`forget`](Self::forget).
     pub fn add_rate_limited(&self, item: T) {
+        if let Some(measured) = self.0.measured.get() {
+            measured.metrics.count(&families::QUEUE_RETRIES, &[measured.name]);
+        }
         let failures = {
             let mut state = self.state();
             let failures = state.failures.entry(item.clone()).or_default();
@@ -126,8 +174,14 @@ impl<T: Ord + Clone + Send + 'static> WorkQueue<T> {
             let next = {
                 let now = self.0.ctx.now().mono;
                 let mut state = self.state();
-                state.promote(now);
+                let added = state.promote(now);
+                if added > 0 {
+                    self.was_added(added, state.ready.len());
+                }
                 if let Some(item) = state.ready.pop_front() {
+                    if let Some(measured) = self.0.measured.get() {
+                        measured.depth(state.ready.len());
+                    }
                     state.dirty.remove(&item);
                     state.processing.insert(item.clone());
                     // Several items may have come due at once, with several waiting workers.
@@ -171,8 +225,14 @@ impl<T: Ord + Clone + Send + 'static> WorkQueue<T> {
             let item = self.get().await;
             let work = handle(item.clone());
             let queue = self.clone();
+            let began = self.0.ctx.now().mono;
             self.0.ctx.spawn(async move {
-                match work.await {
+                let outcome = work.await;
+                if let Some(Measured { name, metrics }) = queue.0.measured.get() {
+                    let took = queue.0.ctx.now().mono.saturating_sub(began);
+                    metrics.observe(&families::QUEUE_WORK, &[name], took);
+                }
+                match outcome {
                     Outcome::Done => queue.forget(&item),
                     Outcome::Retry => queue.add_rate_limited(item.clone()),
                     Outcome::After(delay) => {
@@ -201,12 +261,15 @@ impl<T: Ord + Clone> State<T> {
         true
     }
 
-    fn promote(&mut self, now: Duration) {
+    /// Makes the items ready whose time has come. Returns the number of new ones.
+    fn promote(&mut self, now: Duration) -> u64 {
+        let mut added = 0;
         while self.waiting.first().is_some_and(|(at, _, _)| *at <= now) {
             if let Some((_, _, item)) = self.waiting.pop_first() {
                 self.waits.remove(&item);
-                self.add(item);
+                added += u64::from(self.add(item));
             }
         }
+        added
     }
 }

@@ -19,6 +19,7 @@ use super::pods::Pods;
 use super::runtime::Runtime;
 use super::volume_manager::VolumeManager;
 use crate::kube::{Client, EventRecorder, Informer, ListParams};
+use crate::metrics::{Metrics, families};
 use crate::state_publisher::LoopStatePublisher;
 
 /// Shared state of a running node agent.
@@ -96,6 +97,9 @@ impl Agent {
     /// Publishes the state of the volume manager to observers.
     pub(super) fn publish_state(&self) {
         self.state_publisher.publish_state(&self.ctx, || self.volumes().state());
+        let counts = self.volumes().counts();
+        let samples = counts.iter().map(|((driver, state), count)| (vec![driver.as_str(), *state], *count));
+        Metrics::of(&self.ctx).replace(&families::VOLUME_MANAGER, samples);
     }
 
     /// Signals a change of volumes or pods: wakes the reconciler and all tasks that wait for volumes.

@@ -55,8 +55,8 @@ impl Driver {
     ///
     /// # Errors
     /// The call's error.
-    pub async fn connect(ctx: &Ctx, service: HttpService, timeout: Duration) -> Result<Self, StepError> {
-        let connection = Connection::new(ctx, service, timeout);
+    pub async fn connect(ctx: &Ctx, service: HttpService, timeout: Duration, name: &str) -> Result<Self, StepError> {
+        let connection = Connection::of_kubelet(ctx, service, timeout, name);
         let node = connection.node_capabilities().await?;
         Ok(Self {
             connection,

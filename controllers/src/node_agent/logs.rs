@@ -15,6 +15,7 @@ use super::pod_status::{Phase, PodFacts, status};
 use super::runtime::send;
 use crate::machine::container_log::{LogOptions, OptionsError};
 use crate::machine::query;
+use crate::metrics::Metrics;
 
 /// Index of the containers that have logs on this node. The machine keeps the logs themselves. Clones share the index.
 #[derive(Clone, Default)]
@@ -154,6 +155,9 @@ async fn answer(ctx: &Ctx, logs: &Logs, runtime: &HttpService, request: Request<
     }
     if path == "/healthz" {
         return plain(StatusCode::OK, "ok");
+    }
+    if let Some(response) = Metrics::of(ctx).respond(&request) {
+        return response;
     }
     let Some(target) = Target::parse(path) else { return plain(StatusCode::NOT_FOUND, "404 page not found") };
     let parameters = request.uri().query().unwrap_or_default();

@@ -144,7 +144,9 @@ async fn install(
     dial: impl Fn(&str) -> HttpService,
 ) -> Result<(), RegistrationError> {
     validate(plugin)?;
-    let driver = Driver::connect(&agent.ctx, dial(&plugin.endpoint), agent.config.timers.kubelet_csi_timeout).await?;
+    let driver =
+        Driver::connect(&agent.ctx, dial(&plugin.endpoint), agent.config.timers.kubelet_csi_timeout, &plugin.name)
+            .await?;
     // Mounts may begin before Node and CSINode are updated: upstream fills its driver store first, too.
     let info = driver.info().await?;
     agent.drivers().insert(plugin.name.clone(), driver);

@@ -19,6 +19,7 @@ use super::reconstruct::{VolumeData, data_of, scan};
 use super::volume_manager::operation::NodeFacts;
 use super::volume_manager::{Next, Operation, SeededBugs, Step, StepError, Task, VolumeSpec};
 use crate::kube::{Delta, reference};
+use crate::metrics::Metrics;
 use crate::tick_schedule::TickSchedule;
 use csi_mock::disk::{DiskError, Mount, MountKind};
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -130,6 +131,7 @@ async fn perform(agent: Arc<Agent>, operation: Operation) {
     let facts = NodeFacts { name: &agent.config.node_name, labels };
     let Some(task) = agent.volumes().task(&operation).cloned() else { return };
     let again = operation.uid().is_some_and(|uid| agent.volumes().is_mounted(uid, &task.spec.name));
+    let measured = Metrics::of(&agent.ctx).operation(&agent.ctx, &task.spec.driver, operation.name(task.spec.block));
     let mut next = agent.volumes().begin(agent.ctx.now().mono, &operation, facts);
     while let Next::Do(step) = next {
         let mut result = take(&agent, &operation, &task, step).await;
@@ -144,6 +146,7 @@ async fn perform(agent: Arc<Agent>, operation: Operation) {
             agent.volumes().take_for_staged(&task.spec.name);
         }
     }
+    measured.ended(!matches!(next, Next::Failed(_)));
     if let Next::Failed(failure) = next {
         agent.ctx.emit(OperationFailed {
             error: failure.message.clone(),

@@ -26,7 +26,8 @@ const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 /// Follows the nodes forever.
 pub(super) async fn run(ctx: Ctx, client: Client, nodes: Informer<Node>) {
     let mut changes = nodes.subscribe();
-    let queue = WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000));
+    let queue =
+        WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000)).named("node_lifecycle_controller");
     let work = queue.clone().run(WORKERS, move |name: String| {
         let (node, client) = (nodes.get("", &name), client.clone());
         async move {

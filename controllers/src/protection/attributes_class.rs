@@ -77,7 +77,7 @@ pub async fn run(ctx: Ctx, client: Client) {
     listers.claims.synced().await;
     listers.volumes.synced().await;
     // client-go's default controller rate limiter.
-    let queue = WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000));
+    let queue = WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000)).named("vacprotection");
     let mut classes = listers.classes.subscribe();
     let (mut claims, mut volumes) = (listers.claims.subscribe(), listers.volumes.subscribe());
     let listers = Arc::new(listers);

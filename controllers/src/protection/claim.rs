@@ -88,7 +88,7 @@ pub async fn run(ctx: Ctx, client: Client) {
     pods.synced().await;
     let (mut claim_changes, mut pod_changes) = (claims.subscribe(), pods.subscribe());
     // client-go's default controller rate limiter.
-    let queue = WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000));
+    let queue = WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000)).named("pvcprotection");
     let controller = Arc::new(Controller { ctx: ctx.clone(), client, claims, queue, state: Mutex::default() });
     let worker = controller.clone();
     ctx.spawn(controller.queue.clone().run(1, move |namespace| worker.clone().sync(namespace)));

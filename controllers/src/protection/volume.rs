@@ -33,7 +33,7 @@ pub async fn run(ctx: Ctx, client: Client) {
         false => decide(volume),
     };
     // client-go's default controller rate limiter.
-    let queue = WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000));
+    let queue = WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000)).named("pvprotection");
     let mut changes = volumes.subscribe();
     let worker = queue.clone().run(1, move |name: String| {
         let (volume, client) = (volumes.get("", &name), client.clone());

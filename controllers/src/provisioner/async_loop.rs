@@ -35,6 +35,7 @@ use crate::csi::{Connection, RpcError};
 use crate::events::ProvisionerError;
 use crate::kube::queue::Outcome;
 use crate::kube::{ApiError, Client, Delta, EventRecorder, Informer, Kind, ListParams, WorkQueue, reference};
+use crate::metrics::{Metrics, families};
 
 /// Claims, volumes and saves processed at a time (`--worker-threads`).
 const WORKERS: usize = 100;
@@ -121,15 +122,16 @@ pub async fn run(ctx: Ctx, client: Client, reached: Reached) {
     let (base, max) = (config.timers.sidecar_retry_start, config.timers.sidecar_retry_max);
     let controller = Arc::new(Controller {
         recorder: EventRecorder::new(&client, &component),
-        claims: WorkQueue::new(&ctx, base, max),
-        volumes: WorkQueue::new(&ctx, base, max),
-        unsaved: WorkQueue::new(&ctx, base, max),
+        claims: WorkQueue::new(&ctx, base, max).named("claims"),
+        volumes: WorkQueue::new(&ctx, base, max).named("volumes"),
+        unsaved: WorkQueue::new(&ctx, base, max).named("unsavedpvs"),
         state: Mutex::default(),
         flags: Flags {
             default_fs_type: config.default_fs_type.clone(),
             extra_create_metadata: config.extra_create_metadata,
             volume_name_prefix: "pvc".to_owned(),
         },
+        metrics: Metrics::of(&ctx),
         ctx: ctx.clone(),
         client,
         config,
@@ -186,8 +188,15 @@ struct Memory {
     unsaved: BTreeMap<String, Box<PersistentVolume>>,
 }
 
+/// Labels of a claim's metrics: its class, and the kind of its source.
+fn labels(claim: &PersistentVolumeClaim) -> [&str; 2] {
+    let source = claim.spec.as_ref().and_then(|spec| spec.data_source.as_ref());
+    [claim_class(claim), source.map_or("", |source| source.kind.as_str())]
+}
+
 struct Controller {
     ctx: Ctx,
+    metrics: Metrics,
     client: Client,
     config: Config,
     flags: Flags,
@@ -292,6 +301,7 @@ impl Controller {
 
     /// Makes one attempt to provision a claim (`provisionClaimOperation`).
     async fn provision(&self, claim: &Arc<PersistentVolumeClaim>, class: &StorageClass) -> (State, Outcome) {
+        let began = self.ctx.now().mono;
         let name = volume_name(&self.flags.volume_name_prefix, claim);
         if self.sources.volumes.get("", &name).is_some() {
             return (State::Finished, Outcome::Done);
@@ -331,6 +341,9 @@ impl Controller {
                     }
                 }
                 self.save(Box::new(volume)).await;
+                let took = self.ctx.now().mono.saturating_sub(began);
+                self.metrics.observe(&families::PROVISION_SECONDS, &labels(claim), took);
+                self.metrics.count(&families::PROVISION_TOTAL, &labels(claim));
                 return (State::Finished, Outcome::Done);
             }
             Err(failed) => failed,
@@ -340,6 +353,7 @@ impl Controller {
             self.recorder.event(object.clone(), "Normal", "Provisioning", message);
             return (State::Finished, Outcome::Done);
         }
+        self.metrics.count(&families::PROVISION_FAILED, &labels(claim));
         if let Failure::Rpc(_, code) = failure
             && outcome::infeasible(code)
         {

@@ -47,7 +47,7 @@ pub(crate) async fn run(ctx: Ctx, client: Client) {
     pods.synced().await;
     let (mut set_changes, mut pod_changes) = (sets.subscribe(), pods.subscribe());
     // client-go's default controller rate limiter.
-    let queue = WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000));
+    let queue = WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000)).named("replicaset");
     let written = Consistency::default().with(&pods).with(&sets).shared();
     let control = PodControl::new(&client, &EventRecorder::new(&client, SOURCE), &written);
     let controller = Arc::new(Controller {

@@ -47,7 +47,8 @@ pub(super) async fn run(common: Common, controller_expands: bool) {
     common.volumes.synced().await;
     common.claims.synced().await;
     let timers = &common.timers;
-    let queue = WorkQueue::new(&common.ctx, timers.sidecar_retry_start, timers.sidecar_retry_max);
+    let queue =
+        WorkQueue::new(&common.ctx, timers.sidecar_retry_start, timers.sidecar_retry_max).named("csi-resizer-pvc");
     let slow = SlowSet::new(common.ctx.scaled(timers.sidecar_retry_max));
     let mut changes = common.claims.subscribe();
     let ctx = common.ctx.clone();

@@ -41,7 +41,8 @@ pub(super) async fn run(common: Common) {
     common.claims.synced().await;
     classes.synced().await;
     let timers = &common.timers;
-    let queue = WorkQueue::new(&common.ctx, timers.sidecar_retry_start, timers.sidecar_retry_max);
+    let queue =
+        WorkQueue::new(&common.ctx, timers.sidecar_retry_start, timers.sidecar_retry_max).named("csi-modifier-pvc");
     let slow = SlowSet::new(common.ctx.scaled(timers.sidecar_retry_max));
     // The result of an earlier process's call is unknown.
     let mut uncertain = BTreeSet::new();

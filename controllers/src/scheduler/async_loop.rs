@@ -25,6 +25,7 @@ use super::watch::stored;
 use crate::Timers;
 use crate::events::SchedulerError;
 use crate::kube::{Client, Kind};
+use crate::metrics::{Metrics, families};
 
 /// Default scheduler name of a pod.
 pub(crate) const NAME: &str = "default-scheduler";
@@ -72,6 +73,7 @@ pub async fn run(ctx: Ctx, client: Client, config: Config) {
         recorder: Recorder::new(&client, NAME),
         state: Mutex::new(State { cache, queue, preempting: Preempting::default() }),
         changed: Notify::new(),
+        metrics: Metrics::of(&ctx),
         ctx,
         client,
         config,
@@ -95,6 +97,7 @@ pub(super) struct State {
 /// The scheduler.
 pub(super) struct Scheduler {
     pub(super) ctx: Ctx,
+    pub(super) metrics: Metrics,
     pub(super) client: Client,
     config: Config,
     pub(super) recorder: Recorder,
@@ -158,6 +161,9 @@ impl Scheduler {
         let mut state = self.state();
         match schedule(&state.cache, &pod) {
             Err(error) => {
+                self.metrics.count(&families::SCHEDULE_ATTEMPTS, &[NAME, "unschedulable"]);
+                // The filter of preemption runs after each failure.
+                self.metrics.count(&families::PREEMPTION_ATTEMPTS, &[]);
                 state.queue.put_back(now, &key, Failure::Unschedulable(error.plugins.clone()));
                 let message = error.to_string();
                 let verdict = error.verdict;
@@ -198,6 +204,8 @@ impl Scheduler {
                 bound.map_err(|e| format!("running Bind plugin \"DefaultBinder\": {e}"))
             }
         };
+        let result = if bound.is_ok() { "scheduled" } else { "error" };
+        self.metrics.count(&families::SCHEDULE_ATTEMPTS, &[NAME, result]);
         match bound {
             Ok(()) => {
                 let message = format!("Successfully assigned {}/{} to {node}", key.namespace, key.name);

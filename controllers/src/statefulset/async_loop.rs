@@ -57,7 +57,7 @@ pub(crate) async fn run(ctx: Ctx, client: Client) {
     revisions.synced().await;
     let (mut set_changes, mut pod_changes) = (sets.subscribe(), pods.subscribe());
     // client-go's default controller rate limiter.
-    let queue = WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000));
+    let queue = WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000)).named("statefulset");
     let recorder = EventRecorder::new(&client, SOURCE);
     let history = History::new(&client, &revisions);
     let written = Consistency::default().with(&pods).with(&claims).with(&sets).shared();

@@ -22,7 +22,7 @@ use crate::state::value::{list, name, text};
 use crate::state::{FieldError, Status, key};
 
 /// Time that a node has to answer; upstream's timeout for connecting is as long.
-const TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum length of a node's error message in bytes; the rest of a longer message is cut off.
 const COMPLAINT: usize = 50_000;
 /// Default port of the kubelet (`--kubelet-port`).
@@ -48,7 +48,7 @@ impl NodeEndpoint {
         Self { node: node.to_owned(), host: "127.0.0.1".to_owned(), port: KUBELET_PORT }
     }
 
-    fn authority(&self) -> String {
+    pub(super) fn authority(&self) -> String {
         if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.port)
         } else {
@@ -61,7 +61,7 @@ impl NodeEndpoint {
 pub type NodeDial = Arc<dyn Fn(&Ctx, &NodeEndpoint) -> Result<HttpService, BoxError> + Send + Sync>;
 
 /// Returns the service that has the log of a pod, by namespace and name, if that is not the server of its node. The
-/// request is the same as for a node.
+/// request is the same as for a node. It also answers `/proxy/PORT/PATH` for a port of the pod.
 pub type LogDial = Arc<dyn Fn(&Ctx, &str, &str) -> Option<HttpService> + Send + Sync>;
 
 /// core/v1 PodLogOptions.
@@ -176,7 +176,7 @@ fn name_of(container: &Value) -> &str {
 }
 
 /// Returns the address of a node's server from its status.
-fn endpoint(node: &Value) -> Result<NodeEndpoint, Status> {
+pub(super) fn endpoint(node: &Value) -> Result<NodeEndpoint, Status> {
     let addresses = list(node, &["status", "addresses"]);
     let of = |type_: &&str| addresses.iter().find(|a| text(a, &["type"]) == *type_).map(|a| text(a, &["address"]));
     let host = PREFERRED.iter().find_map(of).ok_or_else(|| {
@@ -271,7 +271,7 @@ async fn beginning(mut body: Body, limit: usize) -> Vec<u8> {
 }
 
 /// Returns the reason why a node could not be reached, in the words of Go's net/http.
-fn reason_of(error: &BoxError, place: &NodeEndpoint) -> String {
+pub(super) fn reason_of(error: &BoxError, place: &NodeEndpoint) -> String {
     let at = format!("dial tcp {}", place.authority());
     let mut next: Option<&(dyn Error + 'static)> = Some(&**error);
     while let Some(cause) = next {

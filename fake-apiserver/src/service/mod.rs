@@ -22,6 +22,7 @@ mod metrics;
 mod opening;
 mod pretty;
 mod probe;
+mod proxy;
 mod query;
 mod respond;
 mod review;
@@ -499,6 +500,9 @@ impl Server {
         }
         if call.subresource == Sub::Log {
             return Box::pin(self.pod_log(call)).await;
+        }
+        if call.subresource == Sub::Proxy && matches!(call.kind.plural, "nodes" | "pods") {
+            return Box::pin(self.proxied(parts, call, body)).await;
         }
         let shown = Shown::negotiate(call, accepted(parts))?;
         match call.verb {

@@ -139,12 +139,10 @@ impl Cluster {
             .ok_or_else(|| ClusterError::Stillborn("user".to_owned()))?;
         let objects = context.connect(&user, "apiserver")?;
         let cloud = context.connect(&user, "ec2")?;
-        let manager = context.connect(&user, names::MANAGER)?;
         for program in programs {
             members.insert(program.name().to_owned(), Member::Program(program.clone()));
         }
         let mut cluster = Self::new(world, ClusterSpec::clone(&context.spec), objects, cloud, nodes, members, user);
-        cluster.manager = Some(manager);
         cluster.cloud = Some(ec2);
         cluster.wiring = Some(context.wiring.clone());
         supervisor::start(world, &cluster);
@@ -321,22 +319,19 @@ impl StartContext {
     /// Starts `name`, a replica of the control loop process `process`.
     fn loops(&self, name: &str, process: &'static str) -> Process {
         let context = self.clone();
-        let own = name.to_owned();
         Process::start(&self.world, name, move |ctx| {
-            let (context, name) = (context.clone(), own.clone());
+            let context = context.clone();
             async move {
                 let election = context.spec.elects(process).then(|| Election::new(&**ctx.name()));
                 let timers = match context.spec.timers(process) {
                     Ok(timers) => timers,
                     Err(error) => return ctx.emit(ProcessFailed { error: error.to_string() }),
                 };
-                let metrics = Metrics::default();
-                if *name == *names::MANAGER
-                    && let Err(error) = context.wiring.publish(&ctx, names::MANAGER, metrics.service())
-                {
+                let service = Metrics::of(&ctx).service();
+                if let Err(error) = context.wiring.publish(&ctx, &names::metrics(ctx.name()), service) {
                     return ctx.emit(ProcessFailed { error });
                 }
-                let config = LoopsConfig { without: context.left_out(), timers, election, metrics };
+                let config = LoopsConfig { without: context.left_out(), timers, election };
                 let peers = context.wiring.connect(&ctx, "apiserver").and_then(|apiserver| {
                     let driver = controllers::processes::needs_driver(process);
                     Ok((apiserver, driver.then(|| context.wiring.connect(&ctx, "csi-controller")).transpose()?))

@@ -10,6 +10,7 @@ mod foreign;
 mod guests;
 pub mod live;
 mod member;
+pub mod metrics;
 mod mirror;
 pub mod names;
 pub mod namespace;
@@ -43,6 +44,7 @@ use crate::runner::Objects;
 pub use assemble::ClusterError;
 pub use checks::Checks;
 use member::Member;
+pub use metrics::ProcessMetrics;
 pub(crate) use mirror::text::Wording;
 pub(crate) use mirror::unserved::Unserved;
 pub use spec::{ClusterSpec, NodeSpec};
@@ -54,7 +56,6 @@ pub struct Cluster {
     spec: ClusterSpec,
     objects: Objects,
     ec2: HttpService,
-    manager: Option<HttpService>,
     nodes: BTreeMap<String, Node>,
     members: BTreeMap<String, Member>,
     down: Arc<Mutex<BTreeSet<String>>>,
@@ -168,7 +169,6 @@ impl Cluster {
             spec,
             objects: Objects::new(objects),
             ec2,
-            manager: None,
             nodes,
             members,
             down: Arc::default(),
@@ -207,9 +207,9 @@ impl Cluster {
         &self.ec2
     }
 
-    /// Client of kube-controller-manager's metrics for the operator. None in a cluster of OS processes.
-    pub fn manager(&self) -> Option<&HttpService> {
-        self.manager.as_ref()
+    /// Returns a client of the metrics of its processes.
+    pub fn metrics(&self) -> ProcessMetrics {
+        ProcessMetrics { user: self.user.clone(), wiring: self.wiring.clone() }
     }
 
     /// Kubelet directory of a node.

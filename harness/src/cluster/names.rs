@@ -18,8 +18,6 @@ use substrate::fault::{Catalogue, Names};
 
 use super::ClusterSpec;
 
-/// Process that serves metrics of its loops, and the name under which they are published.
-pub const MANAGER: &str = "kube-controller-manager";
 /// Group of all processes of control loops.
 pub const CONTROLLERS: &str = "controllers";
 
@@ -31,6 +29,24 @@ pub fn kubelet(node: &str) -> String {
 /// Name of the driver's node service of a node.
 pub fn csi_node(node: &str) -> String {
     format!("{node}/csi-node")
+}
+
+/// Returns true if the process of this name serves metrics of its loops: a replica of a control loop process, or a
+/// kubelet.
+pub fn has_metrics(name: &str) -> bool {
+    let is_replica = |process: &&str| {
+        name.strip_prefix(*process).is_some_and(|rest| {
+            let number = rest.strip_prefix('-').unwrap_or(rest);
+            number.bytes().all(|b| b.is_ascii_digit())
+        })
+    };
+    name.ends_with("/kubelet") || controllers::PROCESSES.iter().any(|process| is_replica(&process))
+}
+
+/// Returns the name under which the metrics of a process are published.
+pub fn metrics(process: &str) -> String {
+    // A kubelet serves them beside the logs of its containers.
+    process.strip_suffix("/kubelet").map_or_else(|| process.to_owned(), |node| format!("kubelet-{node}"))
 }
 
 /// Names of the replicas of a control loop process. The first has the plain name.

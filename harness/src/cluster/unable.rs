@@ -40,8 +40,10 @@ pub(super) fn first<E: Display>(
         let wrong = match &at.action {
             Action::Fault(asked) => of_fault(asked).err(),
             Action::Expect(Expectation::Metric(metric))
-            | Action::Never(Never { what: Forbidden::Metric(metric), .. }) => (metric.of == MetricsOf::Manager)
-                .then(|| format!("metric: `{}` in a container serves none; {instead}", metric.of.name())),
+            | Action::Never(Never { what: Forbidden::Metric(metric), .. }) => {
+                matches!(metric.of, MetricsOf::Process(_))
+                    .then(|| format!("metric: `{}` in a container serves none; {instead}", metric.of.name()))
+            }
             other => step(other),
         };
         if let Some(wrong) = wrong {

@@ -4,8 +4,8 @@ use substrate::link::Link;
 use substrate::{Ctx, HttpService};
 
 /// Makes servers reachable and connects clients to them. The names are `ec2`, `imds-<node>`, `apiserver`,
-/// `kube-controller-manager`,
-/// `csi-controller`, `csi-<node>`, `csi-registration-<node>` and `kubelet-<node>`.
+/// `csi-controller`, `csi-<node>`, `csi-registration-<node>`, `kubelet-<node>`, and for metrics those of the processes of
+/// control loops.
 pub trait Wiring: Send + Sync {
     /// Makes `service` of process `ctx` reachable as `name` until the process goes down.
     ///

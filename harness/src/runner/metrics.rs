@@ -5,6 +5,7 @@ use substrate::HttpService;
 use substrate::admin::Secret;
 use substrate::body::{call, collect, empty};
 
+use crate::cluster::metrics::ProcessMetrics;
 use crate::scenario::predicate::{Metric, MetricsOf};
 
 /// Maximum size of the text in bytes.
@@ -15,7 +16,7 @@ const LIMIT: usize = 64 << 20;
 pub(super) struct Meter {
     pub(super) cloud: HttpService,
     pub(super) apiserver: HttpService,
-    pub(super) manager: Option<HttpService>,
+    pub(super) processes: ProcessMetrics,
     pub(super) token: Option<Secret>,
 }
 
@@ -25,23 +26,23 @@ impl Meter {
     /// # Errors
     /// Returns the reason if this cannot be determined.
     pub(super) async fn look(&self, wanted: &Metric) -> Result<(bool, String), String> {
-        let text = self.read(wanted.of).await.map_err(|e| format!("{} does not tell: {e}", wanted.of.name()))?;
+        let text = self.read(&wanted.of).await.map_err(|e| format!("{} does not tell: {e}", wanted.of.name()))?;
         let (value, samples) = sum(&text, wanted)?;
         let samples = if samples.is_empty() { "no sample with these labels".to_owned() } else { samples.join(", ") };
         Ok((wanted.holds(value), format!("it is {value}: {samples}")))
     }
 
-    async fn read(&self, of: MetricsOf) -> Result<String, substrate::BoxError> {
+    async fn read(&self, of: &MetricsOf) -> Result<String, substrate::BoxError> {
         let (service, token) = match of {
-            MetricsOf::MockEc2 => (&self.cloud, self.token.as_ref()),
-            MetricsOf::FakeApiserver => (&self.apiserver, None),
-            MetricsOf::Manager => (self.manager.as_ref().ok_or("its metrics are not served here")?, None),
+            MetricsOf::MockEc2 => (self.cloud.clone(), self.token.as_ref()),
+            MetricsOf::FakeApiserver => (self.apiserver.clone(), None),
+            MetricsOf::Process(name) => (self.processes.connect(name)?, None),
         };
         let mut request = Request::get("/metrics").header("host", "localhost");
         if let Some(token) = token {
             request = request.header("authorization", format!("Bearer {}", token.reveal()));
         }
-        let response = call(service.clone(), request.body(empty())?).await?;
+        let response = call(service, request.body(empty())?).await?;
         let status = response.status();
         let bytes = collect(response.into_body(), LIMIT).await?;
         if !status.is_success() {

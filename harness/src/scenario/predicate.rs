@@ -15,7 +15,6 @@ use super::diagnostic::nearest;
 use super::model::EventSeen;
 use super::object::{Kind, ObjectRef};
 use super::words;
-use crate::cluster::names::MANAGER;
 
 /// Maximum length of a field's value that is shown.
 const SHOWN: usize = 200;
@@ -370,26 +369,32 @@ impl fmt::Display for Metric {
 }
 
 /// A process that serves metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MetricsOf {
     /// The cloud.
     MockEc2,
     /// The API server.
     FakeApiserver,
-    /// The control loops of kube-controller-manager.
-    Manager,
+    /// A process of control loops or a kubelet, by its name.
+    Process(String),
 }
 
 impl MetricsOf {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::MockEc2, Self::FakeApiserver, Self::Manager];
+    /// Returns the servers, which run in every cluster.
+    pub const SERVERS: [Self; 2] = [Self::MockEc2, Self::FakeApiserver];
+
+    /// Returns the process of this name among `processes`, if it serves metrics.
+    pub fn named<'a>(name: &str, mut processes: impl Iterator<Item = &'a str>) -> Option<Self> {
+        let server = Self::SERVERS.into_iter().find(|server| server.name() == name);
+        server.or_else(|| processes.any(|process| process == name).then(|| Self::Process(name.to_owned())))
+    }
 
     /// Name of the process.
-    pub fn name(self) -> &'static str {
+    pub fn name(&self) -> &str {
         match self {
             Self::MockEc2 => "mock-ec2",
             Self::FakeApiserver => "fake-apiserver",
-            Self::Manager => MANAGER,
+            Self::Process(name) => name,
         }
     }
 }

@@ -225,7 +225,7 @@ static METRIC: Map = Map {
     name: "metric",
     about: "A metric in the text form of Prometheus.",
     keys: &[
-        must("of", Of::Known(measured), "The process."),
+        must("of", Of::Suggest(measured), "The process: a server, a process of control loops, or `NODE/kubelet`."),
         must("name", Of::Text, "The metric's name."),
         may("where", Of::Each(&Of::Scalar), "Labels that its samples must have; those that match are added up."),
         must(
@@ -265,7 +265,10 @@ const CLOUD_STATES: &[Word] = &[
 ];
 
 fn measured() -> Vec<(String, String)> {
-    MetricsOf::ALL.iter().map(|of| (of.name().to_owned(), format!("The metrics of {}.", of.name()))).collect()
+    let servers = MetricsOf::SERVERS.map(|of| of.name().to_owned());
+    let loops = controllers::PROCESSES.iter().map(|process| (*process).to_owned());
+    let names = servers.into_iter().chain(loops).chain(["node-a/kubelet".to_owned()]);
+    names.map(|name| (name.clone(), format!("The metrics of {name}."))).collect()
 }
 
 fn invariants() -> Vec<Row> {

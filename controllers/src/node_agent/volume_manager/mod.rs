@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::names::VolumeName;
+use crate::metrics::plugin;
 use crate::pending::PendingOperations;
 
 pub mod actual;
@@ -234,6 +235,19 @@ impl VolumeManager {
     }
 
     // --- questions of the async loop ----------------------------------------------------------------------------------
+
+    /// Returns the numbers of pods' volumes, by driver and state of the world.
+    pub fn counts(&self) -> BTreeMap<(String, &'static str), u64> {
+        let mut counts = BTreeMap::new();
+        let wanted =
+            self.desired.volumes().map(|(_, volume)| (&volume.spec, volume.pods.len(), "desired_state_of_world"));
+        let mounted =
+            self.actual.volumes().map(|(_, volume)| (&volume.spec, volume.pods.len(), "actual_state_of_world"));
+        for (spec, pods, state) in wanted.chain(mounted) {
+            *counts.entry((plugin(&spec.driver), state)).or_default() += pods as u64;
+        }
+        counts
+    }
 
     /// Returns `status.volumesInUse`: the sorted union of attachable desired and attachable actual volumes. None until
     /// reconstruction is done: the old list must stay until then (kubernetes#101791).

@@ -13,7 +13,8 @@ use crate::kube::{Delta, Kind, Outcome, WorkQueue};
 /// Runs the loop forever.
 pub(super) async fn run(controller: Arc<Controller>) {
     let timers = &controller.config.timers;
-    let queue = WorkQueue::new(&controller.ctx, timers.sidecar_retry_start, timers.sidecar_retry_max);
+    let queue =
+        WorkQueue::new(&controller.ctx, timers.sidecar_retry_start, timers.sidecar_retry_max).named("claim-cleanup");
     let mut changes = controller.sources.claims.subscribe();
     let worker = controller.clone();
     controller.ctx.spawn(queue.clone().run(WORKERS, move |key: (String, String)| {

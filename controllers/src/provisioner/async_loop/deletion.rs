@@ -13,6 +13,7 @@ use super::Controller;
 use crate::binder::object::{volume_class, volume_phase};
 use crate::kube::queue::Outcome;
 use crate::kube::{ApiError, DeleteParams, Guard, Kind, reference};
+use crate::metrics::families;
 
 impl Controller {
     /// Syncs one volume (`syncVolume`).
@@ -37,13 +38,21 @@ impl Controller {
         if !decide::should_delete(&current) && !ignores_policy {
             return Outcome::Done;
         }
+        let (began, class) = (self.ctx.now().mono, volume_class(&current).to_owned());
         if let Err(message) = self.delete_behind(&current).await {
+            self.metrics.count(&families::DELETE_FAILED, &[&class]);
             self.recorder.event(reference(&*current), "Warning", "VolumeFailedDelete", message);
             return Outcome::Retry;
         }
         match self.remove_object(&current).await {
-            Ok(()) => Outcome::Done,
+            Ok(()) => {
+                let took = self.ctx.now().mono.saturating_sub(began);
+                self.metrics.observe(&families::DELETE_SECONDS, &[&class], took);
+                self.metrics.count(&families::DELETE_TOTAL, &[&class]);
+                Outcome::Done
+            }
             Err(e) => {
+                self.metrics.count(&families::DELETE_FAILED, &[&class]);
                 self.trace("delete", &name, &e);
                 Outcome::Retry
             }

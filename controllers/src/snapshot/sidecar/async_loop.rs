@@ -58,7 +58,8 @@ pub async fn run(ctx: Ctx, client: Client, reached: Reached, timers: Timers) {
         recorder: EventRecorder::new(&client, &format!("csi-snapshotter {}", driver.name)),
         contents: Informer::start(&ctx, client.all(), ListParams::default()),
         classes: Informer::start(&ctx, client.all(), ListParams::default()),
-        queue: WorkQueue::new(&ctx, timers.sidecar_retry_start, timers.sidecar_retry_max),
+        queue: WorkQueue::new(&ctx, timers.sidecar_retry_start, timers.sidecar_retry_max)
+            .named("csi-snapshotter-content"),
         store: Store::default(),
         ctx: ctx.clone(),
         client,

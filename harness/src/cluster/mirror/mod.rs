@@ -155,7 +155,10 @@ impl Mirrors {
             let pod = inner.pods.iter().find(|pod| namespace == NAMESPACE && pod.name == name)?;
             let kubelet =
                 inner.names.nodes.contains(&pod.node).then(|| wiring.connect(ctx, &format!("kubelet-{}", pod.node)));
-            Some(serve::container(&inner, pod, kubelet))
+            let metrics = |process: &str| wiring.connect(ctx, &names::metrics(process));
+            let ports =
+                pod.containers.iter().filter_map(|container| Some((container.port?, metrics(&container.process))));
+            Some(serve::container(&inner, pod, kubelet, ports.collect()))
         })
     }
 

@@ -27,6 +27,8 @@ pub(super) struct Container {
     pub name: &'static str,
     /// Process that it stands for.
     pub process: String,
+    /// Port of its metrics, as upstream's manifests have it.
+    pub port: Option<u16>,
     /// Returns true for event kinds that belong in its log.
     pub has: fn(&str) -> bool,
 }
@@ -43,6 +45,18 @@ pub(super) struct MirrorPod {
     /// Containers of the pod.
     pub containers: Vec<Container>,
 }
+
+/// Ports of metrics: kube-controller-manager and kube-scheduler (`--secure-port`), and the sidecars in the chart of the
+/// EBS CSI driver (`--http-endpoint`).
+const PORTS: [(&str, u16); 7] = [
+    ("kube-controller-manager", 10257),
+    ("kube-scheduler", 10259),
+    ("csi-provisioner", 3302),
+    ("csi-attacher", 3303),
+    ("csi-snapshotter", 3304),
+    ("csi-resizer", 3305),
+    (controllers::SNAPSHOT_CONTROLLER, 8080),
+];
 
 /// A process does not log its own crash.
 fn own(kind: &str) -> bool {
@@ -70,12 +84,13 @@ pub(super) fn of(spec: &ClusterSpec) -> Vec<MirrorPod> {
     let loops = names::loops(spec);
     let container = |name: &'static str| {
         let found = loops.iter().find(|(_, process)| *process == name);
-        found.map(|(process, _)| Container { name, process: process.clone(), has: own })
+        let port = PORTS.iter().find(|(of, _)| *of == name).map(|(_, port)| *port);
+        found.map(|(process, _)| Container { name, process: process.clone(), port, has: own })
     };
     let driver = !spec.without.contains("csi-mock");
     if let Some(node) = place {
         let on = |name: &str| (format!("{name}-{node}"), node.to_owned());
-        let server = Container { name: "kube-apiserver", process: "fake-apiserver".to_owned(), has: own };
+        let server = Container { name: "kube-apiserver", process: "fake-apiserver".to_owned(), port: None, has: own };
         let own = [Some(server), container("kube-controller-manager"), container("kube-scheduler")];
         let snapshots = container(controllers::SNAPSHOT_CONTROLLER);
         for container in own.into_iter().flatten() {
@@ -95,7 +110,8 @@ pub(super) fn of(spec: &ClusterSpec) -> Vec<MirrorPod> {
             let priority_class = "system-cluster-critical";
             pods.push(MirrorPod { name, node, labels, priority_class, containers: vec![container] });
         }
-        let plugin = || Container { name: "ebs-plugin", process: "csi-controller".to_owned(), has: of_driver };
+        let plugin =
+            || Container { name: "ebs-plugin", process: "csi-controller".to_owned(), port: None, has: of_driver };
         let sidecars =
             ["csi-provisioner", "csi-attacher", "csi-resizer", "csi-snapshotter"].into_iter().filter_map(container);
         let containers: Vec<Container> = driver.then(plugin).into_iter().chain(sidecars).collect();
@@ -108,8 +124,8 @@ pub(super) fn of(spec: &ClusterSpec) -> Vec<MirrorPod> {
     let nodes = spec.nodes.iter().filter(|_| driver && has_kubelet);
     pods.extend(nodes.map(|node| {
         let process = names::csi_node(&node.name);
-        let plugin = Container { name: "ebs-plugin", process: process.clone(), has: of_driver };
-        let registrar = Container { name: "node-driver-registrar", process, has: of_registrar };
+        let plugin = Container { name: "ebs-plugin", process: process.clone(), port: None, has: of_driver };
+        let registrar = Container { name: "node-driver-registrar", process, port: None, has: of_registrar };
         MirrorPod {
             name: format!("ebs-csi-node-{}", node.name),
             node: node.name.clone(),

@@ -1,14 +1,15 @@
 //! Logs over HTTP: of a container, as kubelet serves them, and of components, for `mooring logs`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use controllers::machine::container_log::{LogOptions, OptionsError};
 use controllers::machine::follow::follow;
 use controllers::machine::query;
-use http::{Method, Request, Response, StatusCode, header};
+use http::{Method, Request, Response, StatusCode, Uri, header};
 use jiff::Timestamp;
 use substrate::body::{Body, HttpService, call, empty, full};
+use substrate::link::LinkError;
 use substrate::words;
 
 use super::log::{Reader, Selection};
@@ -21,23 +22,37 @@ const COMPONENTS: &str = "/admin/v1/logs";
 /// A refusal: status code and reason.
 type Refusal = (StatusCode, String);
 
-/// Serves the logs of a pod's containers at `/containerLogs/{namespace}/{pod}/{container}`. The logs of a pod on a node
-/// are served only while its `kubelet` answers.
+/// Serves the logs of a pod's containers at `/containerLogs/{namespace}/{pod}/{container}`, and its `ports` at
+/// `/proxy/{port}/{path}`. The logs of a pod on a node are served only while its `kubelet` answers.
 pub(super) fn container(
     inner: &Arc<Inner>,
     pod: &MirrorPod,
     kubelet: Option<Result<HttpService, String>>,
+    ports: BTreeMap<u16, Result<HttpService, String>>,
 ) -> HttpService {
-    let (inner, pod) = (inner.clone(), pod.clone());
+    let (inner, pod, ports) = (inner.clone(), pod.clone(), Arc::new(ports));
     HttpService::new(move |request| {
-        let (inner, pod, kubelet) = (inner.clone(), pod.clone(), kubelet.clone());
+        let (inner, pod, kubelet, ports) = (inner.clone(), pod.clone(), kubelet.clone(), ports.clone());
         Box::pin(async move {
+            if let Some((port, path)) = proxied(&request) {
+                let of_port = ports.get(&port).ok_or(LinkError::Refused(pod.name.clone()))?.clone()?;
+                let (mut parts, body) = request.into_parts();
+                parts.uri = path;
+                return call(of_port, Request::from_parts(parts, body)).await;
+            }
             if let Some(kubelet) = kubelet {
                 call(kubelet?, Request::get("/healthz").header(header::HOST, "localhost").body(empty())?).await?;
             }
             Ok(answer(of_container(&inner, &pod, &request)))
         })
     })
+}
+
+/// Returns the port and the path of a request to `/proxy/{port}/{path}`.
+fn proxied(request: &Request<Body>) -> Option<(u16, Uri)> {
+    let rest = request.uri().path_and_query()?.as_str().strip_prefix("/proxy/")?;
+    let (port, path) = rest.split_once('/')?;
+    Some((port.parse().ok()?, format!("/{path}").parse().ok()?))
 }
 
 fn of_container(inner: &Arc<Inner>, pod: &MirrorPod, request: &Request<Body>) -> Result<Body, Refusal> {

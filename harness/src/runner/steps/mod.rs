@@ -96,7 +96,7 @@ impl<'a> Run<'a> {
         let meter = Meter {
             cloud: cluster.ec2().clone(),
             apiserver: cluster.objects().service().clone(),
-            manager: cluster.manager().cloned(),
+            processes: cluster.metrics(),
             token: cluster.spec().admin_token.clone(),
         };
         let (forbidden, jobs) = ForbiddenConditions::new(Tools {

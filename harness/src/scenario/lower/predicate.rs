@@ -7,7 +7,7 @@ use substrate::fault::{Effect, Fault, Lease, Match, Mistake as FaultMistake, Mom
 
 use super::steps::{Steps, only};
 use super::{Checked, find};
-use crate::cluster::names::replicas;
+use crate::cluster::names::has_metrics;
 use crate::scenario::diagnostic::{Mistake, nearest, suggest};
 use crate::scenario::document as doc;
 use crate::scenario::model::{EventSeen, Expectation};
@@ -261,19 +261,15 @@ impl Steps<'_> {
 
     pub(super) fn metric(&self, metric: Spanned<doc::MetricIs>, within: Duration) -> Checked<Metric> {
         let doc::MetricIs { of, name, labels, value } = metric.value;
-        let Some(process) = MetricsOf::ALL.into_iter().find(|known| known.name() == *of) else {
-            let names = MetricsOf::ALL.map(MetricsOf::name);
-            let message = format!("`{}` has no metrics", *of);
-            let help = suggest(&of, names.into_iter(), "processes with metrics");
+        let running = self.catalogue.names().map(|names| names.processes.iter()).into_iter().flatten();
+        let running: Vec<&str> = running.map(String::as_str).filter(|name| has_metrics(name)).collect();
+        let Some(process) = MetricsOf::named(&of, running.iter().copied()) else {
+            let servers = MetricsOf::SERVERS;
+            let names = servers.iter().map(MetricsOf::name).chain(running.iter().copied());
+            let message = format!("`{}` has no metrics here", *of);
+            let help = suggest(&of, names, "processes with metrics");
             return Err(Mistake::new(of.place, message, "this process").help(help));
         };
-        let own = process.name();
-        let ran = |name: &String| self.catalogue.names().is_some_and(|names| names.processes.contains(name));
-        if process == MetricsOf::Manager && replicas(own, 2).iter().filter(|name| ran(name)).count() != 1 {
-            let message = format!("metrics of {own} are read where one process of it runs");
-            let help = "leave `without` and `replicas` of it out, or expect the calls that it makes";
-            return Err(Mistake::new(of.place, message, "this process").help(help));
-        }
         let doc::Amount { at_least, at_most } = value.value;
         bounded(value.place, at_least, at_most)?;
         let labels = labels.into_iter().map(|(name, value)| (name, value.0)).collect();
