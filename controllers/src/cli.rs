@@ -27,6 +27,7 @@ use crate::election::Election;
 use crate::flags;
 use crate::kube::Client;
 use crate::machine::{self, MachineConfig};
+use crate::metrics::{AllMetrics, Metrics};
 use crate::mutants::MUTANTS;
 use crate::node_agent::serve::Door;
 use crate::node_agent::{self, NodeAgentConfig, PLUGINS_REGISTRY, Plugins};
@@ -141,6 +142,9 @@ struct Controllers {
     /// Elects a leader by Lease among all replicas; this one has the name NAME.
     #[arg(long, value_name = "NAME", value_parser = replica_name)]
     leader_elect: Option<String>,
+    /// HTTP listener of metrics: at `/metrics` if one process runs, else at `/metrics/PROCESS`; port 0 picks a free port.
+    #[arg(long, value_name = "ADDR:PORT", value_parser = host::address)]
+    http_endpoint: Option<SocketAddr>,
     /// Loops that other programs run, separated by commas.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = loop_name)]
     without: Vec<String>,
@@ -197,15 +201,21 @@ async fn controllers(world: World, host: Host, args: Controllers, without: BTree
     let processes = args.processes(&without);
     let election = args.leader_elect.as_ref().map(Election::new);
     let config = LoopsConfig { without, election, ..LoopsConfig::default() };
+    let all = AllMetrics::default();
+    let listens = match args.http_endpoint {
+        None => None,
+        Some(address) => Some(all.serve(&world, address).await.context("--http-endpoint")?),
+    };
     let start = |name: &'static str| -> anyhow::Result<_> {
         let config = LoopsConfig { timers: args.common.timers(name)?, ..config.clone() };
         let (apiserver, csi) = (apiserver.clone(), csi.clone());
         let ended = Arc::new(Notify::new());
-        let tell = ended.clone();
+        let (tell, all) = (ended.clone(), all.clone());
         let process = Process::start(&world, name, move |ctx| {
             let apiserver = Link::over(&ctx, "apiserver", apiserver.clone());
             let csi = csi.as_ref().map(|csi| Link::over(&ctx, "csi-controller", csi.clone()));
             let (config, tell) = (config.clone(), tell.clone());
+            all.add(name, Metrics::of(&ctx));
             async move {
                 run(ctx, name, apiserver, csi, config).await;
                 tell.notify_one();
@@ -214,7 +224,11 @@ async fn controllers(world: World, host: Host, args: Controllers, without: BTree
         Ok(supervise(process, ended).boxed())
     };
     let running = processes.into_iter().map(start).collect::<anyhow::Result<Vec<_>>>()?;
-    host.ready(&json!({ "kubernetes": args.common.kubernetes }))?;
+    let mut addresses = json!({ "kubernetes": args.common.kubernetes });
+    if let Some(address) = listens {
+        addresses["metrics"] = format!("http://{address}/metrics").into();
+    }
+    host.ready(&addresses)?;
     // A process that dies ends the program; its supervisor restarts it.
     select_all(running).await;
     Ok(())

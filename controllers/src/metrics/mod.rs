@@ -4,6 +4,7 @@
 //! gets its first sample. The format is the
 //! [text format 0.0.4](https://prometheus.io/docs/instrumenting/exposition_formats/).
 
+mod all;
 pub mod families;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use prometheus::{Encoder, GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, 
 use substrate::body::{Body, empty, from_service, full};
 use substrate::{Ctx, HttpService};
 
+pub use all::AllMetrics;
 pub use families::{Family, Kind};
 
 /// Content type of the text.
@@ -129,9 +131,14 @@ impl Metrics {
         if request.method() != Method::GET || request.uri().path() != "/metrics" {
             return None;
         }
+        Some(self.response())
+    }
+
+    /// Returns the answer to `GET /metrics`.
+    fn response(&self) -> Response<Body> {
         let mut response = Response::new(full(self.text()));
         response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(TEXT));
-        Some(response)
+        response
     }
 
     /// Serves only `GET /metrics`.

@@ -1,5 +1,7 @@
-//! Listener of a node agent that runs as its own program. Like kubelet it uses TLS and a self-signed certificate, which
-//! the API server verifies only if it has a CA. The only file that names listeners.
+//! Listeners of the programs `node-agent` and `controllers`. The only file that names listeners.
+//!
+//! Like kubelet, a node agent uses TLS and a self-signed certificate, which the API server verifies only if it has a CA.
+//! Metrics of control loops are served without TLS, like those of sidecars.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -31,10 +33,21 @@ pub enum ServeError {
 pub struct Door {
     listener: TcpListener,
     address: SocketAddr,
-    tls: Arc<rustls::ServerConfig>,
+    tls: Option<Arc<rustls::ServerConfig>>,
 }
 
 impl Door {
+    /// Binds `address` without TLS; port 0 picks a free port.
+    ///
+    /// # Errors
+    /// If the address cannot be had.
+    pub async fn plain(address: SocketAddr) -> Result<Self, ServeError> {
+        let failed = |source| ServeError::Listen { address, source };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        Ok(Self { listener, address, tls: None })
+    }
+
     /// Binds `address` for `node`; port 0 picks a free port.
     ///
     /// # Errors
@@ -53,7 +66,7 @@ impl Door {
             .with_no_client_auth()
             .with_single_cert(vec![certificate.der().clone()], key)?;
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Self { listener, address, tls: Arc::new(tls) })
+        Ok(Self { listener, address, tls: Some(Arc::new(tls)) })
     }
 
     /// Returns the bound address.
@@ -63,6 +76,6 @@ impl Door {
 
     /// Serves `service` within process `ctx`, behind the Host and Origin guard.
     pub fn serve(self, ctx: &Ctx, service: HttpService) {
-        ctx.spawn(listen::tcp(ctx.clone(), self.listener, guard(service, &[]), Some(self.tls)));
+        ctx.spawn(listen::tcp(ctx.clone(), self.listener, guard(service, &[]), self.tls));
     }
 }

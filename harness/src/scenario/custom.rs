@@ -2,6 +2,7 @@
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
 
 use fake_apiserver::kinds;
 use fake_apiserver::kinds::priority;
@@ -16,10 +17,14 @@ pub(crate) struct Customs(Vec<Kind>);
 impl Customs {
     /// The kinds of snapshots, which a cluster has from its beginning if one of their loops runs in it.
     pub(crate) fn with_snapshots() -> Self {
-        let mut customs = Self::default();
-        // The embedded definitions are valid.
-        controllers::snapshot::definitions().iter().flatten().for_each(|definition| customs.learn(definition));
-        customs
+        static KINDS: OnceLock<Customs> = OnceLock::new();
+        let kinds = KINDS.get_or_init(|| {
+            let mut customs = Self::default();
+            let definitions = controllers::snapshot::definitions().expect("the embedded definitions are valid");
+            definitions.iter().for_each(|definition| customs.learn(definition));
+            customs
+        });
+        kinds.clone()
     }
 
     /// The custom kinds with which a cluster begins, without the components `without`.

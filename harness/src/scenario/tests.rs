@@ -470,7 +470,7 @@ fn what_only_the_whole_file_shows_is_refused_at_its_place(
     "expect: {metric: {of: csi-controler, name: x, value: 1}}",
     "t.yaml:4:27: `csi-controler` has no metrics",
     "csi-controler",
-    "processes with metrics: mock-ec2, fake-apiserver"
+    "did you mean `csi-provisioner`? processes with metrics: mock-ec2, fake-apiserver, csi-attacher"
 )]
 #[case(
     "expect: {metric: {of: mock-ec2, name: x, value: {}}}",
