@@ -360,7 +360,9 @@ fn metrics_of_a_process_that_does_not_run_are_refused() {
 #[test]
 fn each_replica_tells_whether_it_leads() {
     let leads = |process: &str, value: u8| {
-        format!("expect: {{metric: {{of: {process}, name: leader_election_master_status, where: {{name: kube-scheduler}}, value: {value}}}}}")
+        format!(
+            "expect: {{metric: {{of: {process}, name: leader_election_master_status, where: {{name: kube-scheduler}}, value: {value}}}}}"
+        )
     };
     let steps = [leads("kube-scheduler", 1), leads("kube-scheduler-2", 0)];
     let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
