@@ -273,7 +273,7 @@ mod tests {
                 trace.info(&driver, CsiDone { rpc, volume, node, ordinal: 1, code, took_ms: 1, message: None });
             }
             Made => trace.info(&"mock-ec2".into(), made()),
-            Starts(incarnation) => trace.info(&PROVISIONER.into(), ProcessStarted { incarnation }),
+            Starts(incarnation) => trace.info(&PROVISIONERS[0].into(), ProcessStarted { incarnation }),
             Watches => {
                 let opened = WatchOpened {
                     bookmarks: true,
