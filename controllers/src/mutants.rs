@@ -25,6 +25,11 @@ pub const MUTANTS: &[Mutant] = &[
         recreates: "kubernetes#76703",
     },
     Mutant {
+        name: "attach-required-ignored",
+        about: "attach-detach creates a VolumeAttachment although the CSIDriver object says attachRequired: false",
+        recreates: "kubernetes#89173",
+    },
+    Mutant {
         name: "multi-attach-check-skipped",
         about: "attach-detach attaches a single-node volume although it is attached to another node",
         recreates: "kubernetes#45346",

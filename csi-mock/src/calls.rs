@@ -120,6 +120,8 @@ pub struct About {
     pub target: String,
     /// Required capability of the RPC.
     pub needs: Option<Feature>,
+    /// True if the driver's volumes are mounted without an attachment.
+    pub needs_no_attachment: bool,
 }
 
 impl About {
@@ -268,6 +270,7 @@ impl Calls {
             node: some(&about.node),
             target: some(&about.target),
             ordinal,
+            needs_no_attachment: about.needs_no_attachment && about.rpc() == "NodePublishVolume",
             stages_nothing: about.rpc() == "NodePublishVolume" && !self.0.settings.has(Feature::StageUnstageVolume),
         });
         Call {

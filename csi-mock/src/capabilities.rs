@@ -167,6 +167,11 @@ impl Capabilities {
         Self(MINIMAL.into_iter().collect())
     }
 
+    /// Returns no capabilities.
+    pub(crate) fn none() -> Self {
+        Self(BTreeSet::new())
+    }
+
     /// Returns true if it is in the set.
     pub fn has(&self, feature: Feature) -> bool {
         self.0.contains(&feature)

@@ -45,6 +45,16 @@ pub enum SocketState {
     Back,
 }
 
+/// State of an access point after a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AccessPointState {
+    /// It was created.
+    Created,
+    /// It was deleted.
+    Deleted,
+}
+
 substrate::events! {
     /// A call of the driver started.
     pub struct CsiCall = "csi.call" {
@@ -64,6 +74,9 @@ substrate::events! {
         pub target: Option<Text>,
         /// Position among the calls of this driver process, from 1.
         pub ordinal: u64,
+        /// NodePublishVolume of a driver whose volumes are mounted without an attachment.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub needs_no_attachment: bool,
         /// NodePublishVolume of a driver without STAGE_UNSTAGE_VOLUME: there was no stage before.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         pub stages_nothing: bool,
@@ -207,6 +220,18 @@ substrate::events! {
         pub readonly: bool,
     }
 
+    /// An access point of a file system was created or deleted.
+    pub struct AccessPointChanged = "efs.access_point" {
+        /// The access point.
+        pub access_point: Text,
+        /// Its file system.
+        pub file_system: Text,
+        /// Its root directory.
+        pub directory: Text,
+        /// Its state after the change.
+        pub state: AccessPointState,
+    }
+
     /// A volume was unpublished from a pod's path.
     pub struct DiskUnpublished = "disk.unpublished" {
         /// The volume.
@@ -314,6 +339,13 @@ substrate::events! {
         pub error: String,
         /// Number of attempts so far.
         pub attempt: u32,
+    }
+}
+
+impl AccessPointChanged {
+    /// Returns the handle of the volume behind the access point.
+    pub fn volume(&self) -> String {
+        crate::efs::of_access_point(&self.file_system, &self.access_point)
     }
 }
 

@@ -12,6 +12,7 @@ mod check;
 mod cli;
 pub mod controller;
 pub mod disk;
+pub mod efs;
 pub mod events;
 mod falsify;
 pub mod faults;

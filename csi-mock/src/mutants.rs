@@ -189,4 +189,19 @@ pub const MUTANTS: &[Mutant] = &[
         about: "a sync of a raw device answers OK and makes nothing durable",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "access-point-shared",
+        about: "CreateVolume of the EFS driver gives all claims of a file system one access point",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "access-point-not-adopted",
+        about: "CreateVolume of the EFS driver fails if an earlier call has created the access point of the volume",
+        recreates: "kubernetes-sigs/aws-efs-csi-driver#1467",
+    },
+    Mutant {
+        name: "access-point-left",
+        about: "DeleteVolume of the EFS driver answers OK without deleting the access point",
+        recreates: "no public issue is known",
+    },
 ];

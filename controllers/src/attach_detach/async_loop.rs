@@ -51,6 +51,7 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers, metrics: Metrics) {
         claims: Informer::start(&ctx, client.all(), ListParams::default()),
         volumes: Informer::start(&ctx, client.all(), ListParams::default()),
         drivers: Informer::start(&ctx, client.all(), ListParams::default()),
+        ignores_attach_required: mutant!(ctx, "attach-required-ignored"),
     };
     let attachments = Informer::<VolumeAttachment>::start(&ctx, client.all(), ListParams::default());
     pods.synced().await;

@@ -15,6 +15,8 @@ pub struct Listers {
     pub claims: Informer<PersistentVolumeClaim>,
     pub volumes: Informer<PersistentVolume>,
     pub drivers: Informer<CSIDriver>,
+    /// True for the seeded bug that attaches volumes of every driver.
+    pub ignores_attach_required: bool,
 }
 
 impl Listers {
@@ -40,7 +42,8 @@ impl Listers {
 
     /// Returns true if volumes of the driver are attached: the default, unless its CSIDriver says otherwise.
     pub fn attachable(&self, driver: &str) -> bool {
-        self.drivers.get("", driver).is_none_or(|d| d.spec.attach_required != Some(false))
+        self.ignores_attach_required
+            || self.drivers.get("", driver).is_none_or(|d| d.spec.attach_required != Some(false))
     }
 }
 

@@ -33,6 +33,13 @@ pub enum Corruption {
     Checksum(u64),
     /// line {0} is not a record
     NotARecord(u64),
+    /// the last record is {found}, and record {known} was there before
+    Lost {
+        /// The last record of an earlier reading.
+        known: u64,
+        /// The last record now.
+        found: u64,
+    },
 }
 
 fn checksum(previous: &str, number: u64, writer: &str) -> String {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use csi_mock::disk::{DiskError, Mapping, RawDevice};
+use csi_mock::disk::{DiskError, FileLock, Mapping, RawDevice};
 use substrate::latest;
 
 use super::Machine;
@@ -177,6 +177,7 @@ impl Writer {
         let chain = self.machine.chains.of(&self.volume);
         let mut chain = chain.lock().await;
         *chain = None;
+        let _lock = self.lock().await?;
         let read = self.read().await?;
         let last = read.last;
         *chain = Some(read);
@@ -235,14 +236,32 @@ impl Writer {
         }
     }
 
+    /// Locks the file if other nodes can write to it.
+    async fn lock(&self) -> Result<Option<FileLock>, DiskError> {
+        match &self.records {
+            Records::File(path) => self.machine.config.disk.lock(path).await,
+            Records::Device { .. } => Ok(None),
+        }
+    }
+
+    /// Reads and verifies all records, which must contain those that were known before.
+    async fn read_after(&self, known: Option<&Chain>) -> Result<Chain, Failure> {
+        let read = self.read().await?;
+        match known.map(|known| known.last).filter(|known| *known > read.last) {
+            Some(known) => Err(Corruption::Lost { known, found: read.last }.into()),
+            None => Ok(read),
+        }
+    }
+
     /// Writes one record and makes it durable.
     async fn write(&self) -> Result<u64, Failure> {
         let chain = self.machine.chains.of(&self.volume);
         let mut chain = chain.lock().await;
-        // After a failed write the file's content is unknown.
-        let last = match chain.take() {
-            Some(chain) => chain,
-            None => self.read().await?,
+        let lock = self.lock().await?;
+        // After a failed write the file's content is unknown. On a shared file system, others may have written.
+        let last = match (chain.take(), &lock) {
+            (Some(chain), None) => chain,
+            (known, _) => self.read_after(known.as_ref()).await?,
         };
         let (bytes, next) = last.next(&self.pod);
         self.put(&last, &bytes).await?;

@@ -40,6 +40,9 @@ pub struct Agent {
     pub(super) status_due: Notify,
     /// Notified when a driver is registered.
     pub(super) driver_registered: Notify,
+    /// Held while a driver is written to the Node or removed from it: all drivers share one annotation
+    /// (`nodeInfoManager.lock` upstream).
+    pub(super) node_drivers: tokio::sync::Mutex<()>,
     /// The machine's container runtime.
     pub(super) runtime: Runtime,
     /// Raw devices held open for pods.
@@ -70,6 +73,7 @@ impl Agent {
             csi_node_exists: AtomicBool::new(false),
             status_due: Notify::new(),
             driver_registered: Notify::new(),
+            node_drivers: tokio::sync::Mutex::default(),
             runtime: Runtime::new(config.runtime.clone()),
             devices: Devices::default(),
             volumes: Mutex::new(VolumeManager::new(initial, max)),

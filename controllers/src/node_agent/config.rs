@@ -24,23 +24,27 @@ pub const PLUGINS_REGISTRY: &str = "plugins_registry";
 /// Source of CSI drivers.
 #[derive(Clone)]
 pub enum Plugins {
-    /// One driver whose sockets are known from the start.
-    Known {
-        /// Answers `pluginregistration.Registration`.
-        registration: HttpService,
-        /// Answers `csi.v1.Node`.
-        csi: HttpService,
-        /// Registration socket. The driver is registered while the file exists.
-        socket: RegistrationSocket,
-    },
+    /// Drivers whose sockets are known from the start.
+    Known(Vec<KnownPlugin>),
     /// Directory in which each socket is a driver, like kubelet's `plugins_registry`. Live world only.
     Directory(PathBuf),
+}
+
+/// A driver whose sockets are known from the start.
+#[derive(Clone)]
+pub struct KnownPlugin {
+    /// Answers `pluginregistration.Registration`.
+    pub registration: HttpService,
+    /// Answers `csi.v1.Node`.
+    pub csi: HttpService,
+    /// Registration socket. The driver is registered while the file exists.
+    pub socket: RegistrationSocket,
 }
 
 impl std::fmt::Debug for Plugins {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Known { .. } => f.write_str("Known"),
+            Self::Known(plugins) => f.debug_tuple("Known").field(&plugins.len()).finish(),
             Self::Directory(path) => f.debug_tuple("Directory").field(path).finish(),
         }
     }

@@ -46,7 +46,7 @@ use substrate::Ctx;
 
 use crate::kube::Client;
 use agent::Agent;
-pub use config::{NodeAgentConfig, PLUGINS_REGISTRY, Plugins, WorkloadDefaults};
+pub use config::{KnownPlugin, NodeAgentConfig, PLUGINS_REGISTRY, Plugins, WorkloadDefaults};
 pub use logs::{Logs, service};
 pub use socket::RegistrationSocket;
 
@@ -67,7 +67,13 @@ pub fn run(ctx: Ctx, client: Client, config: NodeAgentConfig) -> BoxFuture<'stat
         ctx.spawn(allocatable::run(agent.clone()));
         registration::initialize_csi_node(&agent, &node).await;
         match agent.config.plugins.clone() {
-            Plugins::Known { registration, csi, socket } => socket::follow(agent, registration, csi, socket).await,
+            Plugins::Known(mut plugins) => {
+                let Some(last) = plugins.pop() else { return std::future::pending().await };
+                for plugin in plugins {
+                    ctx.spawn(socket::follow(agent.clone(), plugin));
+                }
+                socket::follow(agent, last).await
+            }
             Plugins::Directory(path) => plugin_dir::run(agent, path).await,
         }
     })

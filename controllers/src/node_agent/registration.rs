@@ -227,6 +227,7 @@ fn node_ids(node: &Node) -> BTreeMap<String, String> {
 }
 
 async fn update_node(agent: &Agent, driver: &str, info: &NodeGetInfoResponse) -> Result<Arc<Node>, RegistrationError> {
+    let _alone = agent.node_drivers.lock().await;
     let api = agent.client.all::<Node>();
     let name = &agent.config.node_name;
     let mut wait = UPDATE_BACKOFF.0;
@@ -315,6 +316,7 @@ pub(super) async fn update_allocatable(agent: &Agent, driver: &str) -> Result<()
 /// If the API server refuses.
 pub(super) async fn deregister(agent: &Agent, driver: &str) -> Result<(), RegistrationError> {
     agent.drivers().remove(driver);
+    let alone = agent.node_drivers.lock().await;
     let api = agent.client.all::<Node>();
     let name = &agent.config.node_name;
     let node = api.get(name).await.map_err(|e| api_error("Node", Some(e)))?;
@@ -324,6 +326,7 @@ pub(super) async fn deregister(agent: &Agent, driver: &str) -> Result<(), Regist
         set_node_ids(&mut changed, &ids);
         api.patch_node_status(&node, &changed).await.map_err(|e| api_error("Node", Some(e)))?;
     }
+    drop(alone);
     update_csi_node(agent, &node, |csi_node| {
         let mut changed = csi_node.clone();
         changed.spec.drivers.retain(|d| d.name != driver);

@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
-use substrate::{HttpService, latest};
+use substrate::latest;
 
 use super::agent::Agent;
+use super::config::KnownPlugin;
 use super::events::DeregistrationFailed;
 use super::registration::{deregister, try_until};
 
@@ -45,7 +46,8 @@ impl RegistrationSocket {
 }
 
 /// Registers the driver when its socket appears, and deregisters it when the socket is gone; never ends by itself.
-pub(super) async fn follow(agent: Arc<Agent>, registration: HttpService, csi: HttpService, socket: RegistrationSocket) {
+pub(super) async fn follow(agent: Arc<Agent>, plugin: KnownPlugin) {
+    let KnownPlugin { registration, csi, socket } = plugin;
     let mut watch = socket.0.subscribe();
     loop {
         // The loop holds the sender, so the channel never closes.

@@ -109,11 +109,11 @@ impl Rig {
         let (disk, socket) = (disk.clone(), RegistrationSocket::default());
         socket.create();
         let kubelet = Process::start(world, "node-a/kubelet", move |ctx| {
-            let plugins = Plugins::Known {
+            let plugins = Plugins::Known(vec![KnownPlugin {
                 registration: Link::connect(&ctx, "csi-registration-node-a"),
                 csi: Link::connect(&ctx, "csi-node-a"),
                 socket: socket.clone(),
-            };
+            }]);
             let runtime = Link::connect(&ctx, "runtime-node-a");
             let disk = csi_mock::disk::faulty(&ctx, disk.clone());
             let config = NodeAgentConfig::new("node-a", "i-1", "us-east-1a", disk, plugins, runtime.clone());

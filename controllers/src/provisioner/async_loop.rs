@@ -88,6 +88,11 @@ impl Reached {
         let connection = Connection::new(ctx, config.csi.clone(), config.timers.provisioner_timeout);
         let driver = connection.driver().await;
         let driver = Driver { capabilities: Capabilities::from(&driver), name: driver.name, connection };
+        let mut config = config;
+        if driver.name == csi_mock::efs::EFS_DRIVER_NAME {
+            // The deployment of the EFS driver does not set `--default-fstype`.
+            config.default_fs_type.clear();
+        }
         Self { config, driver }
     }
 

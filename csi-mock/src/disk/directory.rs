@@ -4,6 +4,8 @@
 //! or publish creates a symlink as the last component of the path; every parent is resolved without symlinks. Mounts
 //! are read back from the links, so a restarted driver needs no memory.
 
+mod share;
+
 use parking_lot::Mutex;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -15,8 +17,8 @@ use super::blocking::Gate;
 use super::files::file_operations;
 use super::root::Root;
 use super::{
-    Backend, Device, Disk, DiskError, DiskFuture, Mapping, Mount, MountKind, Plug, Publish, Published, RawDevice,
-    Stage, Staged, Usage,
+    Backend, Device, Disk, DiskError, DiskFuture, FileLock, Mapping, Mount, MountKind, Plug, Publish, Published,
+    RawDevice, Share, Stage, Staged, Usage,
 };
 
 /// Node's own directory below its root: one record per device and per mount.
@@ -51,6 +53,9 @@ struct MountRecord {
     volume: String,
     path: PathBuf,
     staging: bool,
+    /// True for a directory of a shared file system.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    share: bool,
 }
 
 impl DirectoryDisk {
@@ -150,7 +155,11 @@ impl Inner {
         let mut mounts = Vec::new();
         for record in self.records::<MountRecord>("mounts")? {
             if self.root.read_link(&record.path)?.is_some_and(|to| to.starts_with(self.volumes.path())) {
-                let kind = if record.staging { MountKind::Staging } else { MountKind::Target };
+                let kind = match (record.staging, record.share) {
+                    (true, _) => MountKind::Staging,
+                    (false, true) => MountKind::Share,
+                    (false, false) => MountKind::Target,
+                };
                 mounts.push(Mount { volume: record.volume, path: record.path, kind, readonly: false, group: None });
             }
         }
@@ -160,10 +169,15 @@ impl Inner {
 
     fn mount(&self, volume: &str, path: &Path, staging: bool) -> Result<(), DiskError> {
         let record = self.device_record(volume)?.ok_or_else(|| DiskError::NotPlugged(volume.to_owned()))?;
-        let mount = MountRecord { volume: volume.to_owned(), path: path.to_owned(), staging };
+        let mount = MountRecord { volume: volume.to_owned(), path: path.to_owned(), staging, share: false };
+        self.link(&mount, &self.bytes(&record.file))
+    }
+
+    /// Links the path of a mount to a directory of bytes.
+    fn link(&self, mount: &MountRecord, bytes: &Path) -> Result<(), DiskError> {
         // The record is written first: a record without a link is ignored, a link without a record could not be found.
-        self.write(&self.record_path("mounts", &Self::mount_key(path)), &mount)?;
-        self.root.link(&self.bytes(&record.file), path)
+        self.write(&self.record_path("mounts", &Self::mount_key(&mount.path)), mount)?;
+        self.root.link(bytes, &mount.path)
     }
 
     fn unmount(&self, path: &Path) -> Result<(), DiskError> {
@@ -369,6 +383,17 @@ impl Disk for DirectoryDisk {
     fn publish<'a>(&'a self, publish: &'a Publish) -> DiskFuture<'a, Published> {
         let publish = publish.clone();
         self.run(move |disk| disk.publish(&publish))
+    }
+
+    fn mount_share<'a>(&'a self, share: &'a Share) -> DiskFuture<'a, Published> {
+        let share = share.clone();
+        self.run(move |disk| disk.mount_share(&share))
+    }
+
+    fn lock<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Option<FileLock>> {
+        let path = path.to_owned();
+        let directory = self.run(move |disk| disk.shared_dir(&path));
+        Box::pin(async move { FileLock::of_directory(directory.await?).await })
     }
 
     fn give<'a>(&'a self, _: &'a Path, _: u32) -> DiskFuture<'a, ()> {

@@ -9,8 +9,8 @@ use substrate::{Ctx, mutant};
 
 use super::lossy::{self, is_lossy};
 use super::{
-    Backend, Device, Disk, DiskError, DiskFuture, Mapping, Mount, Plug, Publish, Published, RawDevice, Stage, Staged,
-    Usage,
+    Backend, Device, Disk, DiskError, DiskFuture, FileLock, Mapping, Mount, Plug, Publish, Published, RawDevice, Share,
+    Stage, Staged, Usage,
 };
 
 /// Disk whose operations meet the faults of the plane `disk`, before and after. Faults use the trait's names of
@@ -216,6 +216,20 @@ impl Disk for FaultyDisk {
         write(path: &'a Path, data: &'a [u8]) -> (), "", path;
         read(path: &'a Path) -> Option<Vec<u8>>, "", path;
         remove_file(path: &'a Path) -> (), "", path;
+    }
+
+    /// Meets the faults of `publish`, which also ends at a pod's path.
+    fn mount_share<'a>(&'a self, share: &'a Share) -> DiskFuture<'a, Published> {
+        Box::pin(async move {
+            if self.before("publish", &share.volume, &share.path).await? == FaultOutcome::Wrong {
+                return Err(self.not_ours(&share.volume));
+            }
+            self.disk.mount_share(share).await
+        })
+    }
+
+    fn lock<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Option<FileLock>> {
+        self.disk.lock(path)
     }
 
     fn unstage<'a>(&'a self, volume: &'a str, path: &'a Path) -> DiskFuture<'a, bool> {

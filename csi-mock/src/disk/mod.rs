@@ -26,6 +26,7 @@ mod memory;
 mod paced;
 mod raw;
 mod root;
+mod share;
 mod stat;
 
 pub use capability::{Capability, Check, capability};
@@ -37,6 +38,7 @@ pub use loopback::{LoopDisk, make_control, private_mounts};
 pub use memory::MemoryDisks;
 pub use paced::{Pace, paced};
 pub use raw::{Mapping, RawDevice};
+pub use share::{FileLock, Share};
 
 /// Opens the disk of a live node with the requested backend; `None` selects the best one that works here.
 ///
@@ -153,6 +155,8 @@ pub enum MountKind {
     Block,
     /// The raw device once more, below the node agent's own directory ([`Mapping::global`]).
     Map,
+    /// A directory of a shared file system at a pod's target path ([`Share`]). It has no device.
+    Share,
 }
 
 impl MountKind {
@@ -330,6 +334,23 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// # Errors
     /// [`DiskError::NotStaged`]; [`DiskError::Occupied`] if the path holds another volume.
     fn publish<'a>(&'a self, publish: &'a Publish) -> DiskFuture<'a, Published>;
+
+    /// Mounts a directory of a shared file system at the target path.
+    ///
+    /// # Errors
+    /// [`DiskError::Occupied`] if the path holds another volume; [`DiskError::Unsupported`] if the backend has no shared
+    /// file systems.
+    fn mount_share<'a>(&'a self, share: &'a Share) -> DiskFuture<'a, Published> {
+        let reason = format!("mount `{}`: it has no shared file systems", share.file_system);
+        Box::pin(std::future::ready(Err(DiskError::Unsupported { backend: self.backend(), reason })))
+    }
+
+    /// Locks the directory of the file `path` against other nodes if it belongs to a shared file system, and waits until
+    /// it is free. Returns None for other files, which only this node can reach.
+    fn lock<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Option<FileLock>> {
+        let _ = path;
+        Box::pin(std::future::ready(Ok(None)))
+    }
 
     /// Unmounts the volume from the target path and deletes the path; true if it was mounted.
     fn unpublish<'a>(&'a self, volume: &'a str, path: &'a Path) -> DiskFuture<'a, bool>;

@@ -10,7 +10,8 @@ use substrate::Ctx;
 use substrate::seed::unit;
 
 use super::{
-    Backend, Device, Disk, DiskFuture, Mapping, Mount, Plug, Publish, Published, RawDevice, Stage, Staged, Usage,
+    Backend, Device, Disk, DiskFuture, FileLock, Mapping, Mount, Plug, Publish, Published, RawDevice, Share, Stage,
+    Staged, Usage,
 };
 
 /// Durations of slow disk operations: each drawn uniformly from its pair.
@@ -22,14 +23,21 @@ pub struct Pace {
     pub mount: (Duration, Duration),
     /// A bind mount.
     pub bind: (Duration, Duration),
+    /// A mount of a shared file system over the network.
+    pub share: (Duration, Duration),
 }
 
 impl Pace {
     /// Figures that operators of EBS quote: NodeStage 2–10 s on a new volume and half a second with an existing
-    /// filesystem, NodePublish 100 ms.
+    /// filesystem, NodePublish 100 ms; for EFS, NodePublish 1–2 s.
     pub fn aws() -> Self {
         let ms = Duration::from_millis;
-        Self { mkfs: (ms(1_500), ms(9_400)), mount: (ms(400), ms(600)), bind: (ms(80), ms(120)) }
+        Self {
+            mkfs: (ms(1_500), ms(9_400)),
+            mount: (ms(400), ms(600)),
+            bind: (ms(80), ms(120)),
+            share: (ms(1_000), ms(2_000)),
+        }
     }
 
     /// Figures of the driver's authors: mkfs in about 2 s.
@@ -106,7 +114,18 @@ impl Disk for PacedDisk {
         })
     }
 
+    fn mount_share<'a>(&'a self, share: &'a Share) -> DiskFuture<'a, Published> {
+        Box::pin(async move {
+            let published = self.disk.mount_share(share).await?;
+            if !published.already {
+                self.take(self.pace.share).await;
+            }
+            Ok(published)
+        })
+    }
+
     at_once! {
+        lock(path: &'a Path) -> Option<FileLock>;
         devices() -> Vec<Device>;
         mounts() -> Vec<Mount>;
         crash() -> ();

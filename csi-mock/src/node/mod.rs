@@ -21,6 +21,7 @@ use crate::identity::{self, DRIVER_NAME};
 use crate::settings::Settings;
 
 pub use service::NodeService;
+pub(crate) use service::status;
 
 /// Default volume limit of a node: an m5.large with default metadata (27 shared slots, less the root volume).
 pub const DEFAULT_MAX_VOLUMES: i64 = 26;

@@ -32,7 +32,7 @@ pub struct NodeService {
 }
 
 /// Converts a disk error to a gRPC status.
-pub(super) fn status(error: &DiskError) -> Status {
+pub(crate) fn status(error: &DiskError) -> Status {
     let text = error.to_string();
     match error {
         DiskError::BadPath { .. } | DiskError::Unsupported { .. } => Status::invalid_argument(text),
@@ -65,6 +65,7 @@ impl NodeService {
             node: self.config.node_name.clone(),
             target: target.to_owned(),
             needs: None,
+            needs_no_attachment: false,
         }
     }
 

@@ -119,6 +119,7 @@ fn each_does_what_it_says_and_nothing_else() {
             // harness/tests/mutants/shipped.rs has the scenario that shows each.
             "tags-dropped" | "topology-not-told" | "delete-not-asked" | "multi-attach-dropped" => continue,
             "stuck-attach-left" | "failed-stage-stays-mounted" | "raw-sync-does-nothing" => continue,
+            "access-point-shared" | "access-point-not-adopted" | "access-point-left" => continue,
             "unstage-leaves-directory" => Seen { staging_goes: false, ..right() },
             "unpublish-leaves-directory" => Seen { target_goes: false, ..right() },
             "sync-does-nothing" => Seen { bytes: None, ..right() },

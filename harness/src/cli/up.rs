@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use csi_mock::efs::{DEFAULT_FILE_SYSTEM, FileSystemSpec, is_file_system};
 use fake_apiserver::AdmissionPlugin;
 use fake_apiserver::keys::PublicKey;
 use jiff::Timestamp;
@@ -116,6 +117,10 @@ pub(super) struct Args {
     /// get no volume with a token, for suites that count volumes
     #[arg(long, value_name = "PLUGINS", value_delimiter = ',')]
     disable_admission_plugins: Vec<AdmissionPlugin>,
+    /// Also run the EFS driver, efs.csi.aws.com, with these file systems, separated by commas, and a StorageClass efs of
+    /// the first one.
+    #[arg(long, value_name = "FS_IDS", value_delimiter = ',', num_args = 0..=1, require_equals = true, default_missing_value = DEFAULT_FILE_SYSTEM, value_parser = file_system)]
+    efs: Option<Vec<String>>,
     /// The latency profile of the cloud: instant, aws or aws-recent.
     #[arg(long, value_name = "PROFILE", default_value = "instant")]
     latency: LatencyProfile,
@@ -156,6 +161,19 @@ fn account(text: &str) -> Result<String, String> {
     }
 }
 
+fn file_system(text: &str) -> Result<String, String> {
+    match is_file_system(text) {
+        true => Ok(text.to_owned()),
+        false => Err("must be fs- and 8 to 40 lower-case hex digits".to_owned()),
+    }
+}
+
+/// Returns the file systems of the EFS driver, if it shall run.
+fn file_systems(args: &Args) -> Option<Vec<FileSystemSpec>> {
+    let spec = |id: &String| FileSystemSpec { id: id.clone(), directories: Vec::new() };
+    args.efs.as_ref().map(|ids| ids.iter().map(spec).collect())
+}
+
 fn csi_endpoint(text: &str) -> Result<String, String> {
     substrate::dial::grpc(text).map(|_| text.to_owned()).map_err(|e| e.to_string())
 }
@@ -184,6 +202,9 @@ fn spec(args: &Args) -> Result<ClusterSpec, Refusal> {
     if args.csi.is_some() && !without.contains("csi-mock") {
         return Err(usage("--csi: our own driver answers; leave it out with --without csi-mock"));
     }
+    if args.efs.is_some() && without.contains("csi-mock") {
+        return Err(usage("--efs: the EFS driver runs beside csi-mock, which is left out"));
+    }
     let zones = if args.zones.is_empty() {
         ["a", "b", "c"].map(|z| format!("{}{z}", args.region)).to_vec()
     } else {
@@ -206,15 +227,22 @@ fn spec(args: &Args) -> Result<ClusterSpec, Refusal> {
     let token_keys = PublicKey::read_all(&args.service_account_key_file)
         .map_err(|why| environment(format!("--service-account-key-file {why}")))?;
     if let Some(path) = &args.begin {
+        let begun = begun(path)?;
+        if begun.efs.is_some() && without.contains("csi-mock") {
+            return Err(usage(
+                "--begin: the file has `efs`, and the EFS driver runs beside csi-mock, which is left out",
+            ));
+        }
         return Ok(ClusterSpec {
             without,
             latency: args.latency,
+            efs: file_systems(args).or(begun.efs),
             account_id: args.account_id.clone(),
             admin_token: args.token.clone(),
             token_keys,
             service_accounts: AdmissionPlugin::service_accounts(&args.disable_admission_plugins),
             mirrors: true,
-            ..begun(path)?
+            ..begun
         });
     }
     let nodes = (0..usize::from(args.nodes))
@@ -231,6 +259,7 @@ fn spec(args: &Args) -> Result<ClusterSpec, Refusal> {
         account_id: args.account_id.clone(),
         zones,
         latency: args.latency,
+        efs: file_systems(args),
         without,
         admin_token: args.token.clone(),
         token_keys,
@@ -257,6 +286,7 @@ fn begun(path: &Path) -> Result<ClusterSpec, Refusal> {
         zones: spec.zones,
         region: spec.region,
         begin: spec.begin,
+        efs: spec.efs,
         ..ClusterSpec::default()
     })
 }
@@ -341,7 +371,7 @@ fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
             }
             let last_lines = printer.clone();
             cluster.serve_admin(args.token.clone(), checks, move |begins| last_lines.still(begins)).map_err(lacking)?;
-            defaults::apply_more(cluster.objects()).await.map_err(|e| environment(e.to_string()))?;
+            defaults::apply_more(cluster.objects(), cluster.spec()).await.map_err(|e| environment(e.to_string()))?;
             progress.note(&site.describe());
             announce(args, (&held, &mut record), (&endpoints, &cluster.spec().region), format)?;
             if detach::is_background() {

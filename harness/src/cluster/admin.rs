@@ -259,7 +259,7 @@ async fn reset(State(app): State<Arc<App>>) -> Response {
             checks.restart();
         }
         app.since.store(app.cluster.world().trace().len(), Ordering::Relaxed);
-        defaults::apply_more(app.cluster.objects()).await.map_err(|e| e.to_string())
+        defaults::apply_more(app.cluster.objects(), app.cluster.spec()).await.map_err(|e| e.to_string())
     };
     let done = done.await;
     (app.on_reset)(false);

@@ -10,6 +10,7 @@ use controllers::node_agent::RegistrationSocket;
 use controllers::{LoopsConfig, Metrics};
 use csi_mock::controller::ControllerConfig;
 use csi_mock::disk::Disk;
+use csi_mock::efs::{self, FileServer};
 use csi_mock::settings::Settings;
 use fake_apiserver::Apiserver;
 use fake_apiserver::envtest::Front;
@@ -66,6 +67,8 @@ pub(super) struct StartContext {
     pub(super) spec: Arc<ClusterSpec>,
     pub(super) wiring: Arc<dyn Wiring>,
     mirrors: Option<Mirrors>,
+    /// The EFS service, if the cluster has that driver.
+    pub(super) file_server: Option<FileServer>,
 }
 
 impl Cluster {
@@ -89,12 +92,18 @@ impl Cluster {
                 "a program runs in the live world, within a cluster of one process: add --live --allow-exec".to_owned(),
             ));
         }
+        if spec.efs.is_some() && spec.without.contains("csi-mock") {
+            return Err(ClusterError::Wiring("the EFS driver runs beside csi-mock, which is left out".to_owned()));
+        }
         let spec = spec.in_world(world.kind());
         names::OPERATIONS.iter().for_each(|operations| world.faults().declare(operations));
         world.faults().name(names::of(&spec));
         world.faults().watch();
         let mirrors = spec.mirrors.then(|| Mirrors::new(world, &spec, &parts.roots));
-        let context = StartContext { world: world.clone(), spec: Arc::new(spec), wiring: parts.wiring, mirrors };
+        let seed = world.seed().child("efs");
+        let file_server = spec.efs.as_ref().map(|file_systems| FileServer::new(&seed, file_systems));
+        let (world_, spec) = (world.clone(), Arc::new(spec));
+        let context = StartContext { world: world_, spec, wiring: parts.wiring, mirrors, file_server };
         let ec2 = Ec2::new(&world.seed().child("ec2"), cloud_config(&context.spec, parts.volume_dir, parts.bytes))?;
         let instances = ec2.instances();
         let instances: BTreeMap<&str, &InstanceInfo> = instances.iter().map(|i| (i.name.as_str(), i)).collect();
@@ -113,6 +122,9 @@ impl Cluster {
         if !context.is_without("csi-mock") {
             context.add(&mut members, context.csi_controller());
         }
+        if let Some(server) = &context.file_server {
+            context.add(&mut members, context.efs_controller(server.clone()));
+        }
         for (name, process) in names::loops(&context.spec) {
             context.add(&mut members, context.loops(&name, process));
         }
@@ -125,10 +137,11 @@ impl Cluster {
             if !begins {
                 introduce(node, instance);
             }
-            let socket = RegistrationSocket::default();
+            let (socket, efs_socket) = (RegistrationSocket::default(), RegistrationSocket::default());
             let (node_, id) = (node.clone(), instance.id.clone());
             let private_ip = instance.private_ip.clone();
-            let machine = Machine { node: node_, instance: id, private_ip, root, disk: disk.clone(), socket };
+            let machine =
+                Machine { node: node_, instance: id, private_ip, root, disk: disk.clone(), socket, efs_socket };
             let registry = context.registry(&machine);
             let members = context.start_node(&machine).into_iter().map(Member::Task).collect();
             let (instance, root) = (machine.instance, machine.root);
@@ -144,6 +157,7 @@ impl Cluster {
         }
         let mut cluster = Self::new(world, ClusterSpec::clone(&context.spec), objects, cloud, nodes, members, user);
         cluster.cloud = Some(ec2);
+        cluster.file_server = context.file_server.clone();
         cluster.wiring = Some(context.wiring.clone());
         supervisor::start(world, &cluster);
         if let Some(mirrors) = &context.mirrors {
@@ -307,6 +321,14 @@ impl StartContext {
         })
     }
 
+    fn efs_controller(&self, server: FileServer) -> Process {
+        let context = self.clone();
+        Process::start(&self.world, names::EFS_CONTROLLER, move |ctx| {
+            let service = efs::start_controller(&ctx, server.clone());
+            context.clone().serve(ctx, names::EFS_CONTROLLER, service)
+        })
+    }
+
     /// Initial settings of the driver.
     pub(super) fn settings(&self) -> Settings {
         let DriverSettings { capabilities, attach_limit, capacity_gib, .. } = &self.spec.driver;
@@ -331,10 +353,15 @@ impl StartContext {
                 if let Err(error) = context.wiring.publish(&ctx, &names::metrics(ctx.name()), service) {
                     return ctx.emit(ProcessFailed { error });
                 }
-                let config = LoopsConfig { without: context.left_out(), timers, election };
+                // A left-out provisioner is that of the EBS driver.
+                let (driver, without) = match **ctx.name() == *names::EFS_PROVISIONER {
+                    true => (names::EFS_CONTROLLER, BTreeSet::new()),
+                    false => ("csi-controller", context.left_out()),
+                };
+                let config = LoopsConfig { without, timers, election };
                 let peers = context.wiring.connect(&ctx, "apiserver").and_then(|apiserver| {
-                    let driver = controllers::processes::needs_driver(process);
-                    Ok((apiserver, driver.then(|| context.wiring.connect(&ctx, "csi-controller")).transpose()?))
+                    let needs_driver = controllers::processes::needs_driver(process);
+                    Ok((apiserver, needs_driver.then(|| context.wiring.connect(&ctx, driver)).transpose()?))
                 });
                 match peers {
                     Ok((apiserver, csi)) => controllers::run(ctx, process, apiserver, csi, config).await,

@@ -170,7 +170,7 @@ mod tests {
     fn story(story: impl AsyncFnOnce(World, Cluster)) {
         simulate(Options::default(), async |world| {
             let cluster = Cluster::simulate(&world, ClusterSpec::of_nodes(1)).unwrap();
-            defaults::apply(cluster.objects()).await.unwrap();
+            defaults::apply(cluster.objects(), cluster.spec()).await.unwrap();
             tokio::time::sleep(Duration::from_secs(10)).await;
             story(world, cluster).await;
         });

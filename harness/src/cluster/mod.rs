@@ -68,6 +68,8 @@ pub struct Cluster {
     mirrors: Option<(mirror::Mirrors, substrate::Process)>,
     /// The cloud, if it is in this OS process.
     cloud: Option<mock_ec2::Ec2>,
+    /// The EFS service, if the cluster has that driver.
+    file_server: Option<csi_mock::efs::FileServer>,
     /// The listeners of the live world.
     sockets: Option<Arc<sockets::Sockets>>,
     /// Applies faults in containers.
@@ -178,6 +180,7 @@ impl Cluster {
             fault_reports,
             mirrors: None,
             cloud: None,
+            file_server: None,
             sockets: None,
             fault_admin: None,
             guests: guests::Guests::default(),
@@ -205,6 +208,11 @@ impl Cluster {
     /// Client of the cloud for the operator.
     pub fn ec2(&self) -> &HttpService {
         &self.ec2
+    }
+
+    /// Access points of the EFS service, oldest first; none without that driver.
+    pub fn access_points(&self) -> Vec<csi_mock::efs::AccessPoint> {
+        self.file_server.as_ref().map(csi_mock::efs::FileServer::access_points).unwrap_or_default()
     }
 
     /// Returns a client of the metrics of its processes.

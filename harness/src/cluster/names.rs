@@ -8,6 +8,7 @@
 //! | `node-a` | the machine: its containers and the device plug |
 //! | `node-a/csi-node` | the driver's node service there |
 //! | `node-a/kubelet` | the node agent there |
+//! | `efs-csi-controller`, `efs-csi-provisioner`, `node-a/efs-csi-node` | the EFS driver and its sidecar, if the cluster has it |
 //! | `my-attacher` | a program of the user, by the name that `run:` gives it |
 //!
 //! `controllers` stands for all processes of control loops, a node's name for all processes on it.
@@ -31,6 +32,16 @@ pub fn csi_node(node: &str) -> String {
     format!("{node}/csi-node")
 }
 
+/// Controller service of the EFS driver: its process, and the name under which it is published.
+pub const EFS_CONTROLLER: &str = "efs-csi-controller";
+/// Provisioner of the EFS driver. It has one replica.
+pub const EFS_PROVISIONER: &str = "efs-csi-provisioner";
+
+/// Name of the EFS driver's node service of a node.
+pub fn efs_csi_node(node: &str) -> String {
+    format!("{node}/efs-csi-node")
+}
+
 /// Returns true if the process of this name serves metrics of its loops: a replica of a control loop process, or a
 /// kubelet.
 pub fn has_metrics(name: &str) -> bool {
@@ -40,7 +51,9 @@ pub fn has_metrics(name: &str) -> bool {
             number.bytes().all(|b| b.is_ascii_digit())
         })
     };
-    name.ends_with("/kubelet") || controllers::PROCESSES.iter().any(|process| is_replica(&process))
+    name.ends_with("/kubelet")
+        || name == EFS_PROVISIONER
+        || controllers::PROCESSES.iter().any(|process| is_replica(&process))
 }
 
 /// Returns the name under which the metrics of a process are published.
@@ -57,8 +70,10 @@ pub fn replicas(process: &str, count: usize) -> Vec<String> {
 /// Names of the control loop processes of `spec`, each with the process of which it is a replica.
 pub fn loops(spec: &ClusterSpec) -> Vec<(String, &'static str)> {
     let running = controllers::PROCESSES.iter().filter(|process| controllers::runs(process, &spec.without));
+    let second = spec.efs.as_ref().map(|_| (EFS_PROVISIONER.to_owned(), "csi-provisioner"));
     running
         .flat_map(|process| replicas(process, spec.replicas_of(process)).into_iter().map(move |name| (name, *process)))
+        .chain(second)
         .collect()
 }
 
@@ -68,16 +83,23 @@ pub fn of(spec: &ClusterSpec) -> Names {
     let nodes = spec.nodes.iter().map(|node| node.name.clone());
     let on_nodes = spec.nodes.iter().flat_map(|node| {
         let (own, driver) = (!spec.without.contains("kubelet"), !spec.without.contains("csi-mock"));
-        let parts = [Some(node.name.clone()), own.then(|| kubelet(&node.name)), driver.then(|| csi_node(&node.name))];
+        let efs = spec.efs.as_ref().map(|_| efs_csi_node(&node.name));
+        let parts =
+            [Some(node.name.clone()), own.then(|| kubelet(&node.name)), driver.then(|| csi_node(&node.name)), efs];
         parts.into_iter().flatten()
     });
     let driver = (!spec.without.contains("csi-mock")).then_some("csi-controller");
-    let servers = ["mock-ec2", "fake-apiserver"].into_iter().chain(driver).map(str::to_owned);
+    let efs = spec.efs.as_ref().map(|_| EFS_CONTROLLER);
+    let servers = ["mock-ec2", "fake-apiserver"].into_iter().chain(driver).chain(efs).map(str::to_owned);
+    let has_efs = spec.efs.is_some();
     let of_node = |node: &str| {
+        let second = [format!("efs-csi-{node}"), format!("efs-csi-registration-{node}")];
+        let second = second.into_iter().filter(|_| has_efs).map(|service| (service, efs_csi_node(node)));
         let driver = [format!("csi-{node}"), format!("csi-registration-{node}")].map(|s| (s, csi_node(node)));
         let machine = (format!("runtime-{node}"), node.to_owned());
         let cloud = (format!("imds-{node}"), "mock-ec2".to_owned());
-        driver.into_iter().chain([machine, cloud, (format!("kubelet-{node}"), kubelet(node))])
+        let own: Vec<_> = driver.into_iter().chain(second.collect::<Vec<_>>()).collect();
+        own.into_iter().chain([machine, cloud, (format!("kubelet-{node}"), kubelet(node))])
     };
     Names {
         processes: servers
@@ -96,6 +118,7 @@ pub fn of(spec: &ClusterSpec) -> Names {
         ]
         .map(|(server, process)| (server.to_owned(), process.to_owned()))
         .into_iter()
+        .chain(efs.map(|name| (name.to_owned(), name.to_owned())))
         .chain(spec.nodes.iter().flat_map(|node| of_node(&node.name)))
         .collect(),
     }

@@ -10,8 +10,8 @@ use super::Cluster;
 /// Place in which a node's kubelet looks for registration sockets.
 #[derive(Clone, Debug)]
 pub(super) enum Registry {
-    /// The single socket of the driver in this process.
-    Known(RegistrationSocket),
+    /// The sockets of the drivers in this process.
+    Known(Vec<RegistrationSocket>),
     /// A directory on this machine.
     Directory(PathBuf),
 }
@@ -29,8 +29,10 @@ impl Cluster {
     pub fn remove_registration_socket(&self, node: &str) -> Result<(), String> {
         match self.nodes.get(node).map(|node| &node.registry) {
             None => Err(format!("there is no node {node}")),
-            Some(Registry::Known(socket)) if socket.remove() => Ok(()),
-            Some(Registry::Known(_)) => Err("there is no registration socket".to_owned()),
+            Some(Registry::Known(sockets)) => match sockets.iter().filter(|socket| socket.remove()).count() {
+                0 => Err("there is no registration socket".to_owned()),
+                _ => Ok(()),
+            },
             Some(Registry::Directory(directory)) => {
                 let failed = |path: &Path, e: std::io::Error| format!("{}: {e}", path.display());
                 let mut found = false;

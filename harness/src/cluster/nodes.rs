@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use controllers::kube::Client;
 use controllers::machine::{self, MachineConfig};
-use controllers::node_agent::{self, NodeAgentConfig, PLUGINS_REGISTRY, Plugins, RegistrationSocket};
+use controllers::node_agent::{self, KnownPlugin, NodeAgentConfig, PLUGINS_REGISTRY, Plugins, RegistrationSocket};
 use csi_mock::disk::{self, Disk, Pace};
+use csi_mock::efs::{self, EFS_DRIVER_NAME, EfsNodeConfig};
 use csi_mock::node::NodeConfig;
 use csi_mock::plug::{self, PlugConfig};
 use substrate::events::ProcessFailed;
@@ -32,6 +33,8 @@ pub(super) struct Machine {
     pub(super) disk: Arc<dyn Disk>,
     /// Registration socket of our driver.
     pub(super) socket: RegistrationSocket,
+    /// Registration socket of the EFS driver.
+    pub(super) efs_socket: RegistrationSocket,
 }
 
 impl StartContext {
@@ -41,6 +44,9 @@ impl StartContext {
         let mut started = vec![self.process(name, machine, Self::run_machine)];
         if !self.is_without("csi-mock") {
             started.push(self.process(&names::csi_node(name), machine, Self::run_driver));
+        }
+        if self.file_server.is_some() {
+            started.push(self.process(&names::efs_csi_node(name), machine, Self::run_efs_driver));
         }
         if !self.is_without("kubelet") {
             started.push(self.process(&names::kubelet(name), machine, Self::run_kubelet));
@@ -106,13 +112,43 @@ impl StartContext {
         pending().await
     }
 
+    /// Runs the node service of the EFS driver.
+    async fn run_efs_driver(self, ctx: Ctx, machine: Machine) -> Result<(), String> {
+        let (name, disk) = (machine.node.name.as_str(), self.disk(&ctx, &machine));
+        let server = self.file_server.clone().ok_or("this cluster has no file systems")?;
+        let config = EfsNodeConfig {
+            node_name: name.to_owned(),
+            node_id: machine.instance.clone(),
+            zone: machine.node.zone.clone(),
+            disk,
+            server,
+        };
+        let csi = format!("efs-csi-{name}");
+        self.wiring.publish(&ctx, &csi, efs::start_node(&ctx, config))?;
+        let registration = csi_mock::registration::start(&ctx, EFS_DRIVER_NAME, &csi);
+        self.wiring.publish(&ctx, &format!("efs-csi-registration-{name}"), registration)?;
+        machine.efs_socket.create();
+        pending().await
+    }
+
     /// Place in which kubelet finds drivers.
     pub(super) fn registry(&self, machine: &Machine) -> Registry {
         if self.is_without("csi-mock") && self.world.kind() == WorldKind::Live {
             // As the real kubelet: any driver registers in this directory.
             return Registry::Directory(machine.root.join(PLUGINS_REGISTRY));
         }
-        Registry::Known(machine.socket.clone())
+        let second = self.file_server.as_ref().map(|_| machine.efs_socket.clone());
+        Registry::Known([machine.socket.clone()].into_iter().chain(second).collect())
+    }
+
+    /// Returns the drivers of a node that kubelet knows from the start.
+    fn plugins(&self, ctx: &Ctx, machine: &Machine) -> Result<Vec<KnownPlugin>, String> {
+        let plugin = |prefix: &str, socket: &RegistrationSocket| {
+            let connect = |service: &str| self.wiring.connect(ctx, &format!("{prefix}{service}-{}", machine.node.name));
+            Ok(KnownPlugin { registration: connect("csi-registration")?, csi: connect("csi")?, socket: socket.clone() })
+        };
+        let second = self.file_server.as_ref().map(|_| plugin("efs-", &machine.efs_socket));
+        [plugin("", &machine.socket)].into_iter().chain(second).collect()
     }
 
     /// Runs the node agent.
@@ -121,11 +157,7 @@ impl StartContext {
         let client = Client::new(&ctx, self.wiring.connect(&ctx, "apiserver")?, "kubelet");
         let plugins = match self.registry(&machine) {
             Registry::Directory(registry) => Plugins::Directory(registry),
-            Registry::Known(socket) => Plugins::Known {
-                socket,
-                registration: self.wiring.connect(&ctx, &format!("csi-registration-{name}"))?,
-                csi: self.wiring.connect(&ctx, &format!("csi-{name}"))?,
-            },
+            Registry::Known(_) => Plugins::Known(self.plugins(&ctx, &machine)?),
         };
         let runtime = self.wiring.connect(&ctx, &runtime(name))?;
         let config = NodeAgentConfig {

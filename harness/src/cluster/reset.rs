@@ -45,6 +45,7 @@ impl Cluster {
         let token = self.spec.admin_token.as_ref();
         empty("the cloud", &self.ec2, token).await?;
         empty("the API server", self.objects.service(), None).await?;
+        self.file_server.iter().for_each(csi_mock::efs::FileServer::reset);
         self.spec.create_snapshot_kinds(&self.objects).await?;
         for member in self.loops().chain(self.nodes.values().flat_map(|node| &node.members)) {
             member.forget_restarts();

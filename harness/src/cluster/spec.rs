@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use controllers::Timers;
 use controllers::flags::{self, FlagError};
+use csi_mock::efs::{EFS_DRIVER_NAME, FileSystemSpec};
 
 use super::Secret;
 use crate::program::ProgramSpec;
@@ -56,6 +57,8 @@ pub struct ClusterSpec {
     pub flags: Vec<(String, String, String)>,
     /// Driver settings that differ from the default.
     pub driver: DriverSettings,
+    /// File systems of the EFS driver; None without that driver.
+    pub efs: Option<Vec<FileSystemSpec>>,
     /// Initial state.
     pub begin: Begin,
     /// True if objects may have owners. A simulation of objects without owners leaves the garbage collector out: it would
@@ -95,6 +98,7 @@ impl Default for ClusterSpec {
             leader_elect: false,
             flags: Vec::new(),
             driver: DriverSettings::default(),
+            efs: None,
             begin: Begin::default(),
             has_owners: true,
             records_writes: false,
@@ -111,6 +115,11 @@ impl ClusterSpec {
     /// Number of replicas of `process`.
     pub fn replicas_of(&self, process: &str) -> usize {
         self.replicas.get(process).copied().unwrap_or(1)
+    }
+
+    /// Names of the CSI drivers that Mooring runs or that the user runs instead.
+    pub fn driver_names(&self) -> impl Iterator<Item = &str> {
+        [self.driver_name.as_str()].into_iter().chain(self.efs.as_ref().map(|_| EFS_DRIVER_NAME))
     }
 
     /// Returns true if `process` uses leader election.
@@ -153,6 +162,7 @@ impl ClusterSpec {
             leader_elect: scenario.leader_elect,
             flags: scenario.flags.clone(),
             driver: scenario.driver.clone(),
+            efs: scenario.efs.clone(),
             without: scenario.without.clone(),
             begin: scenario.begin.clone(),
             has_owners: scenario.has_owners(),

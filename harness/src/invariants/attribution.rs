@@ -386,7 +386,16 @@ mod tests {
             let (volume, node) = (Some(Text::from(VOLUME)), Some(Text::from(node)));
             self.trace.info(
                 &process,
-                CsiCall { caller: None, rpc: rpc.into(), volume, node, target, ordinal, stages_nothing: false },
+                CsiCall {
+                    caller: None,
+                    rpc: rpc.into(),
+                    volume,
+                    node,
+                    target,
+                    ordinal,
+                    needs_no_attachment: false,
+                    stages_nothing: false,
+                },
             );
         }
 
@@ -545,7 +554,16 @@ mod tests {
         let (volume, node) = (Some(VOLUME.into()), Some(NODE.into()));
         let target = Some(format!("{pod}/volumes/kubernetes.io~csi/pvc-1/mount").into());
         let rpc = "NodePublishVolume".into();
-        let call = CsiCall { caller: None, rpc, volume, node, target, ordinal: 1, stages_nothing: false };
+        let call = CsiCall {
+            caller: None,
+            rpc,
+            volume,
+            node,
+            target,
+            ordinal: 1,
+            needs_no_attachment: false,
+            stages_nothing: false,
+        };
         history.trace.info(&"driver".into(), call);
         history.trace.events().iter().for_each(|event| invariants.observe(event));
         let left = |directory: &str| {

@@ -142,6 +142,7 @@ pub(super) mod tests {
             node: None,
             target: None,
             ordinal: 1,
+            needs_no_attachment: false,
             stages_nothing: false,
         };
         trace.info(&"csi-controller".into(), call);

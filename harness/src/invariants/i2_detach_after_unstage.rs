@@ -143,6 +143,7 @@ mod tests {
                         node,
                         target: None,
                         ordinal,
+                        needs_no_attachment: false,
                         stages_nothing: false,
                     };
                     trace.info(&"csi-controller".into(), call);
@@ -155,6 +156,7 @@ mod tests {
                         node,
                         target: Some("/t".into()),
                         ordinal,
+                        needs_no_attachment: false,
                         stages_nothing: false,
                     };
                     trace.info(&driver, call);

@@ -128,9 +128,19 @@ mod tests {
         let target = Some(if rpc.contains("stage") { "/staging" } else { TARGET }.into());
         let (caller, rpc, stages_nothing) = (None, Text::from(rpc), false);
         let (of, on) = (volume.clone(), node.clone());
-        world
-            .trace()
-            .info(&process, CsiCall { caller, rpc: rpc.clone(), volume, node, target, ordinal, stages_nothing });
+        world.trace().info(
+            &process,
+            CsiCall {
+                caller,
+                rpc: rpc.clone(),
+                volume,
+                node,
+                target,
+                ordinal,
+                needs_no_attachment: false,
+                stages_nothing,
+            },
+        );
         let Some(code) = code else { return };
         let (volume, node, code) = (of, on, code.into());
         world.trace().info(&process, CsiDone { rpc, volume, node, ordinal, code, took_ms: 1, message: None });

@@ -92,6 +92,7 @@ mod tests {
                 node: Some("node-a".into()),
                 target: None,
                 ordinal: 1,
+                needs_no_attachment: false,
                 stages_nothing: false,
             };
             world.trace().info(&"node-a/csi-node".into(), call);

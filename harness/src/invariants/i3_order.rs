@@ -1,5 +1,5 @@
 //! I3: publish only after stage, stage only after attached; where the driver stages nothing, publish only after attached.
-//! Each stage and each publish is an occasion.
+//! Each stage and each publish is an occasion, except of a driver whose volumes need no attachment.
 
 use std::collections::BTreeSet;
 
@@ -34,6 +34,9 @@ impl Order {
         }
         let call = event.get::<CsiCall>()?;
         let (Some(volume), Some(node)) = (&call.volume, &call.node) else { return None };
+        if call.needs_no_attachment {
+            return None;
+        }
         let (volume, node) = (volume.as_str(), facts.name(node));
         let missing = match call.rpc.as_str() {
             "ControllerUnpublishVolume" => {

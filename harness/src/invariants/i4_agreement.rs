@@ -7,7 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use csi_mock::disk::Mount;
+use csi_mock::disk::{Mount, MountKind};
+use csi_mock::efs::is_handle;
 
 use super::facts::Facts;
 use super::{StoredObjects, Symptom};
@@ -19,6 +20,8 @@ pub struct Machines {
     pub cloud: Vec<(String, String)>,
     /// Each volume in the cloud, except root volumes.
     pub volumes: BTreeMap<String, Made>,
+    /// Handle of the volume of each access point of EFS.
+    pub access_points: BTreeSet<String>,
     /// By node: the volumes whose devices are plugged in.
     pub devices: BTreeMap<String, BTreeSet<String>>,
     /// By node: the volumes whose filesystem is staged.
@@ -94,6 +97,15 @@ pub(super) fn compare(facts: &Facts, machines: &Machines) -> (Vec<Disagreement>,
     };
     let (devices, mounted) = (here(&machines.devices), here(&machines.staged));
     let holds = facts.holds.iter().filter(|((volume, _), hold)| hold.state().is_some() && known(volume));
+    // A shared file system is mounted without a device, and kubelet does not report it as in use.
+    let (shares, holds): (Vec<_>, Vec<_>) = holds.partition(|((volume, _), _)| is_handle(volume));
+    let shares: Pairs = shares.into_iter().map(|(key, _)| key.clone()).collect();
+    let on_nodes = machines.mounts.iter().flat_map(|(node, mounts)| {
+        let shares = mounts.iter().filter(|mount| mount.kind == MountKind::Share && known(&mount.volume));
+        shares.map(move |mount| (mount.volume.clone(), node.clone()))
+    });
+    let shares_mounted: Pairs = on_nodes.collect();
+    let holds = holds.into_iter();
     let held: Pairs = holds.clone().map(|(key, _)| key.clone()).collect();
     let with_filesystem: Pairs = holds.filter(|(_, hold)| !hold.raw).map(|(key, _)| key.clone()).collect();
     let compared = cloud.iter().chain(&objects).chain(&attached).collect::<BTreeSet<_>>().len() as u64;
@@ -116,6 +128,7 @@ pub(super) fn compare(facts: &Facts, machines: &Machines) -> (Vec<Disagreement>,
     same(CLOUD, &cloud, "plugged in as a device", &devices);
     let by_word = "staged or published by the word of the driver";
     same("mounted on the node", &mounted, by_word, &with_filesystem);
+    same("mounted on the node", &shares_mounted, "published by the word of the driver", &shares);
     same(by_word, &held, "in status.volumesInUse of the node", &in_use);
     (wording, compared)
 }

@@ -11,6 +11,9 @@ use super::Symptom;
 pub struct Leftovers {
     /// Volumes that the cloud still has.
     pub cloud_volumes: Vec<String>,
+    /// Access points that EFS still has, as volume handles.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub access_points: Vec<String>,
     /// Attachments that the cloud still has, as `vol-… on i-…`.
     pub cloud_attachments: Vec<String>,
     /// VolumeAttachment objects.
@@ -33,11 +36,12 @@ impl Leftovers {
         self.kinds().iter().all(|(_, _, list)| list.is_empty())
     }
 
-    fn kinds(&self) -> [(Symptom, &'static str, &[String]); 8] {
+    fn kinds(&self) -> [(Symptom, &'static str, &[String]); 9] {
         let of_pods = self.mounts.iter().any(|mount| mount.contains("/pods/"));
         let mount = if of_pods { Symptom::PodMountLeft } else { Symptom::MountLeft };
         [
             (Symptom::CloudVolumeLeft, "cloud volume", &self.cloud_volumes),
+            (Symptom::CloudVolumeLeft, "access point", &self.access_points),
             (Symptom::CloudAttachmentLeft, "cloud attachment", &self.cloud_attachments),
             (Symptom::VolumeAttachmentLeft, "VolumeAttachment", &self.volume_attachments),
             (Symptom::PersistentVolumeLeft, "PersistentVolume", &self.persistent_volumes),
@@ -70,7 +74,10 @@ impl Leftovers {
     pub(super) fn sentences(&self) -> Vec<(Symptom, String, Vec<String>)> {
         let left = |(symptom, kind, list): &(Symptom, &str, &[String])| match list {
             [] => None,
-            [one] => Some((*symptom, format!("a {kind} is left over: {one}"), list.to_vec())),
+            [one] => {
+                let article = if kind.starts_with('a') { "an" } else { "a" };
+                Some((*symptom, format!("{article} {kind} is left over: {one}"), list.to_vec()))
+            }
             many => {
                 let shown = many.iter().take(5).map(String::as_str).collect::<Vec<_>>().join(", ");
                 let more = if many.len() > 5 { ", …" } else { "" };

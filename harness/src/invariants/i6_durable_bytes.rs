@@ -5,13 +5,17 @@
 //! intact records that it found, or that the bytes are corrupt. After a clean unmount, all records that were synced
 //! until then must be found.
 //!
+//! A volume of a shared file system may have writers on several nodes. Its writers always find at least the records that
+//! were synced, on any node, when the volume was published on their node.
+//!
 //! A volume that is created from a snapshot has the records that were synced when the snapshot was requested, and at
 //! most one more that was being written at that moment. The first start of a writer there is an occasion.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use controllers::machine::events::{WorkloadCorrupt, WorkloadStarted, WorkloadStopped, WorkloadSynced};
-use csi_mock::events::{DiskCrashed, DiskStaged, DiskUnpublished};
+use csi_mock::efs::is_handle;
+use csi_mock::events::{DiskCrashed, DiskPublished, DiskStaged, DiskUnpublished};
 use mock_ec2::events::{SnapshotChanged, SnapshotPhase, VolumeChanged, VolumePhase};
 use substrate::Event;
 use substrate::events::ProcessCrashed;
@@ -31,6 +35,8 @@ struct Bytes {
     raw: bool,
     /// True if there may be uncounted records.
     uncounted: bool,
+    /// For each node of a shared file system, the number of records that were synced when it was last published there.
+    published: BTreeMap<String, u64>,
     /// The source snapshot, until a writer has read the volume, and the number of records that were synced then.
     copied: Option<(String, u64)>,
 }
@@ -47,7 +53,8 @@ impl DurableBytes {
     pub fn check(&mut self, checked: &mut Checked, event: &Event) -> Option<Found> {
         if let Some(WorkloadSynced { volume, record, .. }) = event.get() {
             let bytes = self.of(volume);
-            bytes.synced = if bytes.raw { bytes.synced.max(*record) } else { bytes.synced + 1 };
+            let is_one_history = bytes.raw || is_handle(volume);
+            bytes.synced = if is_one_history { bytes.synced.max(*record) } else { bytes.synced + 1 };
         } else if let Some(DiskStaged { volume, raw, .. }) = event.get() {
             self.of(volume).raw = *raw;
         } else if let Some(started) = event.get::<WorkloadStarted>() {
@@ -55,7 +62,8 @@ impl DurableBytes {
         } else if let Some(WorkloadStopped { volume, pod, node }) = event.get() {
             self.of(volume).writers.remove(&(pod.to_string(), node.to_string()));
         } else if let Some(WorkloadCorrupt { volume, pod, node, error }) = event.get() {
-            let promised = self.of(volume).promised;
+            let bytes = self.of(volume);
+            let promised = if is_handle(volume) { bytes.synced } else { bytes.promised };
             let message = format!(
                 "{pod} cannot read the records on {volume}: {error}; {promised} were synced before the last clean unmount"
             );
@@ -64,6 +72,11 @@ impl DurableBytes {
             // A crash removes mounts without this event, so the promised records do not change.
             let bytes = self.of(volume);
             bytes.promised = bytes.promised.max(bytes.synced);
+        } else if let Some(DiskPublished { volume, node, .. }) = event.get() {
+            if is_handle(volume) {
+                let bytes = self.of(volume);
+                bytes.published.insert(node.to_string(), bytes.synced);
+            }
         } else if let Some(VolumeChanged { volume, state: VolumePhase::Deleted, .. }) = event.get() {
             // Ids are never used again, and a deleted volume has no promised records.
             self.volumes.remove(volume.as_str());
@@ -97,6 +110,15 @@ impl DurableBytes {
     fn on_started(&mut self, checked: &mut Checked, started: &WorkloadStarted) -> Option<Found> {
         let WorkloadStarted { pod, node, volume, records_found: found_now, verified } = started;
         let bytes = self.of(volume);
+        if is_handle(volume) {
+            let promised = bytes.published.get(&**node).copied().unwrap_or_default();
+            bytes.synced = bytes.synced.max(*found_now);
+            checked.add(Id::I6, u64::from(promised > 0));
+            let message = format!(
+                "{pod} found {found_now} records on {volume}, and {promised} were synced before it was published on {node}"
+            );
+            return (*verified && *found_now < promised).then(|| found(message, volume, node));
+        }
         let alone = bytes.writers.is_empty();
         bytes.writers.insert((pod.to_string(), node.to_string()));
         // While another pod writes, the count changes. `workload.corrupt` reports damaged records.
@@ -182,5 +204,82 @@ mod tests {
         assert_eq!(found_after_two_writers(true, 0), 1);
         assert_eq!(found_after_two_writers(false, 2), 0);
         assert_eq!(found_after_two_writers(false, 1), 1);
+    }
+
+    const SHARED: &str = "fs-0123456789abcdef0::fsap-0123456789abcdef0";
+
+    /// Returns the messages of I6 about a history of a shared file system, and the number of occasions.
+    fn found(tell: impl FnOnce(&dyn Fn(&str, Says))) -> (Vec<String>, u64) {
+        let trace = Trace::new(Clock::live(), Level::Info);
+        tell(&|node, says| {
+            let (volume, pod) = (SHARED.into(), "default/web".into());
+            let process = std::sync::Arc::from(node);
+            match says {
+                Says::Published => {
+                    let (volume, node, path) = (SHARED.into(), node.into(), "/t".into());
+                    trace.info(&process, DiskPublished { volume, node, path, readonly: false });
+                }
+                Says::Synced(record) => trace.info(&process, WorkloadSynced { node: node.into(), pod, record, volume }),
+                Says::Started(records_found) => {
+                    let started = WorkloadStarted { node: node.into(), pod, records_found, verified: true, volume };
+                    trace.info(&process, started);
+                }
+                Says::Corrupt => {
+                    let error = "gone".to_owned();
+                    trace.info(&process, WorkloadCorrupt { error, node: node.into(), pod, volume });
+                }
+            }
+        });
+        let (mut bytes, mut checked) = (DurableBytes::default(), Checked::default());
+        let events = trace.events();
+        let all = events.iter().filter_map(|event| bytes.check(&mut checked, event));
+        (all.map(|found| found.message.replace(SHARED, "V")).collect(), checked.get(Id::I6))
+    }
+
+    #[derive(Clone, Copy)]
+    enum Says {
+        Published,
+        Synced(u64),
+        Started(u64),
+        Corrupt,
+    }
+    use Says::*;
+
+    #[test]
+    fn two_writers_of_a_shared_file_system_are_no_loss() {
+        let (messages, occasions) = found(|say| {
+            say("node-a", Published);
+            say("node-a", Started(0));
+            say("node-a", Synced(1));
+            say("node-b", Published);
+            // Record 2 is written between the publish and the reading.
+            say("node-a", Synced(2));
+            say("node-b", Started(1));
+            say("node-b", Synced(3));
+            say("node-a", Synced(4));
+            say("node-a", Published);
+            say("node-a", Started(4));
+        });
+        assert_eq!((messages, occasions), (Vec::new(), 2));
+    }
+
+    #[test]
+    fn records_that_were_synced_on_another_node_must_be_found() {
+        let (messages, _) = found(|say| {
+            say("node-a", Published);
+            say("node-a", Started(0));
+            say("node-a", Synced(1));
+            say("node-a", Synced(2));
+            say("node-b", Published);
+            say("node-b", Started(1));
+            say("node-b", Corrupt);
+        });
+        assert_eq!(
+            messages,
+            [
+                "default/web found 1 records on V, and 2 were synced before it was published on node-b",
+                "default/web cannot read the records on V: gone; 2 were synced before the last clean unmount",
+            ]
+        );
     }
 }

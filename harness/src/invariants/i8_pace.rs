@@ -83,6 +83,7 @@ mod tests {
                     node: None,
                     target: None,
                     ordinal,
+                    needs_no_attachment: false,
                     stages_nothing: false,
                 };
                 world.trace().info(&process, call);

@@ -232,7 +232,16 @@ mod tests {
             let commit = Commit::new("persistentvolumes", "pvc-1", 1, EventType::Added);
             tell.info(&apiserver, Commit { pv, user: "csi-provisioner/v6".into(), verb: "create".into(), ..commit });
             let (rpc, volume, node) = ("NodeUnpublishVolume".into(), Some("vol-1".into()), Some("node-a".into()));
-            let call = CsiCall { caller: None, rpc, volume, node, target: None, ordinal: 1, stages_nothing: false };
+            let call = CsiCall {
+                caller: None,
+                rpc,
+                volume,
+                node,
+                target: None,
+                ordinal: 1,
+                needs_no_attachment: false,
+                stages_nothing: false,
+            };
             tell.info(&"node-a/csi-node".into(), call);
             let (rpc, volume, node) = ("NodeUnpublishVolume".into(), Some("vol-1".into()), Some("node-a".into()));
             let done = CsiDone { rpc, volume, node, ordinal: 1, code: "OK".into(), took_ms: 1, message: None };

@@ -156,7 +156,16 @@ mod tests {
             let ((volume, node), target) = (of(), Some("/t".into()));
             trace.info(
                 &driver,
-                CsiCall { caller: None, rpc: (*step).into(), volume, node, target, ordinal, stages_nothing: false },
+                CsiCall {
+                    caller: None,
+                    rpc: (*step).into(),
+                    volume,
+                    node,
+                    target,
+                    ordinal,
+                    needs_no_attachment: false,
+                    stages_nothing: false,
+                },
             );
             let (volume, node) = of();
             let code = "OK".into();

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use csi_mock::events::{CsiCall, CsiDone};
+use csi_mock::events::{AccessPointChanged, AccessPointState, CsiCall, CsiDone};
 use fake_apiserver::events::{Commit, WatchOpened};
 use fake_apiserver::state::EventType;
 use mock_ec2::events::{VolumeChanged, VolumePhase};
@@ -15,8 +15,12 @@ use substrate::Event;
 use substrate::events::{ProcessCrashed, ProcessStarted};
 use substrate::json::Text;
 
-/// The process that creates volumes; a second replica has a number after its name.
-const PROVISIONER: &str = "csi-provisioner";
+/// The processes that create volumes; a second replica has a number after its name.
+const PROVISIONERS: [&str; 2] = ["csi-provisioner", "efs-csi-provisioner"];
+
+fn is_provisioner(process: &str) -> bool {
+    PROVISIONERS.iter().any(|name| process.starts_with(name))
+}
 
 /// Codes after which a provisioner assumes that the volume may still be created, and asks again (external-provisioner,
 /// `checkError`).
@@ -66,22 +70,21 @@ impl OrphanedVolumes {
     /// Records an event.
     pub fn observe(&mut self, event: &Event) {
         if let Some(VolumeChanged { volume, state: VolumePhase::Creating, .. }) = event.get() {
-            let is_lost = self.lost > 0;
-            if self.open.is_empty() {
-                (self.lost, self.given_up) = (self.lost.saturating_sub(1), self.given_up.saturating_sub(1));
-            }
-            *self.restarted.entry(volume.to_string()).or_default() |= is_lost;
-            self.names.insert(volume.to_string(), self.asked.clone());
+            self.on_made(volume.as_str());
         } else if let Some(VolumeChanged { volume, state: VolumePhase::Deleted, .. }) = event.get() {
-            self.names.remove(volume.as_str());
-            self.restarted.remove(volume.as_str());
+            self.on_deleted(volume.as_str());
+        } else if let Some(changed) = event.get::<AccessPointChanged>() {
+            match changed.state {
+                AccessPointState::Created => self.on_made(&changed.volume()),
+                AccessPointState::Deleted => self.on_deleted(&changed.volume()),
+            }
         } else if let Some(commit) = event.get::<Commit>() {
             self.on_commit(commit, event.ms);
         } else if let Some(WatchOpened { caller, resource, .. }) = event.get() {
-            if caller.starts_with(PROVISIONER) && resource == "persistentvolumeclaims" {
+            if is_provisioner(caller) && resource == "persistentvolumeclaims" {
                 self.watches_since = Some(event.ms);
             }
-        } else if event.process.starts_with(PROVISIONER)
+        } else if is_provisioner(&event.process)
             && event.get::<ProcessStarted>().is_some_and(|started| started.incarnation > 1)
         {
             self.restarted.values_mut().for_each(|restarted| *restarted = true);
@@ -104,6 +107,20 @@ impl OrphanedVolumes {
         } else if let Some(done) = event.get::<CsiDone>().filter(|done| &*done.rpc == "CreateVolume") {
             self.on_done(&event.process, done);
         }
+    }
+
+    fn on_made(&mut self, volume: &str) {
+        let is_lost = self.lost > 0;
+        if self.open.is_empty() {
+            (self.lost, self.given_up) = (self.lost.saturating_sub(1), self.given_up.saturating_sub(1));
+        }
+        *self.restarted.entry(volume.to_owned()).or_default() |= is_lost;
+        self.names.insert(volume.to_owned(), self.asked.clone());
+    }
+
+    fn on_deleted(&mut self, volume: &str) {
+        self.names.remove(volume);
+        self.restarted.remove(volume);
     }
 
     fn on_commit(&mut self, commit: &Commit, ms: u64) {
@@ -239,7 +256,16 @@ mod tests {
         match does {
             Asks => {
                 let (rpc, target) = ("CreateVolume".into(), Some("pvc-1".into()));
-                let call = CsiCall { caller: None, rpc, volume, node, target, ordinal: 1, stages_nothing: false };
+                let call = CsiCall {
+                    caller: None,
+                    rpc,
+                    volume,
+                    node,
+                    target,
+                    ordinal: 1,
+                    needs_no_attachment: false,
+                    stages_nothing: false,
+                };
                 trace.info(&driver, call);
             }
             Answers => {
@@ -247,7 +273,7 @@ mod tests {
                 trace.info(&driver, CsiDone { rpc, volume, node, ordinal: 1, code, took_ms: 1, message: None });
             }
             Made => trace.info(&"mock-ec2".into(), made()),
-            Starts(incarnation) => trace.info(&PROVISIONER.into(), ProcessStarted { incarnation }),
+            Starts(incarnation) => trace.info(&PROVISIONERS[0].into(), ProcessStarted { incarnation }),
             Watches => {
                 let opened = WatchOpened {
                     bookmarks: true,

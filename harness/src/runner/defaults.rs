@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
+use csi_mock::efs::EFS_DRIVER_NAME;
+
 use super::objects::{ObjectError, Objects};
+use crate::cluster::ClusterSpec;
 use crate::scenario::model::Manifest;
 use crate::scenario::object::{Kind, ObjectRef};
 
@@ -15,6 +18,36 @@ pub(crate) fn csi_driver(name: &str) -> Manifest {
         "spec": { "attachRequired": true, "podInfoOnMount": false, "fsGroupPolicy": "File" },
     });
     Manifest { object: ObjectRef::new(Kind::csi_driver(), None, name), value }
+}
+
+/// CSIDriver object of the EFS driver's chart, which sets one field.
+pub(crate) fn efs_csi_driver() -> Manifest {
+    let name = EFS_DRIVER_NAME;
+    let value = json!({
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "CSIDriver",
+        "metadata": { "name": name },
+        "spec": { "attachRequired": false },
+    });
+    Manifest { object: ObjectRef::new(Kind::csi_driver(), None, name), value }
+}
+
+/// CSIDriver objects of the drivers of a cluster.
+pub(crate) fn csi_drivers(spec: &ClusterSpec) -> Vec<Manifest> {
+    let second = spec.efs.as_ref().map(|_| efs_csi_driver());
+    [csi_driver(&spec.driver_name)].into_iter().chain(second).collect()
+}
+
+/// StorageClass of the first file system of EFS, for `mooring up`.
+fn efs_class(file_system: &str) -> Manifest {
+    let value = json!({
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": { "name": "efs" },
+        "provisioner": EFS_DRIVER_NAME,
+        "parameters": { "provisioningMode": "efs-ap", "fileSystemId": file_system, "directoryPerms": "700" },
+    });
+    Manifest { object: ObjectRef::new(Kind::storage_class(), None, "efs"), value }
 }
 
 fn storage_class(name: &str, parameters: Value) -> Manifest {
@@ -46,12 +79,14 @@ fn more_classes() -> [Manifest; 3] {
     [retain, fast, storage_class("standard", json!({ "type": "standard" }))]
 }
 
-/// Creates the CSIDriver object and the default class.
+/// Creates the CSIDriver objects and the default class.
 ///
 /// # Errors
 /// Returns the error of the API server.
-pub async fn apply(objects: &Objects) -> Result<(), ObjectError> {
-    objects.apply(&csi_driver("ebs.csi.aws.com")).await?;
+pub async fn apply(objects: &Objects, spec: &ClusterSpec) -> Result<(), ObjectError> {
+    for driver in &csi_drivers(spec) {
+        objects.apply(driver).await?;
+    }
     objects.apply(&default_class()).await.map(drop)
 }
 
@@ -59,10 +94,12 @@ pub async fn apply(objects: &Objects) -> Result<(), ObjectError> {
 ///
 /// # Errors
 /// Returns the error of the API server.
-pub async fn apply_more(objects: &Objects) -> Result<(), ObjectError> {
-    apply(objects).await?;
-    for class in &more_classes() {
-        objects.apply(class).await?;
+pub async fn apply_more(objects: &Objects, spec: &ClusterSpec) -> Result<(), ObjectError> {
+    apply(objects, spec).await?;
+    let first = spec.efs.as_ref().and_then(|file_systems| file_systems.first());
+    let shared = first.map(|first| efs_class(&first.id));
+    for manifest in more_classes().iter().chain(&shared) {
+        objects.apply(manifest).await?;
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ use crate::cluster::Cluster;
 use crate::invariants::{AppliedObjects, Disagreement, Invariants, Machines, StoredObjects};
 use crate::scenario::object::{Kind, ObjectRef};
 use csi_mock::disk::MountKind;
+use csi_mock::efs::of_access_point;
 use substrate::fault::Span;
 
 /// Time limit for a cluster without faults to converge: a forced detach after six minutes, twice the longest backoff of
@@ -130,6 +131,8 @@ async fn machines(cluster: &Cluster) -> Result<Machines, String> {
         machines.cloud.extend(attachments.into_iter().map(|instance| (id.clone(), instance)));
         machines.volumes.insert(id, made);
     }
+    let points = cluster.access_points().into_iter().map(|point| of_access_point(&point.file_system, &point.id));
+    machines.access_points = points.collect();
     for node in &cluster.spec().nodes {
         let Some(disk) = cluster.disk(&node.name) else { continue };
         let unread = |e| format!("the disk of {} cannot be read: {e}", node.name);

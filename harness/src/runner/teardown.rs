@@ -7,6 +7,7 @@ use substrate::json::Value;
 
 use controllers::mirror_pod::{MOORING, SOURCE};
 use controllers::node_agent::names::Paths;
+use csi_mock::efs::of_access_point;
 
 use super::cloud;
 use super::objects::ObjectError;
@@ -155,6 +156,8 @@ async fn leftovers(cluster: &Cluster, invariants: &Invariants) -> Leftovers {
         }
         Err(e) => left.cloud_volumes.push(format!("(unknown: {e})")),
     }
+    let points = cluster.access_points().into_iter().map(|point| of_access_point(&point.file_system, &point.id));
+    left.access_points = points.filter(|handle| !kept.contains(handle) && !invariants.keeps(handle)).collect();
     for node in &cluster.spec().nodes {
         let Some(disk) = cluster.disk(&node.name) else { continue };
         let mounts = disk.mounts().await.unwrap_or_default();
@@ -164,7 +167,8 @@ async fn leftovers(cluster: &Cluster, invariants: &Invariants) -> Leftovers {
         let Some(root) = cluster.root(&node.name) else { continue };
         let paths = Paths::new(root);
         // The directories of pods and of staged volumes must be gone; the directory of a driver itself stays.
-        for parent in [paths.pods(), paths.drivers().join(&cluster.spec().driver_name)] {
+        let drivers = cluster.spec().driver_names().map(|driver| paths.drivers().join(driver));
+        for parent in [paths.pods()].into_iter().chain(drivers) {
             let names = disk.list_dir(&parent).await.unwrap_or_default().unwrap_or_default();
             left.directories.extend(names.iter().map(|name| format!("{}: {}", node.name, parent.join(name).display())));
         }

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use csi_mock::efs::EFS_DRIVER_NAME;
 use serde_json::{Value, json};
 use substrate::json::Value as Tree;
 
@@ -221,7 +222,8 @@ impl Picture {
             0 => "no node has any".to_owned(),
             _ => format!("nodes have {}", there.into_iter().collect::<Vec<_>>().join(", ")),
         };
-        why.push(format!("no node has the driver {driver} of {of}; {there}"));
+        let advice = if driver == EFS_DRIVER_NAME { "; the key `efs: {}`, or `mooring up --efs`, adds it" } else { "" };
+        why.push(format!("no node has the driver {driver} of {of}; {there}{advice}"));
     }
 
     /// Claims that are not bound and pods that do not run, each with its reasons.
@@ -352,7 +354,11 @@ mod tests {
         );
         let mut other = picture();
         other.classes[0]["provisioner"] = "efs.csi.aws.com".into();
-        assert!(says(&other).ends_with("of StorageClass gp3; nodes have ebs.csi.aws.com"), "{}", says(&other));
+        assert!(
+            says(&other).contains("of StorageClass gp3; nodes have ebs.csi.aws.com; the key `efs: {}`"),
+            "{}",
+            says(&other)
+        );
         other.classes[0]["metadata"]["name"] = "gp2".into();
         assert!(says(&other).ends_with("there is no StorageClass gp3; there are gp2"), "{}", says(&other));
         other.claims.clear();

@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use csi_mock::capabilities::Capabilities;
+use csi_mock::efs::FileSystemSpec;
 use csi_mock::settings::LockKey;
 pub use mock_ec2::LatencyProfile;
 use serde_json::Value;
@@ -59,6 +60,8 @@ pub struct Scenario {
     pub flags: Vec<(String, String, String)>,
     /// Driver settings that differ from the default.
     pub driver: DriverSettings,
+    /// File systems of the EFS driver; None without that driver.
+    pub efs: Option<Vec<FileSystemSpec>>,
     /// Components that are left out, by their upstream names.
     pub without: BTreeSet<String>,
     /// Programs of the user that run beside the cluster.

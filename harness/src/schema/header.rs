@@ -80,6 +80,8 @@ pub static DOCUMENT: Map = Map {
         .like(&["flags: {csi-attacher: {timeout: 30s}, kubelet: {csiTimeout: 1m}}"]),
         may("driver", Of::Map(&DRIVER), "Settings of the CSI driver that differ from its defaults.")
             .like(&["driver: {lock: volume, capabilities: -LIST_SNAPSHOTS, attach-limit: 2, capacity-gib: 10}"]),
+        may("efs", Of::Map(&EFS), "A second driver, efs.csi.aws.com, beside the EBS driver: shared file systems without attachments.")
+            .like(&["efs: {}", "efs: {file-systems: [{id: fs-0123456789abcdef0, directories: [/exports/a]}]}"]),
         may("without", Of::List(&Of::Known(left_out)), "Components that are left out, by their upstream names.")
             .like(&["without: [csi-resizer]"]),
         may(
@@ -255,6 +257,25 @@ static DRIVER: Map = Map {
             "Volume limit of a node, as the node service reports it; 0 leaves it to the orchestrator.",
         ),
         may("capacity-gib", Of::Whole(0, None), "Capacity for volumes in each zone, in GiB; unlimited when absent."),
+    ],
+};
+
+static EFS: Map = Map {
+    name: "efs",
+    about: "The EFS driver: its StorageClasses have the provisioner efs.csi.aws.com, and its volumes may be on many nodes.",
+    keys: &[may(
+        "file-systems",
+        Of::List(&Of::Map(&FILE_SYSTEM)),
+        "The file systems of EFS; fs-0123456789abcdef0 when absent.",
+    )],
+};
+
+static FILE_SYSTEM: Map = Map {
+    name: "file-system",
+    about: "A file system of EFS.",
+    keys: &[
+        must("id", Of::Text, "Its id: fs- and 8 to 40 lower-case hex digits."),
+        may("directories", Of::List(&Of::Text), "Directories in it, which static volumes can name: fs-…:/exports/a."),
     ],
 };
 

@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 
 use controllers::node_agent::names::{Paths, attachment_name};
 use csi_mock::disk::Disk;
+use csi_mock::efs::{EFS_DRIVER_NAME, is_handle};
 use fake_apiserver::events::Commit;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -217,13 +218,16 @@ impl Raw {
                 self.volumes.insert(handle.to_owned(), name(object));
             }
         }
-        let driver = cluster.spec().driver_name.clone();
         for (handle, pv) in &self.volumes {
+            let driver = match is_handle(handle) {
+                true => EFS_DRIVER_NAME,
+                false => &cluster.spec().driver_name,
+            };
             for node in &cluster.spec().nodes {
-                let drawn = attachment_name(handle, &driver, &node.name);
+                let drawn = attachment_name(handle, driver, &node.name);
                 self.names.push((drawn, format!("(attachment of {pv} to {})", node.name)));
             }
-            let staging = Paths::new("/").staging_dir(&driver, handle);
+            let staging = Paths::new("/").staging_dir(driver, handle);
             if let Some(hash) = staging.file_name().and_then(|name| name.to_str()) {
                 self.names.push((hash.to_owned(), format!("(staging of {pv})")));
             }

@@ -24,6 +24,7 @@ const ORDER: &[&str] = &[
     "leader-elect",
     "flags",
     "driver",
+    "efs",
     "without",
     "worlds",
     "violations",

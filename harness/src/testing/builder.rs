@@ -4,6 +4,7 @@ use std::panic::Location;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use csi_mock::efs::{FileSystemSpec, is_file_system};
 use fake_apiserver::ServiceAccounts;
 use substrate::WorldKind;
 use substrate::fabric::Latency;
@@ -108,6 +109,18 @@ impl Builder {
     /// cluster. A live cluster has them, unless [`without`](Self::without) leaves them out.
     pub fn snapshots(mut self) -> Self {
         self.plan.spec.has_snapshots = true;
+        self
+    }
+
+    /// Also runs the EFS driver, `efs.csi.aws.com`, with these file systems (`fs-0123456789abcdef0`).
+    pub fn efs(mut self, file_systems: &[&str]) -> Self {
+        let wrong = file_systems.iter().find(|id| !is_file_system(id)).map(|id| (*id).to_owned());
+        self.refuse_if(wrong.is_some() || file_systems.is_empty(), || match wrong {
+            Some(id) => format!("efs(): `{id}` is not fs- and 8 to 40 lower-case hex digits"),
+            None => "efs(): name a file system, such as fs-0123456789abcdef0".to_owned(),
+        });
+        let spec = |id: &&str| FileSystemSpec { id: (*id).to_owned(), directories: Vec::new() };
+        self.plan.spec.efs = Some(file_systems.iter().map(spec).collect());
         self
     }
 

@@ -389,7 +389,7 @@ impl Part {
             let checks = Checks::begin(&world);
             let cluster = build(&world, self.plan.spec.clone(), site.as_deref()).map_err(|e| e.to_string())?;
             if !self.plan.is_bare {
-                let made = defaults::apply(cluster.objects()).await;
+                let made = defaults::apply(cluster.objects(), cluster.spec()).await;
                 made.map_err(|e| format!("the StorageClass cannot be made: {e}"))?;
             }
             let customs = Mutex::new(Customs::of_cluster(&cluster.spec().without));

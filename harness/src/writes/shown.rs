@@ -36,7 +36,7 @@ static PATTERNS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r"^\d+-\d+-(.+)$", "<number>-${1}"),
         (r"^(.+)\.[0-9a-f]{12,16}$", "${1}.<event>"),
         // The recorder of the provisioner is named after its driver, its host and a random id.
-        (r"^(ebs\.csi\.aws\.com)_.+$", "${1}_<id>"),
+        (r"^(e[bf]s\.csi\.aws\.com)_.+$", "${1}_<id>"),
     ]
     .into_iter()
     .filter_map(|(pattern, name)| Some((Regex::new(pattern).ok()?, name)))

@@ -46,4 +46,8 @@ pub const FILES: &[(&str, &str)] = &[
     ("contracts/api-finalizers", "released-object-stays"),
     ("contracts/cloud-snapshots", "restore-size-ignored"),
     ("contracts/cloud-attachment-and-instance", "terminated-instance-holds-volumes"),
+    ("second-driver", "attach-required-ignored"),
+    ("features/shared-file-system", "access-point-shared"),
+    ("features/shared-file-system", "access-point-not-adopted"),
+    ("features/shared-file-system", "access-point-left"),
 ];

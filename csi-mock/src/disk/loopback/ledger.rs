@@ -174,7 +174,7 @@ impl Inner {
                 LOOP_MAJOR => loop_number(entry.major, entry.minor),
                 _ if entry.fs_type == "btrfs" => entry.source_loop(),
                 _ => {
-                    mounts.extend(self.block_mount(&entry));
+                    mounts.extend(self.block_mount(&entry).or_else(|| self.share_mount(&entry)));
                     continue;
                 }
             };
@@ -229,7 +229,7 @@ impl Inner {
             // Like a pulled disk: unsynced data is lost, and the device goes with its last mount or opener.
             let pulled = match mount.kind {
                 MountKind::Block | MountKind::Map => Err(DiskError::Environment(String::new())),
-                MountKind::Staging | MountKind::Target => mount::shutdown(&mount.path),
+                MountKind::Staging | MountKind::Target | MountKind::Share => mount::shutdown(&mount.path),
             };
             // A raw device, or a filesystem without shutdown: every later access is beyond its end.
             pulled.or_else(|_| plugged.device.cut_off())?;
@@ -256,7 +256,8 @@ impl Inner {
         };
         self.close_held();
         let mounts = self.mounts()?;
-        for mount in mounts.iter().filter(|m| !m.kind.is_raw()) {
+        // The file system of a share is that of this machine, which must go on.
+        for mount in mounts.iter().filter(|m| !m.kind.is_raw() && m.kind != MountKind::Share) {
             let cut = |e| self.get(&mount.volume).map_or(Err(e), |plugged| plugged.device.cut_off());
             keep(mount::shutdown(&mount.path).or_else(cut));
         }
@@ -265,6 +266,7 @@ impl Inner {
             keep(self.root.place(&mount.path).and_then(|place| mount::unmount(&place, &mount.path, true)));
             keep(self.root.remove_file(&self.record_path("staged", &mount.volume)).map(drop));
             keep(self.root.remove_file(&self.block_record(&mount.path)).map(drop));
+            keep(self.root.remove_file(&self.share_record(&mount.path)).map(drop));
         }
         for volume in self.recorded()? {
             let Some(plugged) = self.get(&volume) else { continue };

@@ -20,6 +20,7 @@ mod namespace;
 mod nodes;
 mod publish;
 mod raw;
+mod share;
 mod stage;
 mod superblock;
 #[cfg(test)]
@@ -40,8 +41,8 @@ use super::directory::plain_name;
 use super::files::file_operations;
 use super::root::Root;
 use super::{
-    Backend, Device, Disk, DiskError, DiskFuture, Mapping, Mount, Plug, Publish, Published, RawDevice, Stage, Staged,
-    Usage,
+    Backend, Device, Disk, DiskError, DiskFuture, FileLock, Mapping, Mount, Plug, Publish, Published, RawDevice, Share,
+    Stage, Staged, Usage,
 };
 
 /// Major number of loop devices.
@@ -219,7 +220,19 @@ impl Disk for LoopDisk {
 
     fn unpublish<'a>(&'a self, volume: &'a str, path: &'a Path) -> DiskFuture<'a, bool> {
         let (own, path) = (volume.to_owned(), path.to_owned());
-        self.alone(volume, move |disk| disk.unpublish(&own, &path))
+        let act = move |disk: &Inner| disk.unpublish(&own, &path);
+        if crate::efs::is_handle(volume) { self.in_turn(volume, act) } else { self.alone(volume, act) }
+    }
+
+    fn mount_share<'a>(&'a self, share: &'a Share) -> DiskFuture<'a, Published> {
+        let own = share.clone();
+        self.in_turn(&share.volume, move |disk| disk.mount_share(&own))
+    }
+
+    fn lock<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Option<FileLock>> {
+        let path = path.to_owned();
+        let directory = self.run(move |disk| disk.shared_dir(&path));
+        Box::pin(async move { FileLock::of_directory(directory.await?).await })
     }
 
     fn map<'a>(&'a self, mapping: &'a Mapping) -> DiskFuture<'a, Arc<dyn RawDevice>> {

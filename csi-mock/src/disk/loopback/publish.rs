@@ -57,8 +57,11 @@ impl Inner {
             Some(m) if m.kind == MountKind::Staging => return Err(occupied(&path, "the volume is staged here")),
             Some(m) if m.kind == MountKind::Map => return Err(occupied(&path, "the node agent has the device here")),
             Some(m) if m.kind == MountKind::Block => return self.unpublish_block(&m),
-            Some(_) => {
+            Some(m) => {
                 mount::unmount(&self.root.place(&path)?, &path, false)?;
+                if m.kind == MountKind::Share {
+                    self.root.remove_file(&self.share_record(&path))?;
+                }
                 true
             }
             None => false,

@@ -587,3 +587,47 @@ fn two_readings_of_one_volume_through_two_nodes_are_the_corruption_that_unsafe_m
         assert!(bench.loops().is_empty());
     });
 }
+
+#[test]
+fn two_nodes_share_a_directory_and_a_crash_of_one_leaves_the_other_alone() {
+    live("share", async |bench| {
+        let disks = [bench.node("a"), bench.node("b")];
+        let share = |disk: &LoopDisk, readonly: bool| Share {
+            volume: "fs-01234567::fsap-01234567".to_owned(),
+            file_system: "fs-01234567".to_owned(),
+            directory: "/a".to_owned(),
+            path: disk.0.root.path().join("pods/p/mount"),
+            mount_flags: vec!["noatime".to_owned()],
+            readonly,
+        };
+        for (disk, readonly) in disks.iter().zip([false, true]) {
+            let share = share(disk, readonly);
+            disk.make_dir(share.path.parent().unwrap()).await.unwrap();
+            assert!(!disk.mount_share(&share).await.unwrap().already);
+            assert!(disk.mount_share(&share).await.unwrap().already);
+            let mounts = disk.mounts().await.unwrap();
+            assert_eq!((mounts.len(), mounts[0].kind, mounts[0].readonly), (1, MountKind::Share, readonly));
+        }
+        let [a, b] = &disks;
+        let file = |disk: &LoopDisk| share(disk, false).path.join("f");
+        a.append(&file(a), b"record").await.unwrap();
+        assert_eq!(b.read(&file(b)).await.unwrap().as_deref(), Some(&b"record"[..]));
+        assert!(b.append(&file(b), b"x").await.is_err(), "it is mounted read-only");
+        let lock = a.lock(&file(a)).await.unwrap();
+        let waits = tokio::time::timeout(std::time::Duration::from_millis(50), b.lock(&file(b)));
+        assert!(waits.await.is_err(), "the other node holds the lock");
+        drop(lock);
+        a.crash().await.unwrap();
+        assert!(disk_is_empty(&bench.node("a")).await);
+        // The file system of this machine goes on.
+        assert_eq!(b.read(&file(b)).await.unwrap().as_deref(), Some(&b"record"[..]));
+        let shared = share(b, true);
+        assert!(b.unpublish(&shared.volume, &shared.path).await.unwrap());
+        assert!(!b.unpublish(&shared.volume, &shared.path).await.unwrap());
+        assert!(disk_is_empty(b).await);
+    });
+}
+
+async fn disk_is_empty(disk: &LoopDisk) -> bool {
+    disk.mounts().await.unwrap().is_empty()
+}

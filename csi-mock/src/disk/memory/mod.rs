@@ -3,12 +3,15 @@
 //! A volume has durable files. Staging it gives the node a page cache. Appended bytes are only in the cache. `sync`
 //! copies one file to the durable state, and a clean unmount copies all of them. A crash or a pulled device drops the
 //! rest. Two nodes may stage one volume, as the kernel allows: each sees the files as of its mount plus its own writes,
-//! and the later sync of a file wins. No operation waits or draws a random number.
+//! and the later sync of a file wins. No operation draws a random number, and only [`Disk::lock`] waits.
+//!
+//! A shared file system has no page cache: each write reaches the server at once.
 
 mod files;
 mod model;
 mod mounting;
 mod raw;
+mod share;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -22,9 +25,10 @@ use futures_util::future::ready;
 
 use self::model::{Node, State, Volume, clean};
 use self::raw::MemoryDevice;
+use self::share::{ShareFile, Shares};
 use super::{
-    Backend, Device, Disk, DiskError, DiskFuture, Mapping, Mount, Plug, Publish, Published, RawDevice, Stage, Staged,
-    Usage,
+    Backend, Device, Disk, DiskError, DiskFuture, FileLock, Mapping, Mount, Plug, Publish, Published, RawDevice, Share,
+    Stage, Staged, Usage,
 };
 
 /// Group of a filesystem that was given to none.
@@ -112,9 +116,24 @@ impl MemoryDisk {
         act: impl FnOnce(&mut BTreeMap<String, Volume>, &mut Node) -> Result<T, DiskError>,
     ) -> DiskFuture<'a, T> {
         let mut state = lock(&self.state);
-        let State { volumes, nodes } = &mut *state;
+        let State { volumes, nodes, .. } = &mut *state;
         let node = nodes.entry(self.node.clone()).or_default();
         Box::pin(ready(act(volumes, node)))
+    }
+
+    /// Runs `act` on the file of a shared file system at `path`; None if the path belongs to none.
+    fn shared<'a, T: Send + 'a>(
+        &'a self,
+        path: &Path,
+        act: impl FnOnce(&ShareFile, &mut Shares) -> Result<T, DiskError>,
+    ) -> Option<DiskFuture<'a, T>> {
+        let mut state = lock(&self.state);
+        let State { shares, nodes, .. } = &mut *state;
+        let done = match nodes.get(&self.node)?.share_file(path) {
+            Ok(file) => act(&file?, shares),
+            Err(error) => Err(error),
+        };
+        Some(Box::pin(ready(done)))
     }
 }
 
@@ -217,7 +236,21 @@ impl Disk for MemoryDisk {
         self.with(|volumes, node| node.give(volumes, path, group))
     }
 
+    fn mount_share<'a>(&'a self, share: &'a Share) -> DiskFuture<'a, Published> {
+        self.with(|_, node| node.mount_share(share))
+    }
+
+    fn lock<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Option<FileLock>> {
+        let Some(found) = self.shared(path, |file, shares| Ok(file.lock(shares))) else {
+            return Box::pin(ready(Ok(None)));
+        };
+        Box::pin(async move { Ok(Some(FileLock::new(found.await?.lock_owned().await))) })
+    }
+
     fn usage<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Usage> {
+        if let Some(done) = self.shared(path, |file, shares| Ok(file.usage(shares))) {
+            return done;
+        }
         self.with(|volumes, node| node.usage(volumes, path))
     }
 
@@ -225,6 +258,7 @@ impl Disk for MemoryDisk {
         self.with(|_, node| {
             node.caches.clear();
             node.mounts.clear();
+            node.shares.clear();
             node.devices.clear();
             node.open.clear();
             Ok(())
@@ -240,26 +274,46 @@ impl Disk for MemoryDisk {
     }
 
     fn list_dir<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Option<Vec<String>>> {
+        if let Some(done) = self.shared(path, |file, shares| Ok(Some(file.list(shares)))) {
+            return done;
+        }
         self.with(|_, node| node.list_dir(path))
     }
 
     fn append<'a>(&'a self, path: &'a Path, data: &'a [u8]) -> DiskFuture<'a, ()> {
+        let append = |file: &ShareFile, shares: &mut Shares| Ok(file.edit(shares, "write")?.extend_from_slice(data));
+        if let Some(done) = self.shared(path, append) {
+            return done;
+        }
         self.with(|volumes, node| node.append(volumes, path, data))
     }
 
     fn write<'a>(&'a self, path: &'a Path, data: &'a [u8]) -> DiskFuture<'a, ()> {
+        let replace = |file: &ShareFile, shares: &mut Shares| Ok(data.clone_into(file.edit(shares, "write")?));
+        if let Some(done) = self.shared(path, replace) {
+            return done;
+        }
         self.with(|volumes, node| node.write(volumes, path, data))
     }
 
     fn sync<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()> {
+        if let Some(done) = self.shared(path, |_, _| Ok(())) {
+            return done;
+        }
         self.with(|volumes, node| node.sync(volumes, path))
     }
 
     fn read<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Option<Vec<u8>>> {
+        if let Some(done) = self.shared(path, |file, shares| Ok(file.read(shares))) {
+            return done;
+        }
         self.with(|_, node| node.read(path))
     }
 
     fn remove_file<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()> {
+        if let Some(done) = self.shared(path, |file, shares| file.remove(shares)) {
+            return done;
+        }
         self.with(|volumes, node| node.remove_file(volumes, path))
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
+use super::share::{ShareMount, Shares};
 use super::tree::Tree;
 use crate::disk::{Device, DiskError, MAX_PATH, Mount};
 
@@ -14,6 +15,8 @@ use crate::disk::{Device, DiskError, MAX_PATH, Mount};
 pub(super) struct State {
     /// Volumes and snapshots, by id.
     pub volumes: BTreeMap<String, Volume>,
+    /// Shared file systems, by id.
+    pub shares: Shares,
     pub nodes: BTreeMap<Arc<str>, Node>,
 }
 
@@ -38,6 +41,8 @@ pub(super) struct Node {
     pub caches: BTreeMap<String, Cache>,
     /// Mounts by path.
     pub mounts: Tree<Mount>,
+    /// Places of the mounts of shared file systems, by path.
+    pub shares: BTreeMap<PathBuf, ShareMount>,
     /// The root disk: directories (no content) and files. A link is a file that holds its target.
     pub root: Tree<Option<Vec<u8>>>,
     /// Open raw devices by opening number: the volume and the published path.

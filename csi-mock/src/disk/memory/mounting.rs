@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 
 use super::model::{Cache, Node, Volume, clean, text};
-use crate::disk::{DiskError, Mount, MountKind, Publish, Published, Stage, Staged};
+use crate::disk::{Backend, DiskError, Mount, MountKind, Publish, Published, Stage, Staged};
 
 type Volumes = BTreeMap<String, Volume>;
 
@@ -169,6 +169,11 @@ impl Node {
         let Some(mount) = self.mounts.get(&path).filter(|m| !m.kind.is_raw()) else {
             return Err(DiskError::NotStaged { volume: String::new(), path: text(&path) });
         };
+        if mount.kind == MountKind::Share {
+            let reason =
+                "give a shared file system to a group: its files belong to the user of its access point".to_owned();
+            return Err(DiskError::Unsupported { backend: Backend::Memory, reason });
+        }
         if mount.readonly {
             return Err(DiskError::errno("chown", text(&path), Errno::ROFS));
         }
@@ -189,6 +194,7 @@ impl Node {
             found => found.is_some(),
         };
         self.mounts.remove(&path);
+        self.shares.remove(&path);
         self.root.remove(&path);
         self.close_unused(volumes, volume);
         Ok(mounted)

@@ -147,7 +147,7 @@ impl MemoryDevice {
         act: impl FnOnce(&mut Volumes, &mut Node, u64, &Path) -> Result<T, DiskError>,
     ) -> DiskFuture<'_, T> {
         let mut state = lock(&self.state);
-        let State { volumes, nodes } = &mut *state;
+        let State { volumes, nodes, .. } = &mut *state;
         let node = nodes.entry(self.node.clone()).or_default();
         Box::pin(ready(act(volumes, node, self.opening, &self.path)))
     }
@@ -156,7 +156,7 @@ impl MemoryDevice {
 impl Drop for MemoryDevice {
     fn drop(&mut self) {
         let mut state = lock(&self.state);
-        let State { volumes, nodes } = &mut *state;
+        let State { volumes, nodes, .. } = &mut *state;
         if let Some(node) = nodes.get_mut(&self.node) {
             node.close_device(volumes, self.opening);
         }

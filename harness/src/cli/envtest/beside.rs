@@ -57,7 +57,7 @@ fn run_cluster(front: Front) -> Result<(), String> {
             spec.nodes = (0..NODES).map(node).collect();
             let addresses = live::Addresses { front: Some(Arc::new(front)), ..live::Addresses::default() };
             let cluster = Cluster::live(&world, spec, &site, &addresses).map_err(|error| error.to_string())?;
-            let done = defaults::apply_more(cluster.objects()).await.map_err(|error| error.to_string());
+            let done = defaults::apply_more(cluster.objects(), cluster.spec()).await.map_err(|error| error.to_string());
             if done.is_ok() {
                 stop.wait().await;
             }

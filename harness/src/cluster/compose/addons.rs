@@ -61,7 +61,7 @@ async fn run(host: Host, args: Args) -> anyhow::Result<()> {
     loop {
         match life(&apiserver).await {
             Ok(uid) if uid != done => {
-                defaults::apply_more(&objects).await?;
+                defaults::apply_more(&objects, &crate::cluster::ClusterSpec::default()).await?;
                 let people = ClusterSpec { mirrors: true, ..ClusterSpec::default() };
                 people.create_snapshot_kinds(&objects).await.map_err(|why| anyhow::anyhow!(why))?;
                 eprintln!("addons: the CSIDriver object, the classes and the kinds of snapshots are in place");

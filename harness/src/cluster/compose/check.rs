@@ -17,6 +17,7 @@ pub fn check(scenario: &Scenario) -> Result<(), String> {
         ("leader-elect", scenario.leader_elect),
         ("flags", !scenario.flags.is_empty()),
         ("driver", scenario.driver != DriverSettings::default()),
+        ("efs", scenario.efs.is_some()),
         ("without", !scenario.without.is_empty()),
         ("zones", !scenario.zones.is_empty()),
     ];

@@ -83,7 +83,7 @@ pub(super) fn of(spec: &ClusterSpec) -> Vec<MirrorPod> {
     };
     let loops = names::loops(spec);
     let container = |name: &'static str| {
-        let found = loops.iter().find(|(_, process)| *process == name);
+        let found = loops.iter().find(|(own, process)| *process == name && own != names::EFS_PROVISIONER);
         let port = PORTS.iter().find(|(of, _)| *of == name).map(|(_, port)| *port);
         found.map(|(process, _)| Container { name, process: process.clone(), port, has: own })
     };
@@ -120,6 +120,15 @@ pub(super) fn of(spec: &ClusterSpec) -> Vec<MirrorPod> {
             let labels = labels_of_driver("ebs-csi-controller");
             pods.push(MirrorPod { name, node, labels, priority_class: "system-cluster-critical", containers });
         }
+        if spec.efs.is_some() {
+            let (name, node) = on("efs-csi-controller");
+            let plugin =
+                Container { name: "efs-plugin", process: names::EFS_CONTROLLER.to_owned(), port: None, has: of_driver };
+            let process = names::EFS_PROVISIONER.to_owned();
+            let containers = vec![plugin, Container { name: "csi-provisioner", process, port: None, has: of_driver }];
+            let labels = labels_of_efs("efs-csi-controller");
+            pods.push(MirrorPod { name, node, labels, priority_class: "system-cluster-critical", containers });
+        }
     }
     let nodes = spec.nodes.iter().filter(|_| driver && has_kubelet);
     pods.extend(nodes.map(|node| {
@@ -134,7 +143,24 @@ pub(super) fn of(spec: &ClusterSpec) -> Vec<MirrorPod> {
             containers: vec![plugin, registrar],
         }
     }));
+    let nodes = spec.nodes.iter().filter(|_| spec.efs.is_some() && has_kubelet);
+    pods.extend(nodes.map(|node| {
+        let process = names::efs_csi_node(&node.name);
+        let plugin = Container { name: "efs-plugin", process: process.clone(), port: None, has: of_driver };
+        let registrar = Container { name: "csi-driver-registrar", process, port: None, has: of_registrar };
+        MirrorPod {
+            name: format!("efs-csi-node-{}", node.name),
+            node: node.name.clone(),
+            labels: labels_of_efs("efs-csi-node"),
+            priority_class: "system-node-critical",
+            containers: vec![plugin, registrar],
+        }
+    }));
     pods
+}
+
+fn labels_of_efs(app: &'static str) -> Vec<(&'static str, &'static str)> {
+    vec![("app", app), ("app.kubernetes.io/name", "aws-efs-csi-driver")]
 }
 
 fn labels_of_driver(app: &'static str) -> Vec<(&'static str, &'static str)> {
@@ -281,6 +307,26 @@ mod tests {
                 "ebs-csi-node-node-a on node-a: ebs-plugin node-driver-registrar",
             ]
         );
+    }
+
+    #[test]
+    fn a_second_driver_has_pods_of_its_own() {
+        let efs = Some(vec![csi_mock::efs::FileSystemSpec::default()]);
+        let without = controllers::left_out(["csi-provisioner"]).unwrap();
+        let pods = of(&ClusterSpec { efs, without, ..ClusterSpec::of_nodes(1) });
+        let shown = |name: &str| {
+            let pod = pods.iter().find(|pod| pod.name == name).unwrap();
+            pod.containers.iter().map(|c| format!("{}={}", c.name, c.process)).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(
+            shown("efs-csi-controller-control-plane"),
+            "efs-plugin=efs-csi-controller csi-provisioner=efs-csi-provisioner"
+        );
+        assert_eq!(
+            shown("efs-csi-node-node-a"),
+            "efs-plugin=node-a/efs-csi-node csi-driver-registrar=node-a/efs-csi-node"
+        );
+        assert!(!shown("ebs-csi-controller-control-plane").contains("provisioner"));
     }
 
     #[test]

@@ -19,7 +19,7 @@ fn story<T>(story: impl AsyncFnOnce(World, Cluster) -> T) -> T {
     simulate(Options::default(), async |world| {
         let spec = ClusterSpec { mirrors: true, ..ClusterSpec::of_nodes(2) };
         let cluster = Cluster::simulate(&world, spec).unwrap();
-        defaults::apply(cluster.objects()).await.unwrap();
+        defaults::apply(cluster.objects(), cluster.spec()).await.unwrap();
         seconds(60).await;
         story(world, cluster).await
     })

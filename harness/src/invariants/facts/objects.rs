@@ -30,7 +30,9 @@ impl Facts {
                 }
                 self.by_handle.insert(handle.clone(), object.to_owned());
             }
-            let shared = pv.access_modes.iter().any(|mode| mode == "ReadWriteMany");
+            // A file system may be mounted on any number of nodes, whatever its access mode says.
+            let is_share = csi_mock::efs::is_handle(&handle);
+            let shared = is_share || pv.access_modes.iter().any(|mode| mode == "ReadWriteMany");
             let bound = pv.phase.as_deref() == Some("Bound");
             let volume = Volume { handle, claim: pv.claim.as_deref().map(str::to_owned), shared, bound };
             if let Some(claim) = &volume.claim {

@@ -1,5 +1,6 @@
 //! Claims: they are bound if they can be, to what they ask for, and have their size.
 
+use csi_mock::efs::EFS_DRIVER_NAME;
 use fake_apiserver::events::{Claim, Volume};
 
 use super::{Applied, Comparison};
@@ -104,7 +105,10 @@ impl Comparison<'_> {
     pub(super) fn class(&self, claim: &Stored<Claim>) -> Option<(String, &str)> {
         let name = claim.spec.class.as_deref()?;
         let class = self.applied_objects.manifest("StorageClass", name)?;
-        (class["provisioner"] == *self.applied_objects.driver())
+        let provisioner = class["provisioner"].as_str().unwrap_or_default();
+        let mut drivers = self.present.drivers.values().flat_map(|node| &node.drivers);
+        let mut is_second = || provisioner == EFS_DRIVER_NAME && drivers.any(|driver| driver.name == provisioner);
+        (provisioner == self.applied_objects.driver() || is_second())
             .then(|| (name.to_owned(), class["volumeBindingMode"].as_str().unwrap_or("Immediate")))
     }
 

@@ -1,6 +1,7 @@
 //! Forms of objects at rest: the marks that each component leaves on nodes, volumes, claims and attachments, and on the
 //! volumes of the cloud. A lost write shows here even if nothing else depends on it.
 
+use csi_mock::efs::{EFS_DRIVER_NAME, is_handle};
 use serde_json::Value as Json;
 use substrate::json::Value;
 
@@ -103,7 +104,8 @@ impl Comparison<'_> {
         if !self.present.provisioned.contains(name(pv)) || !self.has_all(&["csi-provisioner", "csi-mock"]) {
             return None;
         }
-        let driver = self.applied_objects.driver();
+        let is_share = is_handle(text(&pv["spec"]["csi"]["volumeHandle"]));
+        let driver = if is_share { EFS_DRIVER_NAME } else { self.applied_objects.driver() };
         if text(&pv["metadata"]["annotations"]["pv.kubernetes.io/provisioned-by"]) != driver {
             return Some(format!("lacks the annotation pv.kubernetes.io/provisioned-by: {driver}"));
         }
@@ -114,7 +116,10 @@ impl Comparison<'_> {
         }
         let keys = self.machines.stored.csi_nodes.iter().flat_map(|node| list(&node["spec"]["drivers"]));
         let topology = keys.filter(|of| text(&of["name"]) == driver).flat_map(|of| list(&of["topologyKeys"])).next();
-        if topology.is_some() && list(&pv["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]).is_empty() {
+        if topology.is_some()
+            && !is_share
+            && list(&pv["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]).is_empty()
+        {
             return Some("has no nodeAffinity, and its driver has volumes in zones".to_owned());
         }
         let identity = &pv["spec"]["csi"]["volumeAttributes"]["storage.kubernetes.io/csiProvisionerIdentity"];

@@ -183,7 +183,16 @@ impl History {
     fn answers(self, rpc: &'static str, subject: &str, code: &'static str) -> Self {
         let (rpc, code, target) = (Text::from(rpc), code.into(), Some(subject.into()));
         let (caller, volume, node, ordinal) = (None, None, None, 1);
-        let call = CsiCall { caller, rpc: rpc.clone(), volume, node, target, ordinal, stages_nothing: false };
+        let call = CsiCall {
+            caller,
+            rpc: rpc.clone(),
+            volume,
+            node,
+            target,
+            ordinal,
+            needs_no_attachment: false,
+            stages_nothing: false,
+        };
         self.trace.info(&"csi-mock".into(), call);
         let done = CsiDone { rpc, volume: None, node: None, ordinal, code, took_ms: 1, message: None };
         self.trace.info(&"csi-mock".into(), done);

@@ -1,5 +1,6 @@
 //! Provisioned volumes: the cloud has them as their class asks, and deletes or keeps them as their reclaim policy says.
 
+use csi_mock::efs::is_handle;
 use fake_apiserver::events::Volume;
 
 use super::Comparison;
@@ -32,6 +33,11 @@ impl Comparison<'_> {
         if phase != wanted && self.applied_objects.have(&["persistentvolume-binder-controller"]) {
             let why = if is_claimed { "and its claim is bound to it" } else { "and its claim is gone" };
             return Some(format!("is {phase}, {why}"));
+        }
+        if is_handle(handle) {
+            // A shared file system has neither a size nor a type.
+            let is_lost = !self.machines.access_points.contains(handle);
+            return is_lost.then(|| format!("is {phase}, and EFS has no {handle}"));
         }
         let Some(cloud) = self.machines.volumes.get(handle) else {
             return Some(format!("is {phase}, and the cloud has no {handle}"));

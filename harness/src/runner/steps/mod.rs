@@ -139,7 +139,7 @@ impl<'a> Run<'a> {
             let object = ObjectRef::new(Kind::node(), None, &node.name);
             self.wait(&object, State::Ready, None, ready).await?;
         }
-        self.apply(&[defaults::csi_driver(&self.cluster.spec().driver_name)]).await?;
+        self.apply(&defaults::csi_drivers(self.cluster.spec())).await?;
         self.apply(&self.scenario.objects).await?;
         for fault in &self.scenario.faults {
             self.fault(fault).await?;

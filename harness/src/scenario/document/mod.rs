@@ -52,6 +52,7 @@ pub(super) struct Document {
     pub flags: BTreeMap<String, Spanned<BTreeMap<String, Spanned<Word>>>>,
     #[serde(default)]
     pub driver: Driver,
+    pub efs: Option<Spanned<Efs>>,
     #[serde(default)]
     pub without: Vec<Spanned<String>>,
     #[serde(default)]
@@ -84,6 +85,23 @@ pub(super) struct Driver {
     pub capabilities: Option<Spanned<String>>,
     pub attach_limit: Option<Spanned<i64>>,
     pub capacity_gib: Option<u64>,
+}
+
+/// The EFS driver beside the EBS driver.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct Efs {
+    #[serde(default)]
+    pub file_systems: Vec<FileSystem>,
+}
+
+/// A file system of EFS.
+#[derive(Debug, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct FileSystem {
+    pub id: Spanned<String>,
+    #[serde(default)]
+    pub directories: Vec<Spanned<String>>,
 }
 
 /// A world in which a scenario runs.

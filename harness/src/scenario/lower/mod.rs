@@ -4,6 +4,7 @@ mod admin_action;
 mod begin;
 mod cluster;
 mod ec2;
+mod efs;
 mod expand;
 mod expect;
 mod faults;
@@ -79,6 +80,8 @@ pub(super) fn lower(from: Text<'_>, document: doc::Document) -> Result<Scenario,
     let zones = found.of(cluster::zones(document.zones, &nodes));
     let without = found.of(cluster::without(document.without));
     let driver = found.of(cluster::driver(document.driver));
+    let efs_place = document.efs.as_ref().map(|efs| efs.place);
+    let efs = found.of(document.efs.map(|efs| efs::file_systems(efs.value)).transpose()).flatten();
     let replicas = found.of(header::replicas(document.replicas));
     let link = found.of(header::link(document.link));
     let time_scale = found.of(header::time_scale(document.time_scale));
@@ -93,7 +96,13 @@ pub(super) fn lower(from: Text<'_>, document: doc::Document) -> Result<Scenario,
     });
     let (mut without, replicas) = (without.unwrap_or_default(), replicas.unwrap_or_default());
     without.extend(programs.iter().flat_map(|(program, _)| program.replaces.clone()));
-    let mut spec = ClusterSpec { replicas: replicas.clone(), without: without.clone(), ..ClusterSpec::default() };
+    found.of(efs::has_nodes(efs_place, &without));
+    let mut spec = ClusterSpec {
+        replicas: replicas.clone(),
+        without: without.clone(),
+        efs: efs.clone(),
+        ..ClusterSpec::default()
+    };
     spec.nodes = nodes
         .iter()
         .map(|n| ClusterNode {
@@ -165,6 +174,7 @@ pub(super) fn lower(from: Text<'_>, document: doc::Document) -> Result<Scenario,
         replicas,
         leader_elect: document.leader_elect,
         driver,
+        efs,
         without,
         zones,
         worlds,

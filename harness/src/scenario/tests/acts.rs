@@ -108,6 +108,11 @@ steps:
 #[case(&with_line("worlds: []"), "t.yaml:3:9: a scenario that is for no world", "[]", "write `[simulated]`")]
 #[case(&with_line("driver: {capabilities: '-STAGE_UNSTAGE_VOLUM'}"), "t.yaml:3:24: `-STAGE_UNSTAGE_VOLUM` is not a capability", "'-STAGE_UNSTAGE_VOLUM'", "did you mean `STAGE_UNSTAGE_VOLUME`?")]
 #[case(&with_line("driver: {attach-limit: -1}"), "t.yaml:3:24: a node takes no fewer", "-1", "0 leaves it")]
+#[case(&with_line("efs: {file-systems: [{id: fs-12}]}"), "t.yaml:3:27: `fs-12` is not the id of a file system", "fs-12", "write fs- and")]
+#[case(&with_line("efs: {file-systems: [{id: fs-01234567}, {id: fs-01234567}]}"), "t.yaml:3:46: the file system `fs-01234567` is there twice", "fs-01234567", "")]
+#[case(&with_line("efs: {file-systems: [{id: fs-01234567, directories: [a]}]}"), "t.yaml:3:54: `a` is not a directory", "a", "write an absolute path")]
+#[case(&with_line("efs: {}\nwithout: [csi-mock]"), "t.yaml:3:6: the EFS driver runs beside csi-mock", "{}", "remove `efs`")]
+#[case(&with_line("steps: [{crash: efs-csi-controller}]"), "t.yaml:3:17: there is no node and no process called `efs-csi-controller`", "efs-csi-controller", "")]
 #[case(&with_line("zones: [a, a]"), "t.yaml:3:12: the zone `a` is there twice", "a", "")]
 #[case(
     "name: t\nnodes: [{name: n, zone: us-east-1d}]\nzones: [us-east-1a]\n",
@@ -125,6 +130,21 @@ fn what_does_not_exist_or_does_not_go_together_is_refused_at_its_place(
     assert!(error.to_string().starts_with(message), "{error}");
     assert_eq!(error.text(), offending, "{error}");
     assert!(error.advice().unwrap_or_default().starts_with(advice), "{:?}", error.advice());
+}
+
+#[test]
+fn a_second_driver_has_the_file_systems_that_the_file_names() {
+    let file_systems = |line: &str| {
+        let efs = parse("t.yaml", &with_line(line)).unwrap_or_else(|e| panic!("{e}")).efs;
+        efs.map(|all| all.into_iter().map(|one| (one.id, one.directories)).collect::<Vec<_>>())
+    };
+    assert_eq!(file_systems(""), None);
+    let default = csi_mock::efs::DEFAULT_FILE_SYSTEM.to_owned();
+    assert_eq!(file_systems("efs: {}"), Some(vec![(default, Vec::new())]));
+    let one = file_systems("efs: {file-systems: [{id: fs-01234567, directories: [/a]}]}");
+    assert_eq!(one, Some(vec![("fs-01234567".to_owned(), vec!["/a".to_owned()])]));
+    let text = with_line("efs: {}\nsteps: [{crash: efs-csi-controller}, {crash: node-a/efs-csi-node}]");
+    assert!(parse("t.yaml", &text).is_ok());
 }
 
 #[test]
