@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use csi_mock::disk::{Disk, MemoryDisks};
+use csi_mock::disk::MemoryDisks;
 use csi_mock::efs::{self, DEFAULT_FILE_SYSTEM, EfsNodeConfig, FileServer, FileSystemSpec};
 use csi_proto::Channel;
 use csi_proto::csi::controller_client::ControllerClient;
@@ -11,6 +11,7 @@ use csi_proto::csi::node_client::NodeClient;
 use csi_proto::csi::volume_capability::access_mode::Mode;
 use csi_proto::csi::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
 use csi_proto::csi::*;
+use futures_util::FutureExt;
 use substrate::link::Link;
 use substrate::world::{Options, simulate};
 use substrate::{Ctx, Process, World};
@@ -220,7 +221,7 @@ fn a_lock_keeps_the_other_node_out_until_it_ends() {
         assert!(lock.is_some());
         let waits = async { other.lock(&file).await.unwrap() };
         tokio::pin!(waits);
-        assert!(futures_util::poll!(&mut waits).is_pending());
+        assert!(waits.as_mut().now_or_never().is_none());
         drop(lock);
         assert!(waits.await.is_some());
         // A file of the node itself needs no lock.

@@ -69,7 +69,8 @@ mod tests {
         a.append(&file(a), b"record").await.unwrap();
         assert_eq!(b.read(&file(b)).await.unwrap().as_deref(), Some(&b"record"[..]));
         let lock = a.lock(&file(a)).await.unwrap().unwrap();
-        let waits = b.lock(&file(b));
+        let held = file(b);
+        let waits = b.lock(&held);
         let early = tokio::time::timeout(std::time::Duration::from_millis(50), waits).await;
         assert!(early.is_err(), "the other node holds the lock");
         drop(lock);

@@ -613,8 +613,8 @@ fn two_nodes_share_a_directory_and_a_crash_of_one_leaves_the_other_alone() {
         a.append(&file(a), b"record").await.unwrap();
         assert_eq!(b.read(&file(b)).await.unwrap().as_deref(), Some(&b"record"[..]));
         assert!(b.append(&file(b), b"x").await.is_err(), "it is mounted read-only");
-        let lock = a.lock(&file(a)).await.unwrap();
-        let waits = tokio::time::timeout(std::time::Duration::from_millis(50), b.lock(&file(b)));
+        let (lock, held) = (a.lock(&file(a)).await.unwrap(), file(b));
+        let waits = tokio::time::timeout(std::time::Duration::from_millis(50), b.lock(&held));
         assert!(waits.await.is_err(), "the other node holds the lock");
         drop(lock);
         a.crash().await.unwrap();

@@ -70,14 +70,14 @@ fn the_directory_follows_the_pattern() {
             let process = substrate::Process::start(&world, "efs-csi-controller", |_| std::future::pending());
             let ctx = process.ctx().unwrap();
             let of = |more: &[(&str, &str)]| {
-                let given = map(&[&names, more].concat());
+                let given = map(&[&names[..], more].concat());
                 Parameters::read(&given).unwrap().directory(&ctx, "pvc-1").map_err(|e| e.message().to_owned())
             };
             let pattern = ("subPathPattern", "${.PVC.namespace}/${.PVC.name}");
             (
                 of(&[("basePath", "/base"), pattern, ("ensureUniqueDirectory", "false")]),
                 of(&[pattern]),
-                [of(&[("basePath", &"x".repeat(101))]), of(&[("basePath", "/1/2/3/4/5")])],
+                [of(&[("basePath", "x".repeat(101).as_str())]), of(&[("basePath", "/1/2/3/4/5")])],
             )
         });
     assert_eq!(directory.unwrap(), "/base/team/data");
