@@ -6,9 +6,9 @@ use http::request::Parts;
 use http::{HeaderValue, Request, Response, header};
 use substrate::body::{Body, call, collect, full};
 
-use super::Server;
 use super::call::Call;
 use super::logs::{NodeEndpoint, TIMEOUT, endpoint, reason_of};
+use super::{Server, write};
 use crate::kinds;
 use crate::state::{Status, key};
 
@@ -47,25 +47,27 @@ fn behind(parts: &Parts, is_namespaced: bool) -> String {
 impl Server {
     /// Handles a request of nodes/proxy or pods/proxy.
     pub(super) async fn proxied(&self, parts: &Parts, asked: &Call, body: Body) -> Result<Response<Body>, Status> {
-        let target = Target::parse(asked.named()).ok_or_else(|| {
-            Status::bad_request(format!("invalid {} request {:?}", asked.kind.singular, asked.named()))
-        })?;
+        let is_node = asked.kind.plural == "nodes";
+        let reaches_any = if is_node { self.shared.nodes.is_some() } else { self.shared.logs.is_some() };
+        if !reaches_any {
+            return Err(write::unreached(asked.kind.plural, asked.subresource));
+        }
+        let invalid = || Status::bad_request(format!("invalid {} request {:?}", asked.kind.singular, asked.named()));
+        let target = Target::parse(asked.named()).ok_or_else(invalid)?;
         let path = behind(parts, asked.kind.namespaced);
-        let (dial, place, path) = match asked.kind.plural {
-            "nodes" => (self.shared.nodes.clone(), self.node_behind(asked, &target)?, path),
-            _ => {
-                let place = self.pod_behind(asked, &target)?;
-                let namespace = asked.namespace.as_deref().unwrap_or_default();
-                let own = self.shared.logs.as_ref().and_then(|own| own(&self.ctx, namespace, target.name));
-                let own = own.ok_or_else(|| unreachable(&place, &connection_refused(&place)))?;
-                let dial: super::NodeDial = std::sync::Arc::new(move |_, _| Ok(own.clone()));
-                let path = format!("/proxy/{}{path}", place.port);
-                (Some(dial), place, path)
-            }
+        let (place, path, service) = if is_node {
+            let place = self.node_behind(asked, &target)?;
+            let dial = self.shared.nodes.as_ref().map(|dial| dial(&self.ctx, &place));
+            let service = dial.transpose().map_err(|e| unreachable(&e.to_string()))?;
+            (place, path, service)
+        } else {
+            let place = self.pod_behind(asked, &target)?;
+            let namespace = asked.namespace.as_deref().unwrap_or_default();
+            let service = self.shared.logs.as_ref().and_then(|own| own(&self.ctx, namespace, target.name));
+            let path = format!("/proxy/{}{path}", place.port);
+            (place, path, service)
         };
-        let none =
-            || Status::new(501, "NotImplemented", format!("{}/proxy: this server reaches none", asked.kind.plural));
-        let service = dial.ok_or_else(none)?(&self.ctx, &place).map_err(|e| unreachable(&place, &e.to_string()))?;
+        let service = service.ok_or_else(|| unreachable(&connection_refused(&place)))?;
         let body = collect(body, MOST).await.map_err(|e| Status::bad_request(e.to_string()))?;
         let mut request = Request::builder().method(&parts.method).uri(&path).header(header::HOST, place.authority());
         if let Some(kind) = parts.headers.get(header::CONTENT_TYPE) {
@@ -77,7 +79,7 @@ impl Server {
             response = call(service, request) => response,
             () = self.ctx.sleep_until(deadline) => Err("timeout awaiting response headers".into()),
         };
-        let mut response = response.map_err(|error| unreachable(&place, &reason_of(&error, &place)))?;
+        let mut response = response.map_err(|error| unreachable(&reason_of(&error, &place)))?;
         let headers = std::mem::take(response.headers_mut());
         let kind = headers.get(header::CONTENT_TYPE).cloned().unwrap_or(HeaderValue::from_static("text/plain"));
         response.headers_mut().insert(header::CONTENT_TYPE, kind);
@@ -94,7 +96,7 @@ impl Server {
         match target.port {
             Some(port) if port != known.port => {
                 let other = NodeEndpoint { port, ..known };
-                Err(unreachable(&other, &connection_refused(&other)))
+                Err(unreachable(&connection_refused(&other)))
             }
             _ => Ok(known),
         }
@@ -120,8 +122,7 @@ fn connection_refused(place: &NodeEndpoint) -> String {
 }
 
 /// Returns the error for a server that does not answer.
-fn unreachable(place: &NodeEndpoint, why: &str) -> Status {
-    let why = if why.is_empty() { connection_refused(place) } else { why.to_owned() };
+fn unreachable(why: &str) -> Status {
     Status::new(503, "ServiceUnavailable", format!("error trying to reach service: {why}"))
 }
 

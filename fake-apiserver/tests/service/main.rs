@@ -31,6 +31,7 @@ mod parameters;
 mod pod_security;
 mod points;
 mod protobuf;
+mod proxy;
 mod quotas;
 mod rbac;
 mod recorded;

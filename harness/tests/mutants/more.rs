@@ -84,7 +84,6 @@ pub const CASES: &[Case] = &[
     ),
     case(&["pod-removed-before-unmount"], moved, Id::I2, "was removed by its kubelet while"),
     case(&["published-for-another-pod"], two_on_a_node, Id::I9, "which does not use it"),
-    case(&["device-by-name"], devices_swapped, Id::I8, "waits for its volumes and containers on node-a"),
     case(&["retries-without-backoff"], detach_fails_for_long, Id::I8, "its caller does not wait"),
 ];
 
@@ -93,6 +92,7 @@ pub const SLIPS: &[Slip] = &[
     slip("modification-never-ends", grown_slowly, "pvc/data"),
     slip("unpublish-forgets-unmount", moved, "pod/web is gone"),
     slip("first-device-taken", two_on_a_node, "pod/other has written"),
+    slip("device-by-name", devices_swapped, "pod/other has written"),
     slip("claim-without-owner", ephemeral, "pod/web"),
     slip("dependents-kept", ephemeral, "pvc/web-scratch is gone"),
     slip("claim-finalizer-kept", retained, "pvc/data is gone"),
