@@ -111,7 +111,7 @@ impl Answer {
         let took = ctx.now().mono.saturating_sub(self.began);
         let code = RpcError::Grpc { code, message: String::new() }.code_name();
         let driver = driver.get().map_or(UNKNOWN, String::as_str);
-        Metrics::of(ctx).observe(family, &[driver, &code, &self.method, "false"], took);
+        Metrics::of(ctx).observe(family, &[driver, code, &self.method, "false"], took);
         ctx.trace().emit_lazily(ctx.name(), || CsiAnswered {
             rpc: self.rpc().into(),
             volume: self.volume.clone(),

@@ -60,7 +60,9 @@ impl Gate {
 /// Runs `work` on a blocking thread. Boxed, because tokio compiles much code for each type of work. Only the live
 /// backends use it: the simulation has no threads.
 #[expect(clippy::disallowed_methods, reason = "mounts and mkfs block; the live backends are never part of a replay")]
-async fn blocking<T: Send + 'static>(work: Box<dyn FnOnce() -> Result<T, DiskError> + Send>) -> Result<T, DiskError> {
+pub(super) async fn blocking<T: Send + 'static>(
+    work: Box<dyn FnOnce() -> Result<T, DiskError> + Send>,
+) -> Result<T, DiskError> {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(lost) => Err(DiskError::Environment(format!("a disk operation did not end: {lost}"))),

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FlockOperation;
 
 use super::DiskError;
+use super::blocking::blocking;
 
 /// Request to mount a directory of a shared file system.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,8 +53,7 @@ impl FileLock {
             let done = rustix::fs::flock(&directory, FlockOperation::LockExclusive);
             done.map(|()| Self::new(directory)).map_err(|error| DiskError::errno("flock", "a shared directory", error))
         };
-        let ended = |_| DiskError::Environment("the program ends".to_owned());
-        tokio::task::spawn_blocking(wait).await.map_err(ended)?.map(Some)
+        blocking(Box::new(wait)).await.map(Some)
     }
 }
 

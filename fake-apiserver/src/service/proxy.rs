@@ -58,7 +58,7 @@ impl Server {
         let (place, path, service) = if is_node {
             let place = self.node_behind(asked, &target)?;
             let dial = self.shared.nodes.as_ref().map(|dial| dial(&self.ctx, &place));
-            let service = dial.transpose().map_err(|e| unreachable(&e.to_string()))?;
+            let service = dial.transpose().map_err(|e| unreachable(&reason_of(&e, &place)))?;
             (place, path, service)
         } else {
             let place = self.pod_behind(asked, &target)?;

@@ -73,11 +73,7 @@ fn what_cannot_be_reached_is_told_as_upstream_tells_it() {
             assert!(status["message"].as_str().unwrap().contains(message), "{path}: {status}");
         }
     });
-    let refused = |_: &substrate::Ctx, _: &NodeEndpoint| {
-        let answer =
-            |_: Request<Body>| std::future::ready(Err::<Response<Body>, _>(LinkError::Refused("node-a".into())));
-        Ok::<_, BoxError>(from_service(tower::service_fn(answer)))
-    };
+    let refused = |_: &substrate::Ctx, _: &NodeEndpoint| Err(BoxError::from(LinkError::Refused("node-a".into())));
     in_simulation_with(Config { nodes: Some(Arc::new(refused)), ..Config::default() }, |client| async move {
         set_up(&client).await;
         let (code, status) = client.get("/api/v1/nodes/node-a/proxy/metrics").await;

@@ -51,9 +51,7 @@ pub fn has_metrics(name: &str) -> bool {
             number.bytes().all(|b| b.is_ascii_digit())
         })
     };
-    name.ends_with("/kubelet")
-        || name == EFS_PROVISIONER
-        || controllers::PROCESSES.iter().any(|process| is_replica(&process))
+    name.ends_with("/kubelet") || name == EFS_PROVISIONER || controllers::PROCESSES.iter().any(is_replica)
 }
 
 /// Returns the name under which the metrics of a process are published.

@@ -281,7 +281,10 @@ impl Disk for MemoryDisk {
     }
 
     fn append<'a>(&'a self, path: &'a Path, data: &'a [u8]) -> DiskFuture<'a, ()> {
-        let append = |file: &ShareFile, shares: &mut Shares| Ok(file.edit(shares, "write")?.extend_from_slice(data));
+        let append = |file: &ShareFile, shares: &mut Shares| {
+            file.edit(shares, "write")?.extend_from_slice(data);
+            Ok(())
+        };
         if let Some(done) = self.shared(path, append) {
             return done;
         }
@@ -289,7 +292,10 @@ impl Disk for MemoryDisk {
     }
 
     fn write<'a>(&'a self, path: &'a Path, data: &'a [u8]) -> DiskFuture<'a, ()> {
-        let replace = |file: &ShareFile, shares: &mut Shares| Ok(data.clone_into(file.edit(shares, "write")?));
+        let replace = |file: &ShareFile, shares: &mut Shares| {
+            data.clone_into(file.edit(shares, "write")?);
+            Ok(())
+        };
         if let Some(done) = self.shared(path, replace) {
             return done;
         }
