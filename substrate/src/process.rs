@@ -164,9 +164,6 @@ impl Ctx {
 
     /// Returns the value of type `T` that all parts of this process share, such as its metrics. The first call makes it;
     /// a restarted process has a new one.
-    ///
-    /// # Panics
-    /// Never: a value is stored under its own type.
     pub fn shared<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         let mut shared = self.0.shared.lock();
         let value = shared.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default()));

@@ -15,12 +15,12 @@ use tokio::net::TcpListener;
 /// Error of the listener.
 #[derive(Debug, displaydoc::Display, thiserror::Error)]
 pub enum ServeError {
-    /// cannot listen on {address}: {source}; choose another address, port 0 picks a free one
+    /// cannot listen on {address}: {error}; choose another address, port 0 picks a free one
     Listen {
         /// Requested address.
         address: SocketAddr,
         /// Error of the operating system.
-        source: std::io::Error,
+        error: std::io::Error,
     },
     /// the certificate cannot be made: {0}
     Certificate(#[from] rcgen::Error),
@@ -42,7 +42,7 @@ impl Door {
     /// # Errors
     /// If the address cannot be had.
     pub async fn plain(address: SocketAddr) -> Result<Self, ServeError> {
-        let failed = |source| ServeError::Listen { address, source };
+        let failed = |error| ServeError::Listen { address, error };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         Ok(Self { listener, address, tls: None })
@@ -53,7 +53,7 @@ impl Door {
     /// # Errors
     /// See [`ServeError`].
     pub async fn open(address: SocketAddr, node: &str) -> Result<Self, ServeError> {
-        let failed = |source| ServeError::Listen { address, source };
+        let failed = |error| ServeError::Listen { address, error };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let mut certificate = CertificateParams::new(vec![node.to_owned(), address.ip().to_string()])?;

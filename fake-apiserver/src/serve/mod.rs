@@ -74,21 +74,21 @@ impl std::fmt::Debug for Served {
 /// Reason why the listeners cannot start.
 #[derive(Debug, displaydoc::Display, thiserror::Error)]
 pub enum ServeError {
-    /// cannot listen on {address}: {source}; is another API server running there? choose another port, or 0 for any
+    /// cannot listen on {address}: {error}; is another API server running there? choose another port, or 0 for any
     Listen {
         /// Requested address.
         address: SocketAddr,
         /// Error of the system.
-        source: std::io::Error,
+        error: std::io::Error,
     },
     /// {0}
     Tls(#[from] tls::TlsError),
-    /// cannot write the kubeconfig {path}: {source}
+    /// cannot write the kubeconfig {path}: {error}
     Kubeconfig {
         /// Requested path.
         path: PathBuf,
         /// Error of the system.
-        source: std::io::Error,
+        error: std::io::Error,
     },
     /// --token: must not be empty, and may hold visible ASCII characters only
     Token,
@@ -124,7 +124,7 @@ pub async fn serve(ctx: &Ctx, service: HttpService, config: &ServeConfig) -> Res
     let endpoint = format!("https://{}", reachable(bound, &config.allow_hosts));
     let path = std::path::absolute(&config.kubeconfig).unwrap_or_else(|_| config.kubeconfig.clone());
     kubeconfig::write(&path, &kubeconfig::render(&endpoint, &tls.ca_pem, &token, Some(&client)))
-        .map_err(|source| ServeError::Kubeconfig { path: path.clone(), source })?;
+        .map_err(|error| ServeError::Kubeconfig { path: path.clone(), error })?;
 
     let layered = |address: SocketAddr| {
         let service = service.clone();
@@ -146,7 +146,7 @@ pub(crate) fn outermost(service: HttpService, hosts: &[String]) -> HttpService {
 }
 
 async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
-    let failed = |source| ServeError::Listen { address, source };
+    let failed = |error| ServeError::Listen { address, error };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
     Ok((listener, bound))
