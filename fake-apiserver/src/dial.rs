@@ -9,14 +9,16 @@ use http::{Request, Response, Uri};
 use hyper_util::rt::TokioIo;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, SignatureScheme};
 use substrate::Ctx;
 use substrate::body::{Body, BoxError, HttpService, boxed};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::service::{Dial, Endpoint, NodeDial, NodeEndpoint};
+use crate::service::{Dial, Endpoint, NodeDial, NodeEndpoint, Origin};
+use crate::tls::Credentials;
 use crate::trust::Bundle;
 
 /// Dials webhooks over sockets, with a connection per call.
@@ -41,6 +43,31 @@ pub fn webhooks() -> Dial {
             Box::pin(call(ctx.clone(), connector.clone(), name.clone(), (host.clone(), port), request))
         }))
     })
+}
+
+/// Connects to another API server at `host:port` with a client certificate, with a connection per call. `ca_pem` is the
+/// authority of its certificate.
+///
+/// # Errors
+/// If a certificate or the key is not PEM, or they do not belong together.
+pub fn origin(address: (IpAddr, u16), ca_pem: &[u8], client: &Credentials) -> Result<Origin, BoxError> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let bundle = Arc::new(Bundle::parse(ca_pem, provider.clone())?);
+    let certificates = CertificateDer::pem_slice_iter(client.certificate.as_bytes()).collect::<Result<Vec<_>, _>>()?;
+    let key = PrivateKeyDer::from_pem_slice(client.key.as_bytes())?;
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .dangerous()
+        .with_custom_certificate_verifier(bundle)
+        .with_client_auth_cert(certificates, key)?;
+    let (connector, name) = (TlsConnector::from(Arc::new(config)), ServerName::from(address.0));
+    Ok(Origin::new(move |ctx| {
+        let (ctx, connector, name) = (ctx.clone(), connector.clone(), name.clone());
+        let target = (address.0.to_string(), address.1);
+        Ok(HttpService::new(move |request| {
+            Box::pin(call(ctx.clone(), connector.clone(), name.clone(), target.clone(), request))
+        }))
+    }))
 }
 
 /// Dials the servers of nodes over sockets, with a connection per call. Their certificates are self-signed and not

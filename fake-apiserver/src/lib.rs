@@ -29,7 +29,7 @@ pub mod x509;
 
 pub use cli::{AdmissionPlugin, main_with};
 pub use service::{
-    Apiserver, Audit, Config, Dial, Endpoint, Keep, LogDial, MOST_GATHERED, NodeDial, NodeEndpoint, Outside, Policy,
-    Rbac, Unserved, Unverified,
+    Apiserver, Audit, Config, Dial, Endpoint, Keep, LogDial, MOST_GATHERED, NodeDial, NodeEndpoint, Origin, Outside,
+    Policy, Rbac, Unserved, Unverified,
 };
 pub use state::ServiceAccounts;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::access::Rbac;
 use super::audit::Audit;
 use super::logs::{LogDial, NodeDial};
+use super::origin::Origin;
 use super::webhook::Dial;
 use crate::keys::PublicKey;
 use crate::state::{Event, Limits, NamespaceUpkeep, ServiceAccounts, ServiceRange, Store, TokenIssuer};
@@ -59,6 +60,9 @@ pub struct Config {
     pub issuer: TokenIssuer,
     /// If set, privileged containers are refused (`--allow-privileged=false`).
     pub forbids_privileged: bool,
+    /// Another API server, which answers the requests: this one applies faults, and keeps the trace.
+    /// Initial objects, saved states and roles of this server have no effect then.
+    pub origin: Option<Origin>,
 }
 
 /// Persists commits, so that they outlive the process.
@@ -99,6 +103,7 @@ impl std::fmt::Debug for Config {
             .field("advertised", &self.advertised)
             .field("issuer", &self.issuer)
             .field("forbids_privileged", &self.forbids_privileged)
+            .field("origin", &self.origin)
             .finish()
     }
 }

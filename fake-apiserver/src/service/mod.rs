@@ -20,6 +20,7 @@ mod listing;
 mod logs;
 mod metrics;
 mod opening;
+mod origin;
 mod pretty;
 mod probe;
 mod proxy;
@@ -52,6 +53,8 @@ pub use self::config::{Config, Keep, MOST_GATHERED, Unserved};
 use self::fault::{Injected, RequestFault, suffer};
 use self::hub::Hub;
 pub use self::logs::{LogDial, NodeDial, NodeEndpoint};
+use self::origin::Behind;
+pub use self::origin::Origin;
 use self::respond::{Shown, deprecation, failure, failure_to, warn_first};
 use self::review::is_review;
 use self::verb::{Sub, Verb};
@@ -101,6 +104,8 @@ pub(crate) struct Shared {
     /// Clients that may be controllers of kinds without a controller in this program.
     pub(crate) workers: Arc<Workers>,
     rbac: Option<Rbac>,
+    /// The API server that answers instead of this one, if there is one.
+    behind: Option<Arc<Behind>>,
     gather: Duration,
     authority: Option<Arc<Authority>>,
     audit: Option<Audit>,
@@ -189,6 +194,7 @@ impl Apiserver {
             unserved: config.unserved,
             workers: Arc::default(),
             rbac: config.rbac,
+            behind: config.origin.map(|origin| Arc::new(Behind::new(origin))),
             gather: config.gather,
             authority: config.authority,
             audit: config.audit,
@@ -270,6 +276,10 @@ impl Apiserver {
         }
         ctx.faults().declare(OPERATIONS);
         let server = Server { shared: self.0.clone(), ctx: ctx.clone() };
+        if self.0.behind.is_some() {
+            server.follow_origin();
+            return HttpService::new(move |request| server.clone().handle(request));
+        }
         let now = ctx.now();
         server.commit("bootstrap", ctx.name(), |store| store.bootstrap(now));
         if self.0.checks_roles() {
@@ -382,6 +392,9 @@ impl Server {
             }
             return Ok(Box::pin(self.admin(&parts, body)).await);
         }
+        if let Some(behind) = &self.shared.behind {
+            return Box::pin(self.answer_by_origin(behind, &parts, body)).await;
+        }
         let in_time = deadline::check(&parts.uri).map_err(|status| failure_to(&status, accepted(&parts)));
         if is_review(parts.uri.path()) {
             if let Err(refused) = in_time {
@@ -389,12 +402,7 @@ impl Server {
             }
             return Ok(Box::pin(self.review(&parts, body)).await);
         }
-        let find = |group: &str, version: &str, plural: &str| {
-            kinds::find(group, version, plural)
-                .map(KindRef::from)
-                .or_else(|| self.shared.lock().store.find_kind(group, version, plural))
-        };
-        let call = Call::parse(&parts, &find);
+        let call = self.parse(&parts);
         if let Err(refused) = in_time
             && !matches!(&call, Ok(Some(call)) if deadline::is_long_running(call))
         {
@@ -429,6 +437,15 @@ impl Server {
             }
         }
         Ok(response)
+    }
+
+    /// Parses a request line, with the kinds that this server knows.
+    fn parse(&self, parts: &Parts) -> Result<Option<Call>, Status> {
+        Call::parse(parts, &|group, version, plural| {
+            kinds::find(group, version, plural)
+                .map(KindRef::from)
+                .or_else(|| self.shared.lock().store.find_kind(group, version, plural))
+        })
     }
 
     /// Handles a request on a resource, and emits its end if the trace has a listener for it.
@@ -467,13 +484,10 @@ impl Server {
             Err(Injected::Fail(status)) => return Ok(failure(&status)),
             Err(Injected::Break(error)) => return Err(error),
         };
-        let mut response = match self.serve(parts, call, body, request_fault).await {
-            Ok(response) => response,
-            Err(status) => failure_to(&status, accepted(parts)),
+        let response = match &self.shared.behind {
+            Some(behind) => Box::pin(self.relayed(behind, parts, call, body, request_fault)).await?,
+            None => self.served(parts, call, body, request_fault).await,
         };
-        if let Some(message) = deprecation(&call.kind) {
-            warn_first(&mut response, message);
-        }
         for moment in [Moment::AfterEffect, Moment::BeforeReply] {
             match suffer(&self.ctx, call, moment).await {
                 Ok(_) => {}
@@ -482,6 +496,18 @@ impl Server {
             }
         }
         Ok(response)
+    }
+
+    /// Answers a request on a resource. An error is an answer, too.
+    async fn served(&self, parts: &Parts, call: &Call, body: Body, request_fault: RequestFault) -> Response<Body> {
+        let mut response = match self.serve(parts, call, body, request_fault).await {
+            Ok(response) => response,
+            Err(status) => failure_to(&status, accepted(parts)),
+        };
+        if let Some(message) = deprecation(&call.kind) {
+            warn_first(&mut response, message);
+        }
+        response
     }
 
     async fn serve(

@@ -107,6 +107,17 @@ impl Store {
         }
     }
 
+    /// Makes the kinds of a definition known that another API server serves, and returns its stored kind. Writes nothing.
+    pub fn adopt_definition(&mut self, definition: &Value) -> Option<KindRef> {
+        let found = self.registry.kinds(definition);
+        self.withdraw(definition);
+        for kind in found.iter().filter(|kind| definition::serves(definition, kind.version)) {
+            let place = (kind.group.to_owned(), kind.version.to_owned(), kind.plural.to_owned());
+            self.served.insert(place, kind.clone());
+        }
+        found.into_iter().next()
+    }
+
     /// Returns the definition of the same group that already has the kind's name.
     fn taken_by(&self, definition: &Value) -> Option<String> {
         let names =

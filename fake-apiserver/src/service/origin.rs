@@ -1,0 +1,240 @@
+//! A server in front of another API server, the origin. The origin answers all requests on resources and all documents;
+//! this server applies faults, and records in the trace the commits that watches of the origin report.
+//!
+//! Watches are always relayed as JSON, so that faults can act on single events.
+
+mod commits;
+mod relay;
+
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, header};
+use http_body_util::StreamBody;
+use substrate::Ctx;
+use substrate::body::{Body, BoxError, HttpService, boxed, call, collect, full};
+use substrate::json;
+
+use super::call::Call;
+use super::fault::RequestFault;
+use super::respond::failure;
+use super::verb::{Sub, Verb};
+use super::{Server, accepted};
+use crate::state::{Status, key};
+
+/// Largest request in bytes (`MaxRequestBodyBytes`).
+const MOST: usize = 3 << 20;
+/// Headers that belong to the connection of the client, not to its request.
+const OF_CONNECTION: [HeaderName; 6] = [
+    header::HOST,
+    header::CONNECTION,
+    header::CONTENT_LENGTH,
+    header::TRANSFER_ENCODING,
+    header::ACCEPT_ENCODING,
+    header::AUTHORIZATION,
+];
+
+/// Another API server, which answers the requests of this one: connects to it. The user of the connection must be allowed
+/// everything.
+#[derive(Clone)]
+pub struct Origin(Arc<dyn Fn(&Ctx) -> Result<HttpService, BoxError> + Send + Sync>);
+
+impl Origin {
+    /// Creates an origin from a function that connects to it.
+    pub fn new(dial: impl Fn(&Ctx) -> Result<HttpService, BoxError> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(dial))
+    }
+
+    /// Sends a request.
+    ///
+    /// # Errors
+    /// If the origin does not answer.
+    pub async fn call(&self, ctx: &Ctx, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+        call((self.0)(ctx)?, request).await
+    }
+}
+
+impl std::fmt::Debug for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Origin").finish_non_exhaustive()
+    }
+}
+
+/// The origin of a server, and the state about it.
+pub(crate) struct Behind {
+    origin: Origin,
+    /// Verb and User-Agent of the last write of each object, by the position of its kind and its key.
+    writers: Mutex<BTreeMap<(usize, String), Writer>>,
+    /// Positions of the kinds whose commits are followed.
+    followed: Mutex<BTreeSet<usize>>,
+}
+
+/// Author of a write.
+#[derive(Clone, Debug, Default)]
+struct Writer {
+    verb: &'static str,
+    agent: String,
+}
+
+impl Behind {
+    pub(super) fn new(origin: Origin) -> Self {
+        Self { origin, writers: Mutex::default(), followed: Mutex::default() }
+    }
+
+    /// Records the author of a write, if the object's name is known.
+    fn note_writer(&self, call: &Call, name: &str) {
+        if matches!(call.verb, Verb::Get | Verb::List | Verb::Watch) || name.is_empty() {
+            return;
+        }
+        let key = key(call.namespace.as_deref(), name).to_string();
+        let writer = Writer { verb: call.verb.name(), agent: call.agent.clone() };
+        self.writers.lock().insert((crate::kinds::stored(&call.kind).index, key), writer);
+    }
+
+    fn writer(&self, kind: usize, key: &str) -> Writer {
+        self.writers.lock().get(&(kind, key.to_owned())).cloned().unwrap_or_default()
+    }
+}
+
+/// Builds a request to the origin.
+fn request(method: &Method, path: &str, headers: HeaderMap, body: Bytes) -> Result<Request<Body>, BoxError> {
+    let mut request = Request::builder().method(method).uri(path).body(full(body))?;
+    *request.headers_mut() = headers;
+    for name in OF_CONNECTION {
+        request.headers_mut().remove(name);
+    }
+    Ok(request)
+}
+
+impl Server {
+    /// Lets the origin answer a request.
+    pub(super) async fn answer_by_origin(
+        &self,
+        behind: &Behind,
+        parts: &Parts,
+        body: Body,
+    ) -> Result<Response<Body>, BoxError> {
+        match self.parse(parts) {
+            Ok(Some(call)) if call.subresource != Sub::Log && call.subresource != Sub::Proxy => {
+                self.answer_observed(parts, call, body).await
+            }
+            // A document, a review, or a resource that only the origin knows.
+            _ => self.forward(behind, parts, body).await,
+        }
+    }
+
+    /// Forwards a request that is not on a known resource, such as one for a document, without faults.
+    async fn forward(&self, behind: &Behind, parts: &Parts, body: Body) -> Result<Response<Body>, BoxError> {
+        let body = collect(body, MOST).await?;
+        behind.origin.call(&self.ctx, request(&parts.method, &path(parts), headers(parts, &body), body)?).await
+    }
+
+    /// Forwards a request on a resource, with the effects of a fault on it.
+    pub(super) async fn relayed(
+        &self,
+        behind: &Behind,
+        parts: &Parts,
+        call: &Call,
+        body: Body,
+        fault: RequestFault,
+    ) -> Result<Response<Body>, BoxError> {
+        let Ok(body) = collect(body, MOST).await else {
+            return Ok(failure(&Status::too_large(format!("the request is longer than {MOST} bytes"))));
+        };
+        let named = match &call.name {
+            Some(name) => name.clone(),
+            None => name_of(&body),
+        };
+        behind.note_writer(call, &named);
+        let mut headers = headers(parts, &body);
+        if call.verb == Verb::Watch {
+            headers.insert(header::ACCEPT, HeaderValue::from_static(json_of(parts)));
+        }
+        let path = match fault.stale {
+            0 => path(parts),
+            revisions if call.verb == Verb::List => past(parts, self.shared.revision(), revisions),
+            // A watch cannot begin with an old state. Clients fall back to a list, which can (client-go `watchList`).
+            _ if call.verb == Verb::Watch && call.query.flag("sendInitialEvents") == Some(true) => {
+                let why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+                return Ok(failure(&Status::new(422, "Invalid", why)));
+            }
+            _ => path(parts),
+        };
+        let mut times = fault.times.unwrap_or(1).max(1);
+        let response = loop {
+            let request = request(&parts.method, &path, headers.clone(), body.clone())?;
+            let response = behind.origin.call(&self.ctx, request).await?;
+            times -= 1;
+            if times == 0 {
+                break response;
+            }
+        };
+        match call.verb {
+            Verb::Watch if response.status().is_success() => {
+                let (parts, body) = response.into_parts();
+                let stream = relay::stream(self.ctx.clone(), call.clone(), body, fault);
+                Ok(Response::from_parts(parts, boxed(StreamBody::new(stream))))
+            }
+            Verb::Create if call.name.is_none() && named.is_empty() => {
+                self.named_by_origin(behind, call, response).await
+            }
+            _ => Ok(response),
+        }
+    }
+
+    /// Reads the name that the origin has generated from its answer.
+    async fn named_by_origin(
+        &self,
+        behind: &Behind,
+        call: &Call,
+        response: Response<Body>,
+    ) -> Result<Response<Body>, BoxError> {
+        let (parts, body) = response.into_parts();
+        let body = collect(body, usize::MAX).await?;
+        behind.note_writer(call, &name_of(&body));
+        Ok(Response::from_parts(parts, full(body)))
+    }
+}
+
+/// Returns the path of a request with its query.
+fn path(parts: &Parts) -> String {
+    parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned()
+}
+
+/// Returns the headers of a request to the origin. A caller in the same OS process sends a tree without a type.
+fn headers(parts: &Parts, body: &Bytes) -> HeaderMap {
+    let mut headers = parts.headers.clone();
+    if !body.is_empty() && !headers.contains_key(header::CONTENT_TYPE) {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    }
+    headers
+}
+
+/// Returns the JSON form of what the client of a watch accepts.
+fn json_of(parts: &Parts) -> &'static str {
+    if accepted(parts).unwrap_or_default().contains("as=Table") {
+        "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+    } else {
+        "application/json"
+    }
+}
+
+/// Returns the path of a list at the state of some revisions ago.
+fn past(parts: &Parts, now: u64, revisions: u32) -> String {
+    let revision = now.saturating_sub(u64::from(revisions)).max(1);
+    let kept = parts.uri.query().unwrap_or_default().split('&').filter(|pair| {
+        !pair.is_empty() && !pair.starts_with("resourceVersion=") && !pair.starts_with("resourceVersionMatch=")
+    });
+    let mut query: Vec<String> = kept.map(str::to_owned).collect();
+    query.push(format!("resourceVersion={revision}&resourceVersionMatch=Exact"));
+    format!("{}?{}", parts.uri.path(), query.join("&"))
+}
+
+/// Returns the name of a JSON object; empty if it has none.
+fn name_of(body: &Bytes) -> String {
+    let object: Result<json::Value, _> = serde_json::from_slice(body);
+    object.ok().map(|object| crate::state::value::name(&object).to_owned()).unwrap_or_default()
+}
