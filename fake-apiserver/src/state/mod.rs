@@ -1,4 +1,4 @@
-//! The pure machine: objects, revisions, history; no IO, no ambient time or randomness.
+//! The pure state machine: objects, revisions, history; no IO, no ambient time or randomness.
 //!
 //! One counter numbers all commits, as etcd's revision does. Objects live in one persistent ordered map per kind, so
 //! that a list at an older revision is the present map with the newer events undone. Each commit makes one [`Event`],
