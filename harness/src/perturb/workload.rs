@@ -25,7 +25,7 @@ const VOLUME: Workload = workload!("volume.yaml");
 /// All included workloads.
 pub const ALL: [Workload; 4] = [ATTACHER, PROVISIONER, RESIZER, VOLUME];
 
-/// Returns the workload for a program that replaces these components; `None` if it replaces no storage component.
+/// Returns the workload for a program that replaces these components; `None` if it replaces no component.
 pub fn of(replaces: &BTreeSet<String>) -> Option<Workload> {
     let has = |name: &str| replaces.contains(name);
     let own: Vec<Workload> = [("csi-attacher", ATTACHER), ("csi-provisioner", PROVISIONER), ("csi-resizer", RESIZER)]
