@@ -1,5 +1,5 @@
-//! Pods that represent a process of this program, like kubelet's mirror pods of static pods. They are only objects to
-//! look at: no kubelet starts them, and only their creator places or removes them.
+//! Pods that represent a process of this program, like kubelet's mirror pods of static pods. They exist only for
+//! display: no kubelet starts them, and only their creator places or removes them.
 
 use std::sync::Arc;
 

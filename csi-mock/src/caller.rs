@@ -4,7 +4,7 @@ use substrate::body::{HttpService, call};
 use substrate::link::PROGRAM;
 
 tokio::task_local! {
-    /// Name of the program whose request is worked on; empty for other callers.
+    /// Name of the program whose request is handled; empty for other callers.
     static CALLER: String;
 }
 

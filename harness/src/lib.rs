@@ -1,7 +1,7 @@
 //! A fake AWS and Kubernetes cluster for storage, for tests.
 //!
-//! A test starts a cluster with its cloud, breaks something, and says what must still be true. The cluster runs in
-//! virtual time on a thread of its own: six minutes pass in milliseconds, and one seed gives one run.
+//! A test starts a cluster with its cloud, injects faults, and checks the expected result. The cluster runs in virtual
+//! time on its own thread: six minutes pass in milliseconds, and the same seed gives the same run.
 //!
 //! ```
 //! use harness::prelude::*;
@@ -48,8 +48,8 @@
 //!
 //! # Your own controller
 //!
-//! Leave out the component that yours replaces, and run yours in its place, in the cluster's time. It can be crashed and
-//! restarted by its name, and faults can name it.
+//! Leave out the component that your controller replaces, and run your controller instead, in the cluster's virtual
+//! time. Tests can crash and restart it by name, and faults can match its name.
 //!
 //! ```
 //! use harness::prelude::*;
@@ -74,12 +74,13 @@
 //! # }
 //! ```
 //!
-//! [`ctx.kubernetes()`](testing::Ctx::kubernetes) is a tower service, too: `kube::Client::new(ctx.kubernetes(),
-//! "default")` makes a client of kube-rs of it. The seed does not repeat your code's own hash maps, threads and clocks.
+//! [`ctx.kubernetes()`](testing::Ctx::kubernetes) is a tower service, too:
+//! `kube::Client::new(ctx.kubernetes(), "default")` makes a kube-rs client from it. The seed does not control your
+//! code's own hash maps, threads and clocks.
 //!
 //! # Async tests
 //!
-//! Methods block, also within a runtime. Each has a twin that ends in `_async`:
+//! Methods block, even inside a runtime. Each has an async variant whose name ends in `_async`:
 //!
 //! ```
 //! # use harness::prelude::*;
@@ -94,25 +95,26 @@
 //!
 //! # Seeds
 //!
-//! A cluster without a seed in the code takes that of `MOORING_SEED`, or 1. [`seeds`](testing::seeds) runs a test with
-//! many; `MOORING_SEEDS=1..1000` chooses others.
+//! The seed of a cluster is that in the code, otherwise `MOORING_SEED`, otherwise 1. [`seeds`](testing::seeds) runs a
+//! test with many seeds; `MOORING_SEEDS=1..1000` replaces them.
 //!
 //! # Failures
 //!
-//! `{:?}` of an [`Error`](testing::Error), and so `?` in a test and `unwrap`, shows the seed, the timeline of the volumes,
-//! the last lines of the trace, and the command that runs the test again. A panic of the test shows the same. A
-//! simulation that never ends is given up after a minute ([`wall_limit`](testing::Builder::wall_limit)): it fails its own
-//! test, and the others go on.
+//! `{:?}` of an [`Error`](testing::Error) shows the seed, the timeline of the volumes, the last lines of the trace, and
+//! the command that runs the test again. `?` in a test and `unwrap` print the same, and so does a panic of the test. A
+//! simulation that does not end is abandoned after a minute ([`wall_limit`](testing::Builder::wall_limit)): its test
+//! fails, and the others continue.
 //!
 //! # Live clusters
 //!
 //! [`Cluster::live`](testing::Cluster::live) has the same methods in real time, with sockets for kubectl, aws and other
-//! programs: [`env`](testing::Cluster::env) says how they find it. As root on Linux its volumes are loop devices.
+//! programs. [`env`](testing::Cluster::env) returns the environment variables with which they find it. As root on Linux
+//! its volumes are loop devices.
 //!
 //! # More
 //!
-//! [`fault`](testing::fault) has everything that can break, [`play`](testing::play) runs a scenario file. The modules
-//! that are not listed here belong to the `mooring` command and may change at any time.
+//! [`fault`](testing::fault) lists all possible faults, [`play`](testing::play) runs a scenario file. The modules that
+//! are not listed here belong to the `mooring` command and may change at any time.
 
 mod allocator;
 mod block_on;

@@ -1,4 +1,4 @@
-//! The cloud: the machine behind its lock, and the listeners of its events.
+//! The cloud: the state machine behind its lock, and the listeners of its events.
 //!
 //! The APIs are layered above it: see [`crate::service`], [`crate::admin`], [`crate::imds`].
 
@@ -86,7 +86,7 @@ impl Ec2 {
         let (journal, saved) = record::open(&config)?.unzip();
         let copies = saved.iter().flatten().flat_map(|saved| saved.copies().to_vec()).collect();
         let mut state = match saved.flatten() {
-            // Transitions that were under way at the save end at once.
+            // Transitions that were in progress at the save end immediately.
             Some(saved) => State::restore(settings.clone(), seed.clone(), saved)
                 .map_err(|reason| Error::Config { field: "state file".to_owned(), reason })?,
             None => {
@@ -102,7 +102,7 @@ impl Ec2 {
             state.track();
         }
         let ec2 = Self::with(seed, config, settings, state, journal, copies)?;
-        // The end of an earlier run's file may be torn; and an unwritable file is reported at once.
+        // The end of an earlier run's file may be incomplete. An unwritable file is reported immediately.
         ec2.save(Now::at(Duration::ZERO)).map_err(|error| Error::StateFile {
             path: ec2.0.config.state_file.iter().map(|file| file.path.clone()).collect(),
             reason: error.to_string(),

@@ -46,11 +46,11 @@ pub struct Config {
     pub state_file: Option<StateFile>,
     /// True if backing files outlive this value, as they must when the state does.
     pub keep_files: bool,
-    /// True if the kernel of this machine is asked for mounts of a volume in `volume_dir` before a detach ends (live
-    /// world only). Nodes may also report mounts over the admin API.
+    /// True if a detach waits until the kernel of this machine reports no mount of a volume in `volume_dir` (live world
+    /// only). Nodes may also report mounts over the admin API.
     pub watch_mounts: bool,
-    /// Storage of the volumes' bytes if there are no backing files, such as memory disks of a simulation. It is also
-    /// asked for mounts before a detach ends.
+    /// Storage of the volumes' bytes if there are no backing files, such as memory disks of a simulation. It also
+    /// reports mounts before a detach ends.
     pub bytes: Option<Arc<dyn VolumeBytes>>,
 }
 

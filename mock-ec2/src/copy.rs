@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 /// Bytes per read.
 const CHUNK: usize = 1 << 20;
-/// Attempts at a copy whose source is written meanwhile.
+/// Maximum number of attempts at a copy whose source is written meanwhile.
 const ATTEMPTS: u32 = 3;
 
 /// Copy of one file's bytes into another, which is as long or longer, or empty. Both are open, so their names may be

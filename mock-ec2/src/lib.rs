@@ -1,13 +1,13 @@
 //! EC2 and EBS for their clients: the Query API over a pure state machine.
 //!
-//! - [`state`] is the cloud as a pure machine, without sockets and XML.
+//! - [`state`] is the cloud as a pure state machine, without sockets and XML.
 //! - [`wire`] decodes forms into commands and encodes replies as XML, without state.
 //! - [`events`] holds the trace events, [`faults`] the fault points.
-//! - `cloud` is the machine behind its lock, with a task that sleeps until the next deadline, and the listeners. It
-//!   knows no layer above it.
+//! - `cloud` is the state machine behind its lock, with a task that sleeps until the next deadline, and the listeners.
+//!   It does not know the layers above it.
 //! - `journal` is the state file.
 //! - [`service`] joins wire and cloud.
-//! - [`regions`] are several clouds behind one address.
+//! - [`regions`] are several clouds at one address.
 //! - [`admin`] offers operations that EC2 does not offer to its customers.
 //! - [`imds`] is the metadata service of each instance.
 //! - [`serve`] is the only module that names sockets; [`cli`] is the `mock-ec2` program.

@@ -23,7 +23,7 @@ pub(crate) fn mounted(dir: &Path, volumes: &BTreeSet<VolumeId>) -> BTreeSet<Volu
         if !entry.file_name().to_str().is_some_and(|name| name.bytes().all(|b| b.is_ascii_digit())) {
             continue;
         }
-        // Processes come and go, and some are not readable for us.
+        // Processes start and end, and some are not readable for this process.
         let Ok(namespace) = fs::read_link(process.join("ns/mnt")) else { continue };
         if namespaces.insert(namespace)
             && let Ok(text) = fs::read_to_string(process.join("mountinfo"))

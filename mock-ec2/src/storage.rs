@@ -67,7 +67,7 @@ pub(crate) fn kept(action: &Action, reply: &Reply) -> Vec<(String, SnapshotId)> 
 pub(crate) struct Storage {
     inner: Mutex<Inner>,
     bytes: Option<Arc<dyn VolumeBytes>>,
-    /// Directory whose mounts the kernel of this machine is asked for.
+    /// Directory for which the kernel of this machine is asked for mounts.
     watched: Option<PathBuf>,
 }
 

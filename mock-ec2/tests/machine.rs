@@ -1,4 +1,4 @@
-//! Random histories of the pure machine, with invariants after every command.
+//! Random histories of the pure state machine, with invariants after every command.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::fault::Faults;
 pub use crate::scale::TimeScale;
 
-/// A reading of the clock, which pure machines take as `now`.
+/// A reading of the clock, which pure state machines take as `now`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Now {
     /// Time since the world began. Deadlines use it.
@@ -19,7 +19,7 @@ pub struct Now {
 }
 
 impl Now {
-    /// Returns a reading at `mono` after the simulated epoch, for tests of pure machines.
+    /// Returns a reading at `mono` after the simulated epoch, for tests of pure state machines.
     pub fn at(mono: Duration) -> Self {
         Self { mono, wall: add(epoch(), mono) }
     }

@@ -1,7 +1,7 @@
 //! JSON of the program's own data: orders, reports, records.
 //!
 //! Encoding them cannot fail, unless a type is wrong: a map whose keys are not texts, or a `Serialize` that returns an
-//! error. Such a mistake panics at the caller's line. An empty text instead would be sent as an order or a report.
+//! error. Such a bug panics at the caller's line. Otherwise an empty text would be sent as an order or a report.
 
 use serde::Serialize;
 use serde_json::Value;

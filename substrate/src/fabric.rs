@@ -1,9 +1,9 @@
 //! The network of a simulation: names of servers, and the arrival times of messages.
 //!
-//! All deliveries go through one queue, ordered by (millisecond, link, number on that link). They are made one at a
-//! time, each after everything that the previous one caused has come to rest. So the order in which messages of one
-//! millisecond take effect does not depend on how many task switches a transport needs, and a run over byte streams
-//! gives the same trace as a run over direct calls.
+//! All deliveries go through one queue, ordered by (millisecond, link, number on that link). Each delivery happens only
+//! after all consequences of the previous one are at rest. So the order in which messages of the same millisecond take
+//! effect does not depend on the number of task switches of a transport, and a run over byte streams gives the same
+//! trace as a run over direct calls.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
@@ -151,7 +151,7 @@ impl Fabric {
         Restless::new(self.0.unrest.clone(), work)
     }
 
-    /// Returns once no process and no story has anything left to do in this instant.
+    /// Returns when neither the processes nor the main future have work left in this instant.
     async fn rest(&self) {
         loop {
             self.0.unrest.over().await;

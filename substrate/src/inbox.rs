@@ -1,4 +1,4 @@
-//! Tasks that a process was asked to start and has not started yet.
+//! Tasks that a process must start and has not started yet.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::future::Future;

@@ -242,7 +242,7 @@ impl Link {
             return Err(self.reset());
         }
         let body = if streaming && parts.status.is_success() {
-            // The peer goes on writing while the head of the answer is under way.
+            // The peer continues to write while the head of the answer is in transit.
             let head = self.simulated().then(|| messages.travel(messages.back));
             let lines = LineStream::new(messages, (body, cut), server, uri.clone());
             if let Some(head) = head {
@@ -273,9 +273,9 @@ impl Link {
         });
     }
 
-    /// Passes the request to the peer. In simulation the peer handles it in its own process: the work goes on if the
-    /// caller crashes, and the caller sees a reset if the peer does. If no faults are in force, which the caller would
-    /// have to check first, a whole answer is sent at once.
+    /// Passes the request to the peer. In simulation the peer handles it in its own process: the work continues if the
+    /// caller crashes, and the caller sees a reset if the peer crashes. If no faults are active, which the caller would
+    /// have to check first, a whole answer is sent immediately.
     async fn dispatch(
         &self,
         messages: &Messages,

@@ -101,7 +101,7 @@ impl Ctx {
         self.trace().info(&self.0.name, event);
     }
 
-    /// Returns the faults in force.
+    /// Returns the active faults.
     pub fn faults(&self) -> &Faults {
         self.0.world.faults()
     }
@@ -111,9 +111,9 @@ impl Ctx {
         self.0.world.fault(&self.0.name, point)
     }
 
-    /// Applies the fault that fires at `point`, as far as the effect is the same for all operations: waits for a delay,
-    /// waits during a hang until the fault is gone, and never returns after a crash of this process. Returns any other
-    /// fault for the operation to carry out.
+    /// Applies the fault that fires at `point`, if the effect is the same for all operations. It waits for a delay,
+    /// waits during a hang until the fault has ended, and never returns after a crash of this process. Returns any
+    /// other fault for the operation to carry out.
     pub async fn meet(&self, point: &Point<'_>) -> Option<Firing> {
         if self.faults().is_empty() {
             return None;
@@ -327,7 +327,7 @@ impl Process {
     }
 }
 
-/// The main task of a process that starts while faults are in force: one may fire at its start.
+/// The main task of a process that starts while faults are active: one may fire at its start.
 fn delayed(ctx: Ctx, factory: Factory) -> Task {
     Box::pin(async move {
         let point = Point { plane: Plane::Process, op: "start", attributes: &[], moment: Moment::Before };
@@ -380,7 +380,7 @@ impl Fuse {
     }
 }
 
-/// A process in simulation. It is polled at every step of each of its tasks, so it does little beside them.
+/// A process in simulation. It is polled at every step of each of its tasks, so its own work is small.
 struct Local {
     set: LocalSet,
     inbox: Inbox,

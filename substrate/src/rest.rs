@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Wake, Waker};
 #[derive(Debug, Default)]
 pub(crate) struct Unrest {
     woken: AtomicUsize,
-    /// True if a task has yielded, and is woken when the runtime goes on.
+    /// True if a task has yielded; it is woken when the runtime continues.
     yielded: AtomicBool,
     waits: Slot,
 }

@@ -1,8 +1,8 @@
 //! `time-scale`: the durations that it divides, and those that it leaves alone.
 //!
-//! A scale shortens a story as a whole: waits and the events between them are divided alike, so that their order stays.
-//! The time that a real machine needs for its work does not change. A deadline that only guards against a dead peer
-//! must not cut such work off.
+//! A scale shortens a whole run: it divides waits and the events between them alike, so that their order does not
+//! change. The time that a real machine needs for its work does not change. A deadline that only protects against a
+//! dead peer must not interrupt such work.
 
 use std::time::Duration;
 

@@ -197,7 +197,7 @@ impl Trace {
             return;
         }
         let ms = self.0.clock.mono().as_millis() as u64;
-        // It has no ordinal of its own: it belongs to the event before it.
+        // It has no ordinal, because it belongs to the event before it.
         let event = Event::new(ms, self.len(), process.clone(), event());
         for observer in observers.iter().filter(|observer| observer.from <= event.n + 1) {
             (observer.see)(&event);

@@ -151,7 +151,7 @@ impl World {
         &self.0.trace
     }
 
-    /// Returns the faults in force.
+    /// Returns the active faults.
     pub fn faults(&self) -> &Faults {
         &self.0.faults
     }
@@ -218,8 +218,8 @@ impl World {
         }
     }
 
-    /// Drops what the world holds and what in turn holds the world: observers and servers have processes, and these
-    /// have their world. For the end of a simulation, when no task is left.
+    /// Drops everything that the world holds and that in turn holds the world: observers and servers have processes,
+    /// and these have their world. Call it at the end of a simulation, when no task is left.
     fn take_apart(&self) {
         let observers = std::mem::take(&mut *self.0.fault_observers.lock());
         drop(observers);

@@ -16,7 +16,7 @@ pub(super) enum Wait {
 
 /// Volumes on nodes whose desired and actual state differ, and perhaps some where they agree.
 ///
-/// After a node failure most of them wait for minutes while others come and go. Waiting ones are not checked.
+/// After a node failure most of them wait for minutes while others change. Waiting entries are not checked.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Differences {
     awake: BTreeSet<VolumeOnNode>,

@@ -81,7 +81,7 @@ impl Operations {
         self.wait(&name, "unknown", "detach", handle, detach_done).await
     }
 
-    /// Polls the cache: 500 ms, ×1.05 up to 7 s, jitter 0.1, at most 2 min in total. The first check comes after the
+    /// Polls the cache: 500 ms, ×1.05 up to 7 s, jitter 0.1, at most 2 min in total. The first check happens after the
     /// first step.
     async fn wait(
         &self,

@@ -1,4 +1,4 @@
-//! Handling of one VolumeAttachment or PersistentVolume at a time (`csi_handler.go` and `trivial_handler.go` upstream).
+//! Handling of a single VolumeAttachment or PersistentVolume (`csi_handler.go` and `trivial_handler.go` upstream).
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};

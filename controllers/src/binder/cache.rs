@@ -1,8 +1,8 @@
 //! State of the binder: its own caches of claims and volumes, fed by informers and by its own writes.
 //!
-//! A binding is four writes whose events come back one by one. The caches also take the answers to our own writes, so
-//! the controller sees its completed writes. Otherwise it would repeat repairs and meet conflicts (`pv_controller.go`,
-//! `storeObjectUpdate`).
+//! A binding is four writes whose events arrive one by one. The caches also store the answers to the binder's own
+//! writes, so the controller sees its completed writes. Otherwise it would repeat repairs and cause conflicts
+//! (`pv_controller.go`, `storeObjectUpdate`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

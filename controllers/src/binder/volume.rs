@@ -38,8 +38,8 @@ pub fn sync_volume(cache: &BinderCache, name: &str, live: &Live) -> Step {
     let claim = match (cache.claim(&key), live) {
         // A claim with the right uid in the cache is sufficient.
         (Some(claim), _) if is_same(claim) => Some(claim),
-        // Otherwise the cache may be stale, and a wrong release loses data: ask the API server. Only for a volume that
-        // was released before, the cache's absence is believed.
+        // Otherwise the cache may be stale, and a wrong release loses data: ask the API server. Only if the volume was
+        // released before, the absence in the cache is trusted.
         (None, Live::NotAsked) if given_up => None,
         (_, Live::NotAsked) => return Step { call: Some(Call::ReadClaim(key)), again: true, ..Step::default() },
         (_, Live::Found(claim)) if is_same(claim) => Some(claim),

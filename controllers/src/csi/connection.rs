@@ -144,8 +144,8 @@ impl Connection {
     }
 }
 
-/// Waits for a call to another peer, at most `limit` (already scaled). The call is boxed at once: it is kilobytes,
-/// which would add to every future that waits for it.
+/// Waits for a call to another peer, at most `limit` (already scaled). The call is boxed immediately, because its
+/// kilobytes would add to every future that waits for it.
 pub fn within<T>(
     ctx: &Ctx,
     limit: Duration,

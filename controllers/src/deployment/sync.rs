@@ -57,8 +57,8 @@ impl Round<'_> {
         self.write_status().await
     }
 
-    /// Finds the new set and the old ones, and brings revisions up to date (`getAllReplicaSetsAndSyncRevision`).
-    /// Creates the new set if `creates`.
+    /// Finds the new set and the old ones, and updates revisions (`getAllReplicaSetsAndSyncRevision`). Creates the new
+    /// set if `creates`.
     ///
     /// # Errors
     /// The first write that failed.

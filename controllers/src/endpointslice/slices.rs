@@ -16,7 +16,7 @@ pub(super) const SERVICE_NAME: &str = "kubernetes.io/service-name";
 pub(super) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 /// Name of this controller in the label.
 pub(super) const CONTROLLER: &str = "endpointslice-controller.k8s.io";
-/// Label of slices of a Service without an address of its own.
+/// Label of slices of a Service without a cluster IP.
 const HEADLESS: &str = "service.kubernetes.io/headless";
 
 /// Returns the labels of a Service's slices.

@@ -137,7 +137,7 @@ impl Graph {
             return tasks;
         }
         if !node.is_observed && is_same {
-            // Some dependents name the owner by other coordinates: ask for those next.
+            // Some dependents name the owner by other coordinates; these are checked next.
             if let Some(next) = self.alternative(&other, absent)
                 && let Some(node) = self.nodes.get_mut(&absent.uid)
             {

@@ -293,7 +293,7 @@ impl Controller {
             Manage::Keep => (active, Ok(())),
             Manage::Wait(wait) => {
                 self.queue.add_after(item.clone(), wait);
-                // As upstream, which reports no active pods until the wait is over.
+                // Like upstream's, it reports no active pods until the wait has ended.
                 (0, Ok(()))
             }
             Manage::Delete(pods) => {

@@ -84,7 +84,7 @@ fn for_removal(spec: &JobSpec, active: &[Arc<Pod>], count: usize) -> Vec<Arc<Pod
         let mut by_index: Vec<(Option<i32>, Arc<Pod>)> =
             active.iter().map(|pod| (valid_index(pod, spec), pod.clone())).collect();
         by_index.sort_by(|(a, p), (b, q)| match a.cmp(b) {
-            // The pod to keep comes last.
+            // The pod to keep is last.
             Ordering::Equal => compare_plain(p, q),
             order => order,
         });

@@ -280,7 +280,7 @@ impl Cache {
         let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
     }
 
-    /// Notes that the cache has all changes up to this version.
+    /// Records that the cache has all changes up to this version.
     fn reached(&self, version: &str) {
         if let Ok(version) = version.parse() {
             self.state().version = version;

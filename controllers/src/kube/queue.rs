@@ -26,8 +26,8 @@ pub enum Outcome {
     After(Duration),
 }
 
-/// Queue whose items are processed by one worker at a time. An item that is added while it waits stays one item. One
-/// that is added while it is processed is processed once more. Clones share the queue.
+/// Queue with at most one worker for each item. An item that is added while it waits stays one item. An item that is
+/// added while it is processed is processed once more. Clones share the queue.
 pub struct WorkQueue<T>(Arc<Inner<T>>);
 
 impl<T> Clone for WorkQueue<T> {

@@ -1,4 +1,4 @@
-//! State of a machine's pods, as a pure machine: it does not wait, call or read a clock.
+//! State of a machine's pods, as a pure state machine: it does not wait, call or read a clock.
 
 use std::collections::BTreeMap;
 

@@ -29,7 +29,7 @@ impl AllMetrics {
     /// Serves them on an address as long as the world runs, and returns the bound address.
     ///
     /// # Errors
-    /// If the address cannot be had.
+    /// If it cannot listen on the address.
     pub async fn serve(&self, world: &World, address: SocketAddr) -> Result<SocketAddr, ServeError> {
         let door = Door::plain(address).await?;
         let (address, service) = (door.address(), self.service());

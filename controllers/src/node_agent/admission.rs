@@ -53,7 +53,7 @@ impl Refusal {
     }
 }
 
-/// Checks that `node` can run `pod` beside the active pods `others`.
+/// Checks that `node` can run `pod` in addition to the active pods `others`.
 ///
 /// # Errors
 /// The first reason why it cannot.

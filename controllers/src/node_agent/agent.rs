@@ -112,7 +112,7 @@ impl Agent {
         self.reconcile_due.notify_one();
     }
 
-    /// Returns a receiver that hears every change from now on.
+    /// Returns a receiver that gets every change from now on.
     pub(super) fn changes(&self) -> latest::Receiver<()> {
         self.changes.subscribe()
     }

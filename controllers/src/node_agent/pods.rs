@@ -379,7 +379,7 @@ async fn ordered_to_stop(orders: &mut latest::Receiver<Orders>) {
     let _ = orders.wait_for(|orders| orders.terminate.is_some()).await;
 }
 
-/// Runs `work` unless the pod must stop now, or is told to meanwhile.
+/// Runs `work` unless the pod must stop now, or gets the order to stop meanwhile.
 async fn unless_ordered<T>(orders: &mut latest::Receiver<Orders>, work: impl Future<Output = T>) -> Option<T> {
     tokio::select! { biased;
         () = ordered_to_stop(orders) => None,

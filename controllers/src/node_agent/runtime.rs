@@ -49,13 +49,13 @@ impl RuntimeError {
 #[derive(Default)]
 struct Known {
     pods: BTreeMap<String, PodRecord>,
-    /// Number of lists received. 0 until the runtime is first heard of.
+    /// Number of lists received; 0 before the runtime's first list.
     lists: u64,
 }
 
 impl Known {
     /// Applies the answer to a stop of a pod; `before` is the record at the time of the request. A task that waits for
-    /// the end must not take late events for that end. If the pod was removed meanwhile, the answer itself is late.
+    /// the end must not confuse late events with that end. If the pod was removed meanwhile, the answer itself is late.
     fn stopping(&mut self, before: Option<&PodRecord>, record: PodRecord) {
         let latest = self.pods.get(&record.uid).or(before);
         if latest.is_none_or(|recorded| recorded.attempt < record.attempt) {
@@ -100,7 +100,7 @@ impl Runtime {
         self.known().pods.values().filter(|pod| pod.is_alive()).map(|pod| pod.uid.clone()).collect()
     }
 
-    /// Returns a receiver that hears every change from now on.
+    /// Returns a receiver that gets every change from now on.
     pub fn changes(&self) -> latest::Receiver<()> {
         self.changes.subscribe()
     }

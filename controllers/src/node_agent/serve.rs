@@ -40,7 +40,7 @@ impl Door {
     /// Binds `address` without TLS; port 0 picks a free port.
     ///
     /// # Errors
-    /// If the address cannot be had.
+    /// If it cannot listen on the address.
     pub async fn plain(address: SocketAddr) -> Result<Self, ServeError> {
         let failed = |error| ServeError::Listen { address, error };
         let listener = TcpListener::bind(address).await.map_err(failed)?;

@@ -247,7 +247,7 @@ impl Rig {
         self.toy.get("pods", "default", pod)["status"]["phase"].clone()
     }
 
-    /// Brings `pod` up to Running.
+    /// Starts `pod`, and waits until it is Running.
     async fn run_pod(&self, pod: &str) {
         self.plug().await;
         self.claim_and_pod(pod);

@@ -46,7 +46,6 @@ pub enum BindingError {
 ///
 /// # Errors
 /// If the binding can no longer succeed.
-/// When the binding cannot come to its end any more.
 pub fn check(
     cache: &SchedulerCache,
     node: &Node,

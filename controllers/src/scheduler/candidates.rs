@@ -43,7 +43,7 @@ impl Candidate {
     }
 }
 
-/// Chooses the candidate whose victims are the least loss; ties go to the first one.
+/// Chooses the candidate whose victims are the smallest loss; ties go to the first one.
 pub fn best(candidates: Vec<Candidate>) -> Option<Candidate> {
     candidates.into_iter().min_by_key(Candidate::cost)
 }

@@ -105,7 +105,7 @@ pub fn check(counts: &Counts, pod: &Pod, node: &Node) -> Result<(), Rejection> {
     let terms = affinity_terms(pod);
     let lacks_label = terms.iter().any(|term| !labels.contains_key(&term.topology_key));
     let lacks_pods = terms.iter().any(|term| has(&counts.affinity, &term.topology_key) == Some(false));
-    // The first pod of a group whose pods want to be together.
+    // The first pod of a group whose pods must run together.
     let is_first = counts.affinity.is_empty() && selects_all(terms, pod, pod);
     if lacks_label || lacks_pods && !is_first {
         return Err(Rejection::hopeless(Plugin::InterPodAffinity, NO_AFFINITY));

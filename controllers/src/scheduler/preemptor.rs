@@ -23,8 +23,8 @@ use crate::pod_status::{disruption_target, update_condition};
 pub(super) struct Preempting(BTreeMap<String, Option<PodKey>>);
 
 impl Preempting {
-    /// Returns true if the victims of `pod` are being removed (`IsPodRunningPreemption`). As soon as the last victim is
-    /// seen to terminate they are, although the answer to its deletion may be missing.
+    /// Returns true if the victims of `pod` are being removed (`IsPodRunningPreemption`). This holds as soon as the
+    /// last victim is seen to terminate, even if the answer to its deletion is missing.
     pub(super) fn contains(&self, cache: &SchedulerCache, pod: &Pod) -> bool {
         match self.0.get(pod.uid()) {
             None => false,

@@ -48,7 +48,7 @@ fn totals(cache: &SchedulerCache, incoming: &Incoming<'_>, nodes: &[&NodeInfo]) 
     add(2, normalized(of_nodes(&|node| preferred(pod, node)), false));
     let weight = Resources::weighed(pod);
     add(1, nodes.iter().map(|info| least_allocated(&weight, info)).collect());
-    // So many pods without requests do not gather on one node (kubernetes#129138).
+    // Otherwise all pods without requests would be placed on one node (kubernetes#129138).
     if WEIGHED.iter().any(|name| incoming.request.get(name) > 0) {
         add(1, nodes.iter().map(|info| balanced(&incoming.request, info)).collect());
     }

@@ -2,7 +2,7 @@
 
 /// Finalizer of a content that is bound.
 pub const CONTENT_FINALIZER: &str = "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection";
-/// Finalizer of a snapshot whose content goes with it.
+/// Finalizer of a snapshot whose content is deleted with it.
 pub const SNAPSHOT_BOUND_FINALIZER: &str = "snapshot.storage.kubernetes.io/volumesnapshot-bound-protection";
 /// Finalizer of a snapshot from which claims can be restored.
 pub const SNAPSHOT_SOURCE_FINALIZER: &str = "snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection";

@@ -45,7 +45,7 @@ fn spec(sets: &Sets) -> &StatefulSetSpec {
     sets.set.spec.as_ref().unwrap()
 }
 
-/// Returns the pod of an ordinal as the API server would have it.
+/// Returns the pod of an ordinal as the API server would store it.
 fn pod(sets: &Sets, ordinal: i32, revision: &str, phase: &str, ready: bool) -> Arc<Pod> {
     let mut pod = new_pod(&sets.update, revision, ordinal).unwrap();
     pod.metadata.uid = Some(format!("pod-{ordinal}"));

@@ -45,7 +45,7 @@ pub struct Evictions {
     alarms: BTreeSet<(Duration, PodKey)>,
 }
 
-/// Returns how long the taints are tolerated together: None for not at all, an inner None for ever.
+/// Returns how long the taints are tolerated together: None if they are not tolerated, an inner None for no limit.
 fn tolerated(taints: &[Taint], tolerations: &[Toleration]) -> Option<Option<Duration>> {
     let mut least: Option<u64> = None;
     for taint in taints {

@@ -28,7 +28,7 @@ pub(crate) struct Consistency {
 }
 
 impl Consistency {
-    /// Adds a cache, whose kind is waited for.
+    /// Adds a cache whose kind the loop waits for.
     pub(crate) fn with<K: Kind>(mut self, cache: &Informer<K>) -> Self {
         let cache = cache.clone();
         self.caches.insert(K::KIND, Box::new(move || cache.version()));

@@ -25,7 +25,7 @@ use crate::identity::{WELL_KNOWN_ZONE_KEY, ZONE_KEY};
 /// Initial quota of an account for a volume type in a region, in GiB (EBS quotas: 50 TiB).
 const QUOTA_GIB: u64 = 50 << 10;
 
-/// Converts a volume to CSI; its source as far as the cloud knows it.
+/// Converts a volume to CSI, with its source if the cloud knows it.
 fn to_csi(volume: &Volume, spread: bool) -> CsiVolume {
     let source = if !volume.source_volume_id.is_empty() {
         Some(SourceType::Volume(VolumeSource { volume_id: volume.source_volume_id.clone() }))

@@ -58,7 +58,7 @@ pub(crate) struct Change {
     pub untagged: BTreeSet<String>,
 }
 
-/// Parses a number as Go's `strconv.ParseInt(value, 10, 32)` does. Zero and less stand for no number.
+/// Parses a number as Go's `strconv.ParseInt(value, 10, 32)` does. Zero and negative values mean no number.
 fn number(value: &str) -> Result<Option<u64>, String> {
     let digits = value.strip_prefix(['+', '-']).unwrap_or(value);
     let why = if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {

@@ -1,9 +1,9 @@
 //! Block devices, mounts and files of a node, behind one object-safe trait.
 //!
-//! One [`Disk`] value stands for one node; all nodes of a world share the bytes of the volumes. There are three
+//! One [`Disk`] value represents one node; all nodes of a world share the bytes of the volumes. There are three
 //! backends: [`MemoryDisks`] (simulation: page cache, fsync and power loss as a model), `directory` (a volume is a
 //! directory, a mount is a symlink; anywhere, without root) and `loop` (loop devices, real filesystems and bind mounts;
-//! root on Linux).
+//! needs root on Linux).
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -210,7 +210,7 @@ pub struct Staged {
     pub readonly: bool,
     /// True if the volume was already staged at this path.
     pub already: bool,
-    /// Filesystem that is mounted; empty where a directory stands for the volume.
+    /// Type of the mounted filesystem; empty if a directory replaces the volume.
     pub fs_type: String,
     /// Options that it was mounted with, besides `ro`.
     pub options: Vec<String>,

@@ -90,7 +90,8 @@ impl Disk for PacedDisk {
         self.disk.node()
     }
 
-    /// The effect comes before the delay, the answer after it: a crash in between finds it done, as with a kernel.
+    /// The effect happens before the delay, and the answer comes after it. So a crash in between finds the operation
+    /// done, as with a kernel.
     fn stage<'a>(&'a self, stage: &'a Stage) -> DiskFuture<'a, Staged> {
         Box::pin(async move {
             let staged = self.disk.stage(stage).await?;

@@ -58,7 +58,7 @@ fn open_beneath(dir: BorrowedFd<'_>, relative: &Path, flags: OFlags, mode: Mode)
     let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
     loop {
         match openat2(dir, relative, flags | OFlags::CLOEXEC, mode, resolve) {
-            // A rename raced with the walk; the kernel asks for a retry.
+            // A rename happened during the walk; the kernel asks for a retry.
             Err(Errno::AGAIN) => {}
             done => return done,
         }

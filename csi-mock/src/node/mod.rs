@@ -1,8 +1,8 @@
 //! The Node service: from an attached device to a directory in a pod, and back.
 //!
-//! The [`Disk`] is asked for staged and published volumes at every call, so that a restarted driver needs no file of
-//! its own. Only the arguments of earlier calls are kept in memory, to distinguish an incompatible repeat from a
-//! repeat.
+//! The node service reads staged and published volumes from the [`Disk`] at every call, so that a restarted driver
+//! needs no file of its own. It keeps only the arguments of earlier calls in memory, to distinguish an incompatible
+//! repetition from a compatible one.
 
 mod publish;
 mod service;

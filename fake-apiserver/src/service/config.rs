@@ -21,7 +21,7 @@ pub struct Config {
     pub dial: Option<Dial>,
     /// Connects to the servers of nodes, for logs.
     pub nodes: Option<NodeDial>,
-    /// Source of the logs of pods that no node runs. It is asked before the pods' nodes are.
+    /// Source of the logs of pods that no node runs. It is consulted before the pods' nodes.
     pub logs: Option<LogDial>,
     /// Kinds without a controller in this cluster: a client that creates such an object gets a warning.
     pub unserved: Option<Unserved>,

@@ -17,7 +17,7 @@ pub(crate) enum Injected {
     Break(BoxError),
 }
 
-/// Effect of faults on a request that goes on.
+/// Effect of faults on a request that continues.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RequestFault {
     /// A read answers with the state of this many revisions ago.

@@ -9,8 +9,8 @@ use substrate::body::Body;
 use super::query::Query;
 use super::respond::typed;
 
-/// The first checks. All pass whenever the server answers: a real server starts the checked parts one by one after it
-/// listens, this one before.
+/// The first checks. All pass if the server answers: a real server starts the checked parts one by one while it
+/// listens, Mooring starts them before.
 const FIRST: &[&str] = &["ping", "log", "etcd"];
 /// Additional checks of readiness: those in the middle and those at the end.
 const READINESS: [&[&str]; 2] = [&["etcd-readiness", "informer-sync"], &["shutdown"]];

@@ -1,6 +1,6 @@
-//! `nodes/proxy` and `pods/proxy`: requests to the server of a node, or of a pod that stands for a process of this program
-//! (apiserver `registry/core/node/rest`, `registry/core/pod/rest` ProxyREST). Containers are modelled, so no other pod
-//! listens on a port.
+//! `nodes/proxy` and `pods/proxy`: requests to the server of a node, or of a pod that represents a process of this
+//! program (apiserver `registry/core/node/rest`, `registry/core/pod/rest` ProxyREST). Containers are modelled, so no
+//! other pod listens on a port.
 
 use http::request::Parts;
 use http::{HeaderValue, Request, Response, header};
@@ -36,7 +36,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Returns the path behind the proxy subresource, with its query.
+/// Returns the path after the proxy subresource, with its query.
 fn behind(parts: &Parts, is_namespaced: bool) -> String {
     let before = if is_namespaced { 7 } else { 5 };
     let rest: Vec<&str> = parts.uri.path().trim_start_matches('/').split('/').skip(before).collect();

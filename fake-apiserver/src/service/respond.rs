@@ -176,7 +176,7 @@ impl Shown {
             let list = protobuf::list(&meta, messages.iter().map(|m| &m[..]));
             return self.answer(code, protobuf::envelope(&api_version, &format!("{kind}List"), &list));
         }
-        // One after the other, so that only one parsed tree exists at a time.
+        // One after the other, so that only one parsed tree exists at the same time.
         let values = listed.items.iter().map(|object| match object.value.read() {
             tree if self.kind.is_view() => Cow::Owned(to_view(&self.kind, &tree)),
             tree => tree,

@@ -236,7 +236,7 @@ impl Server {
             Command::DeleteCollection { .. } => return Ok(None),
         };
         let reply = store.apply_for(now, asking, dry);
-        // If the write succeeds, the same warnings come again at its end.
+        // If the write succeeds, the same warnings are added again at its end.
         let wording = store.take_warnings();
         let reply = reply.map_err(|mut status| {
             status.details.warnings = wording;

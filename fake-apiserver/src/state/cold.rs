@@ -73,7 +73,7 @@ impl Text {
 pub struct Packing {
     /// Position of the current kind.
     kind: usize,
-    /// Revision up to which the current kind's events are done.
+    /// Revision up to which the current kind's events are packed.
     revision: u64,
     /// Packed objects by revision. The new object of one event is the old object of a later one, so both share it.
     known: BTreeMap<u64, Arc<Object>>,

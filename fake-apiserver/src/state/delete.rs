@@ -114,7 +114,7 @@ impl Store {
         let stored = kinds::stored(kind);
         let items = self.list(stored, namespace, selector, &ListOptions::default())?.items;
         for object in &items {
-            // Parsed for this call only: the history goes on holding this object without a tree.
+            // Parsed for this call only: the history still has this object without a tree.
             let tree = object.value.read();
             let target = Target {
                 kind: kind.clone(),

@@ -65,8 +65,8 @@ impl Event {
         Arc::new(Self { revision, kind, key, old, new, gone: OnceLock::new() })
     }
 
-    /// Returns the event as the history holds it: its objects without their trees. The object of a DELETED event is
-    /// made on demand; it differs from the object before, which is here, in its revision only.
+    /// Returns the event as the history has it: its objects without their trees. The object of a DELETED event is
+    /// created on demand. It differs only in its revision from the object before, which is stored here.
     pub(super) fn folded(&self) -> Arc<Self> {
         let fold = |object: &Arc<Object>| object.folded();
         let (old, new) = (self.old.as_ref().map(fold), self.new.as_ref().map(fold));
@@ -78,7 +78,7 @@ impl Event {
         self.old.iter().chain(&self.new)
     }
 
-    /// Returns what happened to the object itself, without regard to selectors.
+    /// Returns the type of the change of the object itself, ignoring selectors.
     pub fn own_type(&self) -> EventType {
         match (&self.old, &self.new) {
             (_, None) => EventType::Deleted,

@@ -109,7 +109,7 @@ impl ListOptions {
     /// Refuses invalid combinations (apimachinery `ValidateListOptions`).
     ///
     /// # Errors
-    /// 422 with the reason, or 400 for a version beside a token.
+    /// 422 with the reason, or 400 for a version together with a token.
     pub fn check(&self) -> Result<(), Status> {
         let field = "resourceVersionMatch";
         let mut errors = Vec::new();

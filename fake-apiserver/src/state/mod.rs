@@ -1,4 +1,4 @@
-//! The pure machine: objects, revisions, history; no IO, no ambient time or randomness.
+//! The pure state machine: objects, revisions, history; no IO, no ambient time or randomness.
 //!
 //! One counter numbers all commits, as etcd's revision does. Objects live in one persistent ordered map per kind, so
 //! that a list at an older revision is the present map with the newer events undone. Each commit makes one [`Event`],
@@ -295,7 +295,7 @@ impl Store {
         reply
     }
 
-    /// Applies a command, after everything that is due up to `now`.
+    /// Applies a command, after all transitions that are due up to `now`.
     ///
     /// # Errors
     /// The failure as the client sees it.
@@ -419,7 +419,7 @@ impl Store {
         self.forgotten
     }
 
-    /// Wipes all objects and restarts. The revision goes on, so that every older watch and token has expired.
+    /// Removes all objects and restarts. The revision continues, so every older watch and token has expired.
     pub fn reset(&mut self, now: Now) {
         self.wipe();
         self.bootstrap(now);

@@ -1,4 +1,4 @@
-//! The pure machine: storage, validation, defaults and admission. No server, no runtime.
+//! The pure state machine: storage, validation, defaults and admission. No server, no runtime.
 
 #![cfg(test)]
 

@@ -8,9 +8,9 @@
 //! | `GET /admin/v1/trace` | the newest events since the last reset, as JSON lines |
 //! | `GET /admin/v1/logs?component=NAME…` | logs of the components, with the parameters of pods/log |
 //! | `GET /admin/v1/checks` | results of the invariants, if they are checked |
-//! | `POST /admin/v1/checks`, `{"rest": true, "empty": true, "within": "5m"}` | the same, after the cluster has converged and everything was deleted |
+//! | `POST /admin/v1/checks`, `{"rest": true, "empty": true, "within": "5m"}` | the same results, after the cluster has converged and everything was deleted |
 //! | `POST /admin/v1/reset` | starts the cluster again with empty servers, at the same addresses |
-//! | `/admin/v1/faults…` | [`substrate::admin`], for the faults of all planes |
+//! | `/admin/v1/faults…` | the API of [`substrate::admin`] for the faults of all planes |
 //! | `GET /admin/v1/crashes` | `{"crashes": [process, …]}`: processes that were crashed here and are down |
 //! | `POST /admin/v1/crashes`, `{"process": NAME}` | crashes a process, a node, or a group of processes; 201 |
 //! | `DELETE /admin/v1/crashes/{process}` | starts it again; 404 if it is not down |

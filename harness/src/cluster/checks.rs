@@ -95,7 +95,7 @@ impl Checks {
     }
 }
 
-/// Fails while a node is down or a fault is in force: the cluster cannot converge then.
+/// Fails if a node is down or a fault is active, because the cluster cannot converge then.
 fn ready(cluster: &Cluster) -> Result<(), String> {
     let down = cluster.down_nodes();
     if !down.is_empty() {

@@ -18,8 +18,8 @@ const SIDECARS: [&str; 4] = ["csi-attacher", "csi-provisioner", "csi-resizer", "
 const LOOK: Duration = Duration::from_secs(1);
 
 impl Cluster {
-    /// Reports on the driver of a live cluster that runs without Mooring's: which processes wait while it does not
-    /// answer, when it answers, and each registration on a node. Ends once the controller service answers.
+    /// Reports on a live cluster's driver that is not Mooring's: the processes that wait while it does not answer, its
+    /// first answer, and each registration on a node. Ends when the controller service answers.
     pub async fn watch_driver(&self, say: impl Fn(&str) + Clone + Send + Sync + 'static) {
         let Some(endpoints) = self.endpoints().filter(|_| self.spec.without.contains("csi-mock")) else { return };
         self.report_registrations(say.clone());

@@ -70,10 +70,10 @@ impl Site {
         Ok(Self { shared: OnceLock::new(), directory, _lock: lock, backend, why_not_loop })
     }
 
-    /// A place for one more cluster, below this one and with the same backend. It goes before this one does.
+    /// Returns the place of one more cluster, below this one and with the same backend. Drop it before this one.
     ///
     /// # Errors
-    /// When its directory cannot be made.
+    /// If its directory cannot be created.
     pub fn within(&self) -> Result<Self, SiteError> {
         let (directory, lock) = own_directory(self.path()).map_err(SiteError::Directory)?;
         Ok(Self { shared: OnceLock::new(), directory, _lock: lock, backend: self.backend, why_not_loop: None })
@@ -211,8 +211,8 @@ fn locked(directory: &Path) -> std::io::Result<Option<std::fs::File>> {
 /// Minimum age at which an empty directory counts as dead: a new run may not have created its lock file yet.
 const YOUNG: Duration = Duration::from_secs(60);
 
-/// Removes the directories of killed runs below `parent`, and returns those that it removed. Such a directory has our
-/// lock file, which no process holds, or is empty. Directories of other users stay.
+/// Removes the directories of killed runs below `parent`, and returns the removed ones. Such a directory has Mooring's
+/// lock file, which no process holds, or is empty. Directories of other users are kept.
 pub fn sweep(parent: &Path) -> Vec<PathBuf> {
     let mut removed = Vec::new();
     for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
@@ -235,7 +235,7 @@ fn is_run(directory: &Path) -> bool {
 
 /// Removes the directory of a run that is known to be over, and returns whether it did. Any other directory stays.
 pub fn remove_run(directory: &Path) -> bool {
-    // The lock is held until the directory is gone, so that a run that starts there notices the loss.
+    // The lock is held until the directory is removed, so that a run that starts there notices this.
     let over = || std::fs::File::open(directory.join(LOCK)).ok().filter(|lock| lock.try_lock().is_ok());
     is_run(directory) && over().is_some_and(|_lock| std::fs::remove_dir_all(directory).is_ok())
 }
@@ -248,7 +248,7 @@ pub fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     runtime_that(|| {})
 }
 
-/// The same; each of its threads first calls `begin`.
+/// Returns a runtime whose threads each first call `begin`.
 ///
 /// # Errors
 /// As [`runtime`].

@@ -1,5 +1,4 @@
-//! A part of a cluster that can be crashed and started again: a process of the world, a container or a program of the
-//! user.
+//! A part of a cluster that can be crashed and restarted: a process of the world, a container or a program of the user.
 
 use std::sync::Arc;
 

@@ -78,7 +78,7 @@ pub struct Cluster {
     guests: guests::Guests,
     /// Connections between components of this OS process.
     wiring: Option<Arc<dyn wiring::Wiring>>,
-    /// Starts the programs of the user's, once.
+    /// Starts the user's programs, once.
     launch: OnceLock<programs::Launch>,
     /// Writes to the API server, if a step compares them.
     write_recorder: Option<write_recorder::WriteRecorder>,
@@ -280,7 +280,7 @@ impl Cluster {
         self.members.values().any(Member::is_container)
     }
 
-    /// Processes that `name` stands for: one, or a group such as `controllers`.
+    /// Returns the processes that `name` refers to: one process, or a group such as `controllers`.
     fn named(&self, name: &str) -> Result<Vec<Member>, String> {
         let all = self.all_members();
         let found = self.names().resolve(name);
@@ -425,12 +425,12 @@ impl Cluster {
         duration.mul_f64(self.world.scale().factor())
     }
 
-    /// Delay between a sign of change and a look at the cluster, so that one look covers a burst of changes.
+    /// Delay between a sign of change and a check of the cluster, so that one check covers a burst of changes.
     pub fn settle(&self) -> Duration {
         Duration::from_millis(10)
     }
 
-    /// Interval at which a waiting step looks even without a sign of change.
+    /// Interval at which a waiting step checks even without a sign of change.
     pub fn poll(&self) -> Duration {
         if self.is_simulated() { Duration::from_secs(2) } else { Duration::from_millis(100) }
     }

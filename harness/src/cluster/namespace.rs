@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_bind, mount_change, unmount};
 use rustix::thread::UnshareFlags;
 
-/// Why the process has no mount namespace of its own.
+/// Reason why the process has no private mount namespace.
 #[derive(Clone, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
 pub enum NamespaceError {
     /// a private mount namespace needs root (CAP_SYS_ADMIN): {0}
@@ -53,7 +53,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // If this fails, the mount goes with the namespace.
+        // If this fails, the mount ends with the namespace.
         let _ = unmount(&self.0, UnmountFlags::DETACH);
     }
 }

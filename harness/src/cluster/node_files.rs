@@ -1,4 +1,4 @@
-//! Registration sockets of drivers, which are not on the node's disk in every world.
+//! Registration sockets of drivers. In some worlds they are not on the node's disk.
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};

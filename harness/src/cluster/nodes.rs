@@ -134,7 +134,7 @@ impl StartContext {
     /// Place in which kubelet finds drivers.
     pub(super) fn registry(&self, machine: &Machine) -> Registry {
         if self.is_without("csi-mock") && self.world.kind() == WorldKind::Live {
-            // As the real kubelet: any driver registers in this directory.
+            // As for the real kubelet: any driver registers in this directory.
             return Registry::Directory(machine.root.join(PLUGINS_REGISTRY));
         }
         let second = self.file_server.as_ref().map(|_| machine.efs_socket.clone());

@@ -106,7 +106,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Starts the programs of the user's, which are started once only.
+    /// Starts the user's programs, only once.
     pub(crate) fn launch_programs(&self) {
         let Some(Launch { programs, wiring }) = self.launch.get() else { return };
         for program in programs {
@@ -115,7 +115,7 @@ impl Cluster {
         }
     }
 
-    /// All addresses, with the `number`th program's own doors instead of the general ones.
+    /// Returns all addresses, with the `number`th program's own endpoints instead of the general ones.
     fn ready(&self, endpoints: &Endpoints, files: &Files, sockets: &Sockets, number: usize) -> serde_json::Value {
         json!({
             "kubernetes": sockets.endpoint(&Endpoint::Kubernetes.name(number)),

@@ -34,7 +34,7 @@ impl Cluster {
         }
         for (name, node) in &self.nodes {
             node.disk.crash().await.map_err(|e| format!("the disk of {name}: {e}"))?;
-            // Mounts of a driver of the user are for that driver to remove.
+            // A user's driver must remove its own mounts.
             if !self.spec.without.contains("csi-mock") {
                 let root = node.root.clone();
                 let forgotten = self.user.blocking(move || forget_pods(&root)).await;

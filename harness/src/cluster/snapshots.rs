@@ -1,4 +1,4 @@
-//! Kinds of snapshots in a cluster: it has them if one of the loops that work on them runs in it.
+//! Kinds of snapshots in a cluster. A cluster has them if one of the snapshot loops runs in it.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ pub(crate) fn default_class(driver: &str) -> Value {
 
 impl ClusterSpec {
     /// Returns the specification of a cluster in a world of this kind. A simulation without snapshots leaves their
-    /// loops out: they would only watch.
+    /// loops out, because they would have no work.
     pub(crate) fn in_world(mut self, kind: WorldKind) -> Self {
         if kind == WorldKind::Simulated && !self.has_snapshots {
             self.without.extend(LOOPS.map(str::to_owned));
@@ -43,8 +43,8 @@ impl ClusterSpec {
         self
     }
 
-    /// Adds the kinds of snapshots, and for people a default class, to the initial objects by resource. Definitions
-    /// among the initial objects stay.
+    /// Adds the kinds of snapshots and, for users, a default class to the initial objects by resource. Keeps
+    /// definitions that are among the initial objects.
     ///
     /// # Errors
     /// If a definition cannot be read.

@@ -68,7 +68,7 @@ pub struct Sockets {
     csi: Option<String>,
 }
 
-/// A socket that cannot be had.
+/// An error when a socket is opened.
 #[derive(Debug, displaydoc::Display, thiserror::Error)]
 pub enum SocketError {
     /// {what} cannot listen on {address}: {error}; choose another address, port 0 picks a free one
@@ -84,8 +84,8 @@ pub enum SocketError {
 
 impl Sockets {
     /// Binds all TCP listeners, including those of `programs` and, if they have an address, the metadata services of
-    /// `nodes`. `directory` holds the unix sockets. Its path may have about 70 bytes, because the kernel limits a whole
-    /// socket path to 107.
+    /// `nodes`. `directory` contains the unix sockets. Its path may have about 70 bytes, because the kernel limits a
+    /// whole socket path to 107.
     ///
     /// # Errors
     /// If an address cannot be bound.
@@ -101,7 +101,7 @@ impl Sockets {
         let ec2 = bind("the cloud", addresses.ec2.unwrap_or(any))?;
         endpoints.insert("ec2".to_owned(), format!("http://{}", reachable(&ec2, &[])));
         doors.insert("ec2".to_owned(), vec![Door::open(ec2)]);
-        // Components use the API server without TLS; users have a port of their own.
+        // Components use the API server without TLS; users have their own port.
         let inner = bind("the API server", addresses.kubernetes_http.unwrap_or(any))?;
         let outer = match &addresses.front {
             Some(front) => front.listener.try_clone().map_err(|error| {

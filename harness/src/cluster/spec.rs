@@ -61,7 +61,7 @@ pub struct ClusterSpec {
     pub efs: Option<Vec<FileSystemSpec>>,
     /// Initial state.
     pub begin: Begin,
-    /// True if objects may have owners. A simulation of objects without owners leaves the garbage collector out: it would
+    /// True if objects may have owners. A simulation without owners leaves the garbage collector out, because it would
     /// watch every kind and never act.
     pub has_owners: bool,
     /// True if a step compares the writes to the API server. Only a simulated cluster records them.

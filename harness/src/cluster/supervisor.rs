@@ -22,7 +22,7 @@ use super::guests::Guests;
 use super::member::Member;
 use super::{Cluster, Node, names};
 
-/// Downtime of a crashed process: kubelet's delay for the first restart of a container.
+/// Downtime of a crashed process, which is kubelet's delay for the first restart of a container.
 const RESTART_AFTER: Duration = Duration::from_secs(1);
 /// Time that a machine takes to boot.
 const BOOT: Duration = Duration::from_secs(30);
@@ -133,7 +133,7 @@ impl Parts {
         self.members.get(name).cloned().or_else(|| self.guests.get(name))
     }
 
-    /// Processes that `crash: who` ends.
+    /// Returns the processes that `crash: who` ends.
     fn meant(&self, who: &str) -> Vec<String> {
         // The machine itself keeps running.
         let guest = self.guests.get(who).map(|guest| guest.name().to_owned());
@@ -173,7 +173,7 @@ impl Parts {
         match order {
             Order::PowerOff(node) => self.power_off(&ctx, &node).await,
             Order::PowerOn(node) => self.power_on(&ctx, &node).await,
-            // A reboot by the cloud brings the machine back, whatever cut its power.
+            // A reboot by the cloud brings the machine back, even if the cloud had cut its power.
             Order::Reboot(node) if self.is_cut(&node) => self.power_on(&ctx, &node).await,
             Order::Reboot(node) => self.reboot(&ctx, &node).await,
             Order::Revive(processes) => {

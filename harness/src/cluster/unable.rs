@@ -1,4 +1,4 @@
-//! Finds the parts of a scenario that containers cannot do.
+//! Finds the parts of a scenario that are impossible with containers.
 
 use std::fmt::Display;
 
@@ -7,7 +7,7 @@ use substrate::fault::Fault;
 use crate::scenario::predicate::{Forbidden, MetricsOf, Never};
 use crate::scenario::{Action, Expectation, Scenario};
 
-/// Why no fault follows another one there.
+/// Reason why containers do not support `following`.
 pub(super) const FOLLOWS: &str = "containers do not hear which faults fire elsewhere";
 
 /// Checks every fault and every step. `fault` and `step` return the problem of one; `instead` names the alternative to

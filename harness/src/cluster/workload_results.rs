@@ -9,7 +9,7 @@ use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
 use substrate::Event;
 
-/// Maximum number of deleted pods whose results are kept. A cluster that stays up for days has many.
+/// Maximum number of deleted pods whose results are kept, because a cluster that runs for days has many.
 const MOST_GONE: usize = 1_000;
 
 /// Results of each pod's workload.
@@ -29,7 +29,7 @@ impl Pods {
         self.results.entry(pod.to_owned()).or_default()
     }
 
-    /// Drops the results of the pods on a machine that lost power: their writers begin again.
+    /// Drops the results of the pods on a machine that lost power, because their writers start again.
     fn crash(&mut self, node: &str) {
         self.results.retain(|_, results| results.node != node);
     }

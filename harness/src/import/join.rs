@@ -199,7 +199,7 @@ fn release_unknown(id: &str, volume: &mut Value, nodes: &BTreeMap<String, String
     }
 }
 
-/// Adds a note for each object that names a missing node.
+/// Adds a note for each object that refers to a missing node.
 fn warn_of_strangers(objects: &Objects, nodes: &[Value], notes: &mut Vec<Note>) {
     let known: BTreeSet<&str> = nodes.iter().filter_map(|node| node["name"].as_str()).collect();
     for kind in ["Pod", "VolumeAttachment"] {

@@ -171,7 +171,7 @@ fn check(
     Err(ImportError::of(file, called, "it has more than 100 fields that this server does not know"))
 }
 
-/// Removes the field at `path`, as in `spec.containers[0].image`.
+/// Removes the field at `path`, for example `spec.containers[0].image`.
 fn remove(value: &mut Value, path: &str) -> bool {
     let pointer = path.replace('[', ".").replace(']', "");
     let mut parts: Vec<&str> = pointer.split('.').filter(|part| !part.is_empty()).collect();

@@ -1,12 +1,12 @@
-//! Violations of the end of a run, each with its symptom and the act that is missing. A checker of single events never
-//! comes here.
+//! Violations at the end of a run, each with its symptom and the missing call or write. Checkers of single events do
+//! not use this file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Found, Id, Pending, State, Symptom, VOLUMES};
 
 impl State {
-    /// Returns the reason why the object at the start of a sentence waits in vain, if known.
+    /// Returns the reason why the wait for the object at the start of a sentence timed out, if known.
     pub(super) fn waits(&self, sentence: &str) -> Option<BTreeMap<&'static str, serde_json::Value>> {
         self.attribution.waits(sentence).or_else(|| self.staleness.waits(sentence))
     }
@@ -28,7 +28,7 @@ impl State {
         self.found_at_end(Id::I8, *symptom, &first, Found { message, volume, details, ..Found::default() });
     }
 
-    /// Reports leftovers, each with its volume if the volumes of all are known.
+    /// Reports leftovers, each with its volume if all volumes are known.
     pub(super) fn left_at_end(&mut self, symptom: Symptom, message: String, left: &[String]) {
         let of =
             left.iter().map(|thing| self.attribution.volume_of(&self.facts, thing)).collect::<Option<BTreeSet<_>>>();
@@ -42,8 +42,8 @@ impl State {
         self.found_at_end(Id::I5, symptom, first, found);
     }
 
-    /// Reports that the awaited volume is mounted on a node where it is not wanted, by a call that was answered with an
-    /// error (I8).
+    /// Reports that the awaited volume is mounted on a node that should not have it, by a call that was answered with
+    /// an error (I8).
     pub(super) fn report_unwanted_mount(&mut self, expected: &str) {
         let Some(volume) = self.attribution.volume_of(&self.facts, expected) else { return };
         let nodes = self.attribution.mounted_by_failed_call(&volume);
@@ -54,7 +54,7 @@ impl State {
         }
     }
 
-    /// Reports that the awaited volume is attached to a node where it is not wanted, if known (I4).
+    /// Reports that the awaited volume is attached to a node that should not have it, if known (I4).
     pub(super) fn report_unwanted_attachment(&mut self, expected: &str) {
         let Some(volume) = self.attribution.volume_of(&self.facts, expected) else { return };
         let mut nodes = self.attribution.attached_late(&volume);
@@ -69,7 +69,7 @@ impl State {
         }
     }
 
-    /// Reports a volume that was created and never saved, and that the current provisioner cannot know.
+    /// Reports a volume that was created but never saved, and that the current provisioner cannot know.
     pub(super) fn forgotten_volume(&mut self, volume: String) {
         let details = self.orphaned_volumes.why(&volume).map(|why| (why, true.into())).into_iter().collect();
         let message = format!("a cloud volume is left over: {volume}");
@@ -77,8 +77,8 @@ impl State {
         self.found_at_end(Id::I5, Symptom::CloudVolumeLeft, &volume, found);
     }
 
-    /// Adds a violation of the end of the run, with the act that is missing. `first` is the object, volume or leftover
-    /// that shows it.
+    /// Adds a violation at the end of the run, with the missing call or write. `first` is the object, volume or
+    /// leftover that shows it.
     pub(super) fn found_at_end(&mut self, id: Id, symptom: Symptom, first: &str, found: Found) {
         let (ms, n, process) = self.last.clone().unwrap_or_default();
         let of = (found.volume.as_deref(), found.node.as_deref());

@@ -1,4 +1,5 @@
-//! History of each volume, as far as it distinguishes causes of a violation; and the volume to which a thing belongs.
+//! History of each volume, as far as it distinguishes causes of a violation. Also finds the volume to which an object,
+//! mount, directory or device belongs.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -39,11 +40,11 @@ pub(super) struct Attribution {
     /// Those whose last call was answered, because of a fault, with a final error: the kubelet assumes that the call
     /// had no effect.
     failed: BTreeSet<(Key, String)>,
-    /// Number of calls to the controller that ended without OK, by RPC: the cloud may still carry out the request.
+    /// Number of calls to the controller that ended without OK, by RPC. The cloud may still carry out their requests.
     given_up: BTreeMap<(&'static str, Key), u32>,
-    /// Late operations of the cloud, for which no caller waited any more, by RPC.
+    /// Late operations of the cloud, whose callers had stopped waiting, by RPC.
     late: BTreeSet<(&'static str, Key)>,
-    /// Volumes that it detached late and has not attached again.
+    /// Volumes that the cloud detached late and has not attached again.
     taken: BTreeSet<Key>,
     /// Volumes whose record on the node's disk was removed, and which kubelet has not mounted since.
     unrecorded: BTreeSet<Key>,
@@ -60,7 +61,7 @@ pub(super) struct Attribution {
 /// Operations of a disk that mount.
 const MOUNTS: [&str; 3] = ["stage", "publish", "map"];
 
-/// Maximum number of remembered pods and of remembered deleted claims: a cluster can stay up for days.
+/// Maximum number of remembered pods and of remembered deleted claims, because a cluster can run for days.
 const MOST: usize = 1_000;
 
 /// A claim, and earlier claims of the same name.
@@ -183,8 +184,8 @@ impl Attribution {
         }
     }
 
-    /// Returns the reason why the object at the start of a sentence waits in vain, if known: the object, its claim, and
-    /// the detail.
+    /// Returns the reason why the wait for the object at the start of a sentence timed out, if known: the object, its
+    /// claim, and the detail.
     pub fn waits(&self, sentence: &str) -> Option<BTreeMap<&'static str, serde_json::Value>> {
         let object = sentence.split(' ').next()?;
         let (kind, name) = object.split_once('/')?;
@@ -239,11 +240,11 @@ impl Attribution {
                 self.unanswered.remove(&key);
                 self.failed.remove(&key);
             }
-            // The kubelet is uncertain, and undoes the mount.
+            // The kubelet is uncertain about the result, and undoes the mount.
             "CANCELLED" | "DEADLINE_EXCEEDED" | "UNAVAILABLE" | "RESOURCE_EXHAUSTED" | "ABORTED" => {
                 self.failed.remove(&key);
             }
-            // If a driver does so without a fault, the driver is at fault.
+            // If a driver does this without a fault, it is the driver's bug.
             _ if faulted && self.unanswered.contains(&key) => drop(self.failed.insert(key)),
             _ => {}
         }
@@ -460,7 +461,7 @@ mod tests {
             s.done("NodeStageVolume", 1, "INTERNAL");
         });
         assert!(by_itself.is_empty());
-        // Nor is one that leaves a mount after a fault of a later step, or of another volume's call.
+        // Nor is a driver that leaves a mount after a fault of a later step, or of another volume's call.
         let fails_after = |op: &'static str, volume: &'static str| {
             details_after(move |s| {
                 s.called("NodeStageVolume", 1);
@@ -472,7 +473,7 @@ mod tests {
         assert!(fails_after("expand", VOLUME).is_empty());
         assert!(fails_after("NodeStageVolume", "vol-00000000000000000").is_empty());
         assert_eq!(fails_after("stage", VOLUME), ["mountedByFailedCall"]);
-        // The call had no effect, and the driver said so.
+        // The call had no effect, and the driver reported this.
         assert!(details_after(|s| stage(s, 2, "INTERNAL")).is_empty());
     }
 
@@ -519,7 +520,7 @@ mod tests {
             s.attachment(AttachmentPhase::Detached);
         });
         assert!(detached.is_empty());
-        // A user attached it by hand: no call was given up.
+        // A user attached it by hand: no call was abandoned.
         assert!(details_after(|s| s.attachment(AttachmentPhase::Attaching)).is_empty());
     }
 
@@ -540,7 +541,7 @@ mod tests {
         all[0].details = [("attachedAfterCall", true.into())].into();
         declared::mark_known(&mut all).unwrap();
         assert_eq!(all.each_ref().map(|v| v.declared.is_some()), [true, true, false]);
-        // Only states at the end can be consequences.
+        // Only states at the end of a run can be consequences.
         let mut other = [all[0].clone(), crate::invariants::Violation { id: "I2", ..left("vol-1") }];
         declared::mark_known(&mut other).unwrap();
         assert_eq!(other.map(|v| v.declared.is_some()), [true, false]);

@@ -67,11 +67,11 @@ impl FromStr for Id {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
     counts: BTreeMap<Id, u64>,
-    /// Invariants that cannot be judged in this world.
+    /// Invariants that cannot be checked in this world.
     out_of_sight: BTreeSet<Id>,
-    /// Number of volumes that I1 does not judge, because several nodes may write to them.
+    /// Number of volumes that I1 does not check, because several nodes may write to them.
     pub shared_volumes: u64,
-    /// Number of watch streams whose completeness cannot be judged, because they select by labels.
+    /// Number of watch streams whose completeness cannot be checked, because they select by labels.
     pub unjudged_streams: u64,
 }
 
@@ -81,7 +81,7 @@ impl Checked {
         *self.counts.entry(id).or_default() += occasions;
     }
 
-    /// Records that an invariant cannot be judged in this world.
+    /// Records that an invariant cannot be checked in this world.
     pub fn cannot(&mut self, id: Id) {
         self.out_of_sight.insert(id);
     }

@@ -14,7 +14,7 @@ pub struct Pending {
     pub what: String,
     /// The awaited change.
     pub waits_for: String,
-    /// The same as a type.
+    /// The awaited change as a type.
     pub symptom: Symptom,
 }
 
@@ -100,8 +100,8 @@ impl Facts {
         self.users_of(claim).any(|pod| pod.node.as_deref() == Some(node))
     }
 
-    /// Returns the time and the description of the last change that is not a heartbeat. A change that a fault holds
-    /// back counts at the time at which the fault ends.
+    /// Returns the time and the description of the last change that is not a heartbeat. If a fault delays a change, the
+    /// time is the end of the fault.
     pub(super) fn unrest(&self) -> (u64, String) {
         let (last, held) = (&self.last_unrest, &self.held_back);
         if held.0 > last.0 { held.clone() } else { last.clone() }

@@ -1,7 +1,7 @@
-//! Known deviations of upstream: a faithful loop makes the same mistakes as its original.
+//! Known deviations of upstream. A faithful loop has the same bugs as its original.
 //!
-//! `scenarios/upstream-bugs.yaml` lists each once. A scenario names the deviations that it expects. The violation must
-//! then occur in it, and violations with another signature are still reported.
+//! `scenarios/upstream-bugs.yaml` lists each deviation once. A scenario names the deviations that it expects. The
+//! violation must then occur in it, and violations with another signature are still reported.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -33,7 +33,7 @@ pub struct Deviation {
     pub operation: String,
     /// A CEL condition on the typed facts of `violation`: `volume`, `node`, `symptom` and `details`; never its message.
     pub that: String,
-    /// If set, the volume may stay where it is permanently, so that pods elsewhere wait for it in vain.
+    /// If set, the volume may stay where it is permanently, so that waits of pods elsewhere time out.
     #[serde(default)]
     pub holds_up: bool,
 }
@@ -91,8 +91,8 @@ pub fn mark_known(violations: &mut [Violation]) -> Result<(), String> {
     mark(violations, &[], &known).map(drop)
 }
 
-/// Returns the volumes that a declared deviation among `violations` may keep where they are, and the objects that wait
-/// in vain because of one, each with the deviation.
+/// Returns the volumes that a declared deviation among `violations` may keep where they are, and the objects whose
+/// waits time out because of one, each with the deviation.
 ///
 /// # Errors
 /// If a declaration cannot be read.
@@ -106,11 +106,11 @@ pub fn held(violations: &[Violation]) -> Result<BTreeMap<String, String>, String
     Ok(violations.iter().filter_map(of).collect())
 }
 
-/// Marks leftovers of a volume, or waits for it, if a declared deviation keeps the volume in its place. Also marks
-/// calls on a volume that the cloud has begun to detach for a call that had ended.
+/// Marks leftovers of a volume, or waits for it, if a declared deviation keeps the volume where it is. Also marks calls
+/// on a volume that the cloud has begun to detach for a call that had ended.
 fn mark_held(violations: &mut [Violation]) -> Result<(), String> {
     let held = held(violations)?;
-    // The node is not told of the late detach, and continues to use the volume.
+    // The node does not know about the late detach, and continues to use the volume.
     let goes_on = |v: &Violation| v.id == "I3" && v.details.contains_key("detachedAfterCall");
     let follows =
         |v: &&mut Violation| v.declared.is_none() && (matches!(v.id, "I4" | "I5" | "I8" | "I12") || goes_on(v));

@@ -1,8 +1,8 @@
-//! I10: external-resizer reports a change only when the cloud has made it. It gives a PersistentVolume no more bytes
-//! than the cloud volume has, and a claim only a VolumeAttributesClass whose parameters the cloud volume has. An
+//! I10: external-resizer reports a change only after the cloud has made it. It gives a PersistentVolume no more bytes
+//! than the cloud volume has. It gives a claim only a VolumeAttributesClass whose parameters the cloud volume has. An
 //! occasion is a new size or a new class.
 //!
-//! Volumes that are not of our cloud are not judged.
+//! Volumes that are not in Mooring's cloud are not checked.
 
 use fake_apiserver::events::{Commit, Spec};
 use mock_ec2::events::VolumeChanged;

@@ -3,7 +3,7 @@
 //! node. A claim is bound to a volume that satisfies it. The scheduler puts a pod only on a node from which its volumes
 //! can be reached. A ReadWriteOncePod volume is published once. An occasion is such a volume, binding or publish.
 //!
-//! Volumes and bindings of a user are not judged, nor pods whose node a user chose.
+//! Volumes and bindings of a user are not checked, nor pods whose node a user chose.
 
 use csi_mock::events::DiskPublished;
 use fake_apiserver::events::{Claim, Commit, Spec, Volume};

@@ -3,9 +3,9 @@
 //! attached to a node than its CSINode ever allowed. An occasion is a pod that the scheduler puts on a node with a limit,
 //! or with such a claim, and a volume that begins to be attached to a node with a limit.
 //!
-//! The scheduler decides by its caches. So a node is judged only if its CSINode has had a limit since before the pod
+//! The scheduler decides by its caches. So a node is checked only if its CSINode has had a limit since before the pod
 //! was created, and the largest limit since then applies. After a fault at reads of the API server, the scheduler's
-//! caches may be behind, so no pod is judged for ten minutes.
+//! caches may be stale, so no pod is checked for ten minutes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::asked::{Asked, Stored};
 use super::facts::Facts;
 use super::{Checked, Found, Id, MAKE_LATE};
 
-/// Time in milliseconds for which caches may be behind after a fault.
+/// Time in milliseconds for which caches may be stale after a fault.
 const LATE: u64 = 10 * 60 * 1000;
 
 /// Number of an event, and the limit of a node from then on; `None` for no limit.
@@ -35,7 +35,7 @@ pub(super) struct Scheduled {
     created: BTreeMap<Arc<str>, u64>,
     /// Pods that the scheduler has placed.
     placed: BTreeSet<Arc<str>>,
-    /// Time in milliseconds until which caches may be behind.
+    /// Time in milliseconds until which caches may be stale.
     late_until: u64,
 }
 

@@ -3,7 +3,7 @@
 //! eviction deletes no pod of a node without a NoExecute taint. An occasion is a claim with an owner, or a pod on a node,
 //! that kube-controller-manager deletes.
 //!
-//! Only owners that are pods are known. The claims of a terminating pod may be deleted with it.
+//! Only owners that are pods are known. The claims of a terminating pod may be deleted with the pod.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use super::asked::Asked;
 use super::facts::Facts;
 use super::{Checked, Found, Id, MAKE_LATE};
 
-/// Time in milliseconds after which each cache knows that a node is Ready.
+/// Time in milliseconds after which each cache has the new state of a Ready node.
 const NOTICE: u64 = 60 * 1000;
-/// Time in milliseconds for which a deletion may be under way after a fault.
+/// Time in milliseconds for which a deletion may be in progress after a fault.
 const LATE: u64 = 10 * 60 * 1000;
 /// Client of taint eviction and node-lifecycle; only the former deletes pods.
 const EVICTION: &str = "/node-controller";

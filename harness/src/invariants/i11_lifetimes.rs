@@ -4,8 +4,8 @@
 //! occasion is a driver that is asked to delete a volume, a claim that is removed while its volume is kept, or a claim,
 //! volume or pod that a component removes.
 //!
-//! Volumes that are never deleted belong to I5. Removals by a user are not judged, nor pods that came to their node
-//! after their claim was deleted.
+//! Volumes that are never deleted belong to I5. Removals by a user are not checked, nor pods that were placed on their
+//! node after their claim was deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

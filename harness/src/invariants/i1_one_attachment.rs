@@ -1,5 +1,5 @@
-//! I1, before any write: the attach-detach controller does not begin to attach a volume of single-node access while
-//! another node has it. The other node has it if an attached VolumeAttachment stays and the status of that node lists
+//! I1, before any write: the attach-detach controller does not begin to attach a volume with single-node access while
+//! another node has it. The other node has it if an attached VolumeAttachment stays, and the status of that node lists
 //! the volume.
 
 use controllers::events::Attach;

@@ -1,5 +1,5 @@
-//! I1: no volume of single-node access is writable on two nodes, unless a legitimate forced detach from the other node
-//! is on record. An occasion is a volume that becomes writable on a node after it was writable on another.
+//! I1: no volume with single-node access is writable on two nodes, unless a legitimate forced detach from the other
+//! node is on record. An occasion is a volume that becomes writable on a node after it was writable on another.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,9 +14,9 @@ use super::{Checked, Found, Id};
 pub(super) struct OneWriter {
     /// The node on which a volume was last writable.
     last: BTreeMap<String, String>,
-    /// Volumes that are not judged.
+    /// Volumes that are not checked.
     shared: BTreeSet<String>,
-    /// Reported pairs, so that one mistake is one violation.
+    /// Reported pairs, so that one bug is one violation.
     reported: BTreeSet<(String, String, u64)>,
 }
 

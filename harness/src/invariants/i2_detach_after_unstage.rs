@@ -13,9 +13,9 @@ use super::{Checked, Found, Id};
 /// Counted detaches and reported violations.
 #[derive(Debug, Default)]
 pub(super) struct DetachAfterUnstage {
-    /// Attachments whose detach was counted: retries of one count once.
+    /// Attachments whose detach was counted, so that retries count once.
     counted: BTreeSet<(String, String)>,
-    /// Reported holds, so that retries of one mistake are one violation.
+    /// Reported holds, so that retries after one bug are one violation.
     reported: BTreeSet<(String, String, u64)>,
 }
 

@@ -1,6 +1,6 @@
 //! I2: a kubelet unpublishes a volume before it unstages the volume, and before it removes the pod from the API.
 //!
-//! A publish counts if the driver answered OK. Publishes from before the kubelet's last start do not count, because the
+//! A publish counts if the driver answered OK. Publishes before the kubelet's last start do not count, because the
 //! kubelet may not know them.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -64,7 +64,7 @@ impl UnmountAfterStop {
             node: Some(node.to_owned()),
             details: [("kubeletCouldNotLookUp", self.unread.contains(&(node.to_owned(), pod.clone())).into())].into(),
         };
-        // One mistake is reported once.
+        // One bug is reported once.
         self.writers.retain(|(of, on, _)| of != volume || on != node);
         Some(found)
     }

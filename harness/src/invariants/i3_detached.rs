@@ -1,5 +1,5 @@
-//! I3: the driver reports a volume as detached only after the detach: ControllerUnpublishVolume ends with OK only if
-//! the cloud has no attachment of that volume there.
+//! I3: the driver reports a volume as detached only after the detach. ControllerUnpublishVolume ends with OK only if
+//! the cloud has no attachment of that volume to that node.
 
 use csi_mock::events::CsiDone;
 use substrate::Event;

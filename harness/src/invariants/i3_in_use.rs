@@ -1,8 +1,8 @@
-//! I3: a kubelet stages a volume only when its node's status lists the volume in volumesInUse. Otherwise attach-detach
+//! I3: a kubelet stages a volume only if its node's status lists the volume in volumesInUse. Otherwise attach-detach
 //! may detach it meanwhile.
 //!
-//! A node that was deleted and created again is not judged, because its kubelet does not check the list again. A node
-//! whose kubelet has crashed is not judged either, because its status may be older than its volumes.
+//! A node that was deleted and created again is not checked, because its kubelet does not check the list again. A node
+//! whose kubelet has crashed is not checked either, because its status may be older than its volumes.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use super::Found;
 use super::facts::Facts;
 use crate::cluster::names;
 
-/// Nodes that are not judged.
+/// Nodes that are not checked.
 #[derive(Debug, Default)]
 pub(super) struct InUse {
     deleted: BTreeSet<String>,

@@ -1,7 +1,7 @@
 //! I3, for replicas: a replica that has lost its lease to another stops leading.
 //!
-//! client-go has no fencing. If an answer comes late, the old leader continues until its next renewals have failed. A
-//! leader that gives up its lease works until its work is done. Both end within 30 seconds.
+//! client-go has no fencing. If an answer is late, the old leader continues until its next renewals have failed. A
+//! leader that gives up its lease first finishes its work. Both end within 30 seconds.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

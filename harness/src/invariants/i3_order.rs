@@ -1,5 +1,5 @@
-//! I3: publish only after stage, stage only after attached; where the driver stages nothing, publish only after attached.
-//! Each stage and each publish is an occasion, except of a driver whose volumes need no attachment.
+//! I3: publish only after stage, and stage only after attach. If the driver does not stage, publish only after attach.
+//! Each stage and each publish is an occasion, except for a driver whose volumes need no attachment.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +10,11 @@ use substrate::Event;
 use super::facts::Facts;
 use super::{Checked, Found, Id};
 
-/// The order of calls, and the volumes that were taken away for a VolumeAttachment that was gone.
+/// The order of calls, and the volumes that were detached because of a removed VolumeAttachment.
 #[derive(Debug, Default)]
 pub(super) struct Order {
-    /// Volumes and nodes that were detached though their present VolumeAttachment stays, because the attacher may have
-    /// had a former one in its list.
+    /// Volumes and nodes that were detached although their current VolumeAttachment exists, because the attacher may
+    /// have had a former one in its list.
     taken: BTreeSet<(String, String)>,
 }
 

@@ -1,9 +1,9 @@
-//! I4: at quiescence the cloud, Kubernetes and the nodes agree on what is attached where, and on what is mounted.
+//! I4: at quiescence the cloud, Kubernetes and the nodes agree on the attachments and the mounts.
 //!
 //! The comparison covers, by volume and node: attachments in the cloud; VolumeAttachments with `attached: true`;
 //! `status.volumesAttached` and `status.volumesInUse` of the nodes; existing devices and mounts; and the volumes that
-//! the driver reported as staged. Attachments of volumes that Kubernetes never knew have another origin and are left
-//! out.
+//! the driver reported as staged. Attachments of volumes that Kubernetes never knew are ignored, because somebody else
+//! made them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

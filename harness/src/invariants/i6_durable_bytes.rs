@@ -9,7 +9,7 @@
 //! were synced, on any node, when the volume was published on their node.
 //!
 //! A volume that is created from a snapshot has the records that were synced when the snapshot was requested, and at
-//! most one more that was being written at that moment. The first start of a writer there is an occasion.
+//! most one more, which was being written at that moment. The first start of a writer there is an occasion.
 
 use std::collections::{BTreeMap, BTreeSet};
 

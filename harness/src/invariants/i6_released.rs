@@ -1,4 +1,4 @@
-//! I6, for claims: a released volume holds the bytes of a deleted claim, so no other claim gets it. A user who changes
+//! I6, for claims: a released volume has the bytes of a deleted claim, so no other claim gets it. A user who changes
 //! the PersistentVolume by hand may give it to another claim.
 
 use std::collections::BTreeSet;

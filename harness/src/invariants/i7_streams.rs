@@ -1,21 +1,21 @@
-//! I7: the promises of every watch stream, by the properties that etcd's robustness tests check of its watches.
+//! I7: the guarantees of every watch stream, as the properties that etcd's robustness tests check.
 //!
 //! | Property | Here |
 //! |---|---|
 //! | ordered | revisions on a stream only grow |
 //! | unique, atomic | each revision is sent once, whole |
-//! | reliable | no selected revision before the last sent one is left out |
+//! | reliable | no selected revision before the last sent one is missing |
 //! | resumable | a stream that resumes after a revision begins with the first selected one after it |
-//! | bookmarked | a bookmark names no revision before which a selected event is still to come |
-//! | filtered | no event is sent that is not selected |
+//! | bookmarked | a bookmark's revision is not newer than a selected event that is not yet sent |
+//! | filtered | only selected events are sent |
 //! | creation | ADDED, MODIFIED and DELETED match the object's earlier state on this stream |
 //!
-//! Streams that select by labels, and streams of Leases and Events, whose commits are in the trace only at its trace
-//! level, are judged by their order only. The server reports the effect of a fault on a stream (`watch: gap`), and the
-//! effect is excused.
+//! Streams that select by labels are checked only for their order. The same holds for streams of Leases and Events,
+//! whose commits are in the trace only at its trace level. The server reports the effect of a fault on a stream
+//! (`watch: gap`); this effect is allowed.
 //!
-//! Commits are kept for [`KEPT`], three times as long as the API server keeps its history. A stream that is further
-//! behind is judged by its order only from then on.
+//! Commits are kept for [`KEPT`], three times as long as the API server keeps its history. If a stream is further
+//! behind, from then on only its order is checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -59,7 +59,7 @@ struct Stream {
     at: u64,
     /// The first selected commit that was not sent yet.
     next: usize,
-    /// Revisions that a fault has left out.
+    /// Revisions that a fault has omitted.
     excused: BTreeSet<u64>,
     reported: bool,
 }
@@ -119,7 +119,7 @@ impl Streams {
         }
         checked.add(Id::I7, 1);
         let wrong = stream.take(sent, self.commits.get(&stream.of).map_or(&[], Vec::as_slice));
-        // A stream that is wrong once is reported once.
+        // A wrong stream is reported once.
         let wrong = wrong.filter(|_| !std::mem::replace(&mut stream.reported, true))?;
         let (resource, caller) = (stream.of.resource(), &stream.caller);
         Some(Found {

@@ -1,4 +1,4 @@
-//! I8: a component that repeats a failed call waits between its attempts.
+//! I8: a component that repeats a failed call pauses between its attempts.
 //!
 //! The shortest backoff of upstream's components starts at half a second and doubles. A new pod or a restart starts it
 //! again, so only many failures within a short time are a violation.

@@ -1,7 +1,7 @@
-//! I9: a volume is staged from the device that the attachment's metadata names. An occasion is a volume that is staged on
-//! a node of our cloud.
+//! I9: a volume is staged from the device that the attachment's metadata names. An occasion is a volume that is staged
+//! on a node of Mooring's cloud.
 //!
-//! A fault that gives devices other names explains every difference, so a run with one is not judged.
+//! A fault that renames devices explains every difference, so a run with such a fault is not checked.
 
 use csi_mock::events::{CsiWrongDevice, DiskStaged};
 use substrate::Event;

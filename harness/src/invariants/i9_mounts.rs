@@ -2,7 +2,7 @@
 //! device, with the mount options, read-only only if all request it, and with the size that its claim reports. An
 //! occasion is a stage, a publish, or a size that a kubelet writes to a claim.
 //!
-//! Volumes without a PersistentVolume (inline volumes, manual calls of the driver) are not judged. The check reads the
+//! Volumes without a PersistentVolume (inline volumes, manual calls of the driver) are not checked. The check reads the
 //! disk's report of a mount, not the request to the driver.
 
 use csi_mock::events::{DiskPublished, DiskStaged};
@@ -78,7 +78,7 @@ fn wrongly_staged(pv: &Stored<Volume>, staged: &DiskStaged) -> Option<String> {
         (true, true) => return None,
         (false, false) => {}
     }
-    // A driver that stages nothing mounts at the pod's path, where the pod has its say.
+    // A driver without staging mounts at the pod's path, so the pod's options apply.
     let is_of_a_pod = staged.path.contains("/pods/");
     if staged.readonly && !is_of_a_pod && !pv.spec.read_only && !only_reads(pv) {
         return Some("read-only, and its PersistentVolume does not ask for that".to_owned());
@@ -242,7 +242,7 @@ mod tests {
             ["kubelet reports 2 bytes for pvc/default/data, and the filesystem of V has 1"]
         );
         assert!(grown("kubelet", 2).is_empty());
-        // A controller writes the size of a volume that no node has to expand. At rest I12 compares it.
+        // A controller writes the size of a volume that no node must expand. At rest I12 compares it.
         assert!(grown("csi-resizer", 1).is_empty());
         // A copy that is larger than its source is expanded when it is staged.
         let staged = |bytes: u64, readonly: bool| {

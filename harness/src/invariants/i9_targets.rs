@@ -1,7 +1,7 @@
 //! I9: a kubelet publishes a volume in the directory of a pod on its node that uses the volume, under the name of its
 //! PersistentVolume. An occasion is a publish in a directory that belongs to a pod.
 //!
-//! A volume without a PersistentVolume is not judged, nor a publish for a pod that is already gone.
+//! A volume without a PersistentVolume is not checked, nor a publish for a pod that is already gone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
-//! IOPS that EBS grants: a driver lowers a request to the most that the type and the size of a volume allow, or raises it
-//! to the least (EBS user guide, "Amazon EBS volume types"; aws-ebs-csi-driver, `capIOPS` in pkg/cloud/cloud.go).
+//! IOPS that EBS grants. A driver lowers a request to the maximum for the type and the size of a volume, or raises it
+//! to the minimum (EBS user guide, "Amazon EBS volume types"; aws-ebs-csi-driver, `capIOPS` in pkg/cloud/cloud.go).
 
 use mock_ec2::events::VolumeChanged;
 
-/// Least and most IOPS of a type, and the most for each GiB.
+/// Minimum and maximum IOPS of a type, and the maximum for each GiB.
 fn limits(volume_type: &str) -> Option<(u64, u64, u64)> {
     match volume_type {
         "io1" => Some((100, 64_000, 50)),

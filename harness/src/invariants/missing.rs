@@ -1,8 +1,8 @@
-//! Calls and writes that should have come and did not, with the last call or write that did.
+//! Missing calls and writes, each with the last call or write that did come.
 //!
-//! A checker of the end of a run sees a symptom: a mount that is left over, or a pod that waits. One missing act causes
-//! many symptoms, so each symptom names the missing act. The first missing act of a chain (unpublish, unstage, detach,
-//! removal) is the cause of the others.
+//! A checker at the end of a run sees a symptom: a leftover mount, or a waiting pod. One missing call or write (an act)
+//! causes many symptoms, so each symptom names the missing act. The first missing act of a chain (unpublish, unstage,
+//! detach, removal) is the cause of the others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use substrate::json::Text;
 use super::Symptom;
 use super::facts::Facts;
 
-/// An act that should have come.
+/// A missing call or write.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Missing {
     /// Its place in the chain of acts that end the use of a volume.
@@ -30,7 +30,7 @@ pub struct Missing {
     pub text: String,
 }
 
-/// Acts, each after those that it waits for, with their symptoms.
+/// Acts, each after the acts that it waits for, with their symptoms.
 const ACTS: &[(&str, &[Symptom])] = &[
     ("NodeUnpublishVolume", &[Symptom::AwaitsUnpublish, Symptom::PodMountLeft]),
     ("NodeUnstageVolume", &[Symptom::AwaitsUnstage, Symptom::MountLeft]),
@@ -115,7 +115,7 @@ impl Last {
         }
     }
 
-    /// Returns the missing act that a symptom at the end of a run has, if it is known. `first` is the object, volume or
+    /// Returns the missing act behind a symptom at the end of a run, if it is known. `first` is the object, volume or
     /// leftover that shows it.
     pub fn missing(
         &self,

@@ -1,25 +1,25 @@
 //! Invariants: conditions that must hold in every run, under every fault, in both worlds.
 //!
-//! | | | Asked |
+//! | | | Checked |
 //! |---|---|---|
-//! | I1 | no volume of single-node access is writable on two nodes, unless a legitimate forced detach from the other node is on record | at every event |
-//! | I2 | no detach while the volume is staged or published there, unless that detach is legitimately forced; no volume is taken from a pod whose container writes; a kubelet unpublishes before it unstages, and before it removes the pod | at every event |
-//! | I3 | publish only after stage, stage only after attached; without staging, publish only after attached; the driver answers that a volume is detached only when it is; a replica that lost its lease leads no more after 30 seconds; a volume is staged only when its node's `status.volumesInUse` lists it | at every event |
-//! | I4 | EC2 attachments = VolumeAttachments that are attached = `status.volumesAttached`; devices = mounts = what kubelet says is in use | at quiescence |
+//! | I1 | no volume with single-node access is writable on two nodes, unless a legitimate forced detach from the other node is on record | at every event |
+//! | I2 | no detach while the volume is staged or published there, unless that detach is legitimately forced; no volume is removed from a pod whose container writes; a kubelet unpublishes before it unstages, and before it removes the pod | at every event |
+//! | I3 | publish only after stage, stage only after attach; without staging, publish only after attach; the driver answers that a volume is detached only if it is; a replica that lost its lease stops leading within 30 seconds; a volume is staged only if its node's `status.volumesInUse` lists it | at every event |
+//! | I4 | EC2 attachments = attached VolumeAttachments = `status.volumesAttached`; devices = mounts = volumes in use according to kubelet | at quiescence |
 //! | I5 | nothing leaks: cloud volumes, attachments, finalizers, loops, mounts, directories | after everything was deleted |
-//! | I6 | bytes synced before a clean unmount are readable afterwards; a volume of a snapshot has what was synced when that was asked for; no claim gets the bytes of one that is gone | at every event |
-//! | I7 | each watch stream is ordered, unique, atomic, reliable, resumable, bookmarked, filtered, and tells creations and changes apart | at every event of a stream |
+//! | I6 | bytes synced before a clean unmount are readable afterwards; a volume of a snapshot has the bytes that were synced when the snapshot was requested; no claim gets the bytes of a deleted one | at every event |
+//! | I7 | each watch stream is ordered, unique, atomic, reliable, resumable, bookmarked, filtered, and distinguishes creations from changes | at every event of a stream |
 //! | I8 | when faults are over, everything converges within 20 minutes; failed calls are repeated after a pause | at quiescence, and at every event |
-//! | I9 | a volume is staged from the device that its attachment's metadata names, and mounted as and where its PersistentVolume and its pods ask | at every event |
-//! | I10 | volumes are made, changed, bound and used where and as claims, classes, limits and the scheduler ask | at every event |
-//! | I11 | no driver deletes a volume that its PersistentVolume keeps (Retain), or with which a pod runs; no component removes a claim in use, a bound volume, a pod that was not deleted, a claim whose owner exists, a pod of a Ready node for an out-of-service taint, or a pod of an untainted node by eviction | at every event |
-//! | I12 | each object, and the volume of each claim and pod, is at the end as its manifest asks, and has the marks of its components; what was deleted is gone | at quiescence |
+//! | I9 | a volume is staged from the device that its attachment's metadata names, and mounted as and where its PersistentVolume and its pods request | at every event |
+//! | I10 | volumes are created, changed, bound and used as claims, classes, limits and the scheduler request | at every event |
+//! | I11 | no driver deletes a volume with the reclaim policy Retain, or a volume of a running pod; no component removes a claim in use, a bound volume, a pod that was not deleted, a claim whose owner exists, a pod of a Ready node for an out-of-service taint, or a pod of an untainted node by eviction | at every event |
+//! | I12 | at the end each object, and the volume of each claim and pod, matches its manifest and has the marks of its components; deleted objects are gone | at quiescence |
 //!
-//! A force is legitimate if, at that moment, the stored Node has the out-of-service taint, or is not Ready and
-//! upstream's six minutes have passed since the last pod stopped wanting the volume on that node. It excuses only that
-//! volume on that node, until the volume is staged there again.
+//! A forced detach is legitimate if, at that moment, the stored Node has the out-of-service taint, or is not Ready and
+//! upstream's six minutes have passed since the last pod stopped wanting the volume on that node. It allows only the
+//! detach of that volume from that node, until the volume is staged there again.
 //!
-//! Each invariant counts the occasions on which it could have been broken ([`Checked`]): a run without occasions says
+//! Each invariant counts the occasions on which it could have been broken ([`Checked`]): a run without occasions proves
 //! nothing about it. The checkers are pure: their only input is typed events of the trace. `facts` has the state that
 //! several of them need, and `orphaned_stagings` distinguishes leftovers. Each invariant has its own file.
 
@@ -88,7 +88,7 @@ use facts::Facts;
 /// A violation of an invariant.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Violation {
-    /// The invariant, such as `I1`, or its words.
+    /// Name of the invariant, such as `I1`, or a description of the rule.
     pub id: &'static str,
     /// The observation, in one sentence.
     pub message: String,
@@ -111,7 +111,7 @@ pub struct Violation {
     /// The observation, as a type, if the violation showed at the end of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub symptom: Option<Symptom>,
-    /// The missing call or write that a violation at the end of a run is a symptom of.
+    /// The missing call or write that causes a violation at the end of a run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<Missing>,
     /// The declared deviation of upstream that explains it, from `scenarios/upstream-bugs.yaml`.
@@ -127,7 +127,7 @@ impl Violation {
         self.volume.as_deref().into_iter().chain(several).collect()
     }
 
-    /// Returns the object that waits in vain, as a step names it.
+    /// Returns the object whose wait timed out, as a step names it.
     pub fn object(&self) -> Option<&str> {
         self.details.get(OBJECT).and_then(serde_json::Value::as_str)
     }
@@ -145,13 +145,13 @@ struct Found {
 
 /// Maximum number of kept violations: one bug can break an invariant at every later event.
 const KEPT: usize = 50;
-/// Operations at which a fault makes a cache lag: reads and watches of the API server, and the links to it.
+/// Operations at which a fault makes a cache stale: reads and watches of the API server, and the links to it.
 const MAKE_LATE: &[&str] = &["get", "list", "watch", "watch-event", "request", "stream"];
 /// The detail that names several volumes of one violation.
 const VOLUMES: &str = "volumes";
-/// The detail that names the object that waits in vain.
+/// The detail that names the object whose wait timed out.
 const OBJECT: &str = "object";
-/// Words of the rule that a failure of our own component breaks.
+/// Name of the rule that no component of Mooring panics or fails to start.
 const BREAKS: &str = "no component breaks";
 
 /// All invariants of a run. Feed it every event in order; readers of violations may share it.
@@ -394,7 +394,7 @@ impl Invariants {
         pending.into_iter().chain(kept).for_each(|pending| state.is_pending(&pending));
     }
 
-    /// Handles a failed step that expected one state and saw another: reports that it waited in vain, if the reason is
+    /// Handles a failed step that expected one state and saw another: reports that its wait timed out, if the reason is
     /// known (I5, I8).
     pub fn waited(&self, expected: &str, seen: &str) {
         let mut state = self.state();
@@ -483,7 +483,7 @@ impl Invariants {
     }
 }
 
-/// Returns the reason if a component panicked or could not start, which is always a defect of ours.
+/// Returns the reason if a component panicked or could not start, which is always a bug of Mooring.
 fn broken(event: &Event) -> Option<String> {
     let panicked = event.get::<ProcessPanicked>().map(|reported| ("panicked", &reported.error));
     let (what, error) =

@@ -8,13 +8,13 @@ use substrate::json::Text;
 /// A volume on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct NodeVolume {
-    /// If staged, whether it may be written.
+    /// If staged, true if it is writable.
     pub staged: Option<bool>,
     /// Its staging path.
     pub path: Text,
     /// True for a raw device, whose staging is not visible on the node.
     pub raw: bool,
-    /// Target paths, and whether they may be written.
+    /// Target paths; true if writable.
     pub published: BTreeMap<String, bool>,
     /// True if a legitimate forced detach from this node is on record: mounts there no longer reach the volume.
     pub forced: bool,
@@ -33,7 +33,7 @@ pub(super) struct NodeVolume {
     /// True if the Node was deleted or created again while the node had the volume, and its status.volumesAttached has not
     /// listed the volume since.
     pub lost_by_node: bool,
-    /// True if that was so when the node's kubelet started.
+    /// True if `lost_by_node` was set when the node's kubelet started.
     pub unattached_at_start: bool,
 }
 

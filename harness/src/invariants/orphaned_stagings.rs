@@ -1,8 +1,8 @@
 //! Staging directories that a restarted kubelet does not know.
 //!
-//! Like upstream, it reads the pods' directories. A volume that was unpublished everywhere has none, so the kubelet
-//! never cleans up its staging path. The same is true of a directory that was created before the driver was asked to
-//! stage the volume, if the call never reached the driver (`MountDevice` in `pkg/volume/csi/csi_attacher.go`).
+//! Like upstream's, it reads the pods' directories. A volume that was unpublished everywhere has none, so the kubelet
+//! never cleans up its staging path. The same is true if kubelet created the directory, but its call to stage the
+//! volume never reached the driver (`MountDevice` in `pkg/volume/csi/csi_attacher.go`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Symptoms at the end of a run, as types: declared deviations and missing acts refer to these, never to a message.
+//! Symptoms at the end of a run, as types. Declared deviations and missing acts refer to these, never to a message.
 
 use serde::Serialize;
 
@@ -30,7 +30,7 @@ pub enum Symptom {
     AwaitsAnswer,
     /// A claim that is being deleted exists.
     ClaimKept,
-    /// An object, or a cluster, changes for ever.
+    /// An object, or a cluster, changes forever.
     NeverRests,
     /// The cloud has an attachment that no VolumeAttachment has.
     AttachedInCloudOnly,
@@ -58,6 +58,6 @@ pub enum Symptom {
     PersistentVolumeLeft,
     /// A volume in the cloud is left over.
     CloudVolumeLeft,
-    /// A step waited for an object in vain.
+    /// A step timed out while it waited for an object.
     WaitsInVain,
 }

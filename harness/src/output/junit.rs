@@ -33,7 +33,7 @@ pub enum Ended {
     Passed,
     /// The run failed: a stable word, and the message.
     Failed(String, String),
-    /// The run could not be judged: a stable word, and the message.
+    /// The run has no verdict: a stable word, and the message.
     Broken(String, String),
     /// The run did not start, for this reason.
     Skipped(String),

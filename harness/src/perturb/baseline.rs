@@ -1,4 +1,4 @@
-//! The findings that are known: they are told, and do not fail a run.
+//! Known findings, which are reported but do not fail a run.
 
 use std::collections::BTreeSet;
 
@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 
 /// Version of the file.
 const VERSION: u32 = 1;
-/// The longest file that is read, in bytes.
+/// Maximum size of the file in bytes.
 pub const LONGEST: u64 = 1 << 20;
 
 /// The known findings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Baseline {
-    /// [`VERSION`].
+    /// Version of the format: [`VERSION`].
     version: u32,
     /// Each finding.
     known: Vec<Known>,
@@ -25,7 +25,7 @@ pub struct Baseline {
 pub struct Known {
     /// Its signature.
     pub signature: String,
-    /// Why it may stay; for people.
+    /// Reason why it is accepted; for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub why: String,
 }
@@ -34,7 +34,7 @@ impl Baseline {
     /// Reads a file.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The file is malformed, or of another version.
     pub fn read(text: &str) -> Result<Self, String> {
         let read: Self = serde_json::from_str(text).map_err(|e| e.to_string())?;
         if read.version != VERSION {
@@ -46,7 +46,7 @@ impl Baseline {
         }
     }
 
-    /// The file that knows findings with these signatures; what `self` says of them stays.
+    /// Returns the text of a baseline with these signatures. Keeps the reasons that `self` has for them.
     pub fn write(&self, signatures: &BTreeSet<String>) -> String {
         let why = |signature: &String| self.known.iter().find(|known| known.signature == *signature);
         let known = |signature: &String| {

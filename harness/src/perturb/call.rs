@@ -1,4 +1,4 @@
-//! A call of the program, named so that the same one is found in the next run.
+//! A call of the program, with a key that identifies the same call in the next run.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,50 +9,50 @@ use substrate::fault::{Hit, Operation, Plane, wild};
 use super::names;
 use crate::cluster::names::OPERATIONS;
 
-/// The name under which the driver's controller service is reached.
+/// Name of the driver's controller service on the network.
 pub const DRIVER: &str = "csi-controller";
-/// Beginning of the paths of its calls.
+/// Common prefix of the paths of its calls.
 const SERVICE: &str = "/csi.v1.Controller/";
-/// Resources of which a controller writes as often as it likes.
+/// Resources that are ignored, because a controller may write them any number of times.
 const NOISE: [&str; 2] = ["leases", "events"];
 
-/// The nature of a call.
+/// Kind of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum What {
-    /// A write at the API server.
+    /// A write to the API server.
     Write,
-    /// A call of the cloud that changes something.
+    /// A call to the cloud that changes something.
     CloudWrite,
-    /// A call of the cloud that only looks.
+    /// A call to the cloud that only reads.
     CloudRead,
-    /// A call of the driver.
+    /// A call to the driver.
     Csi,
     /// A call that the program, as the driver, serves.
     Served,
-    /// An event that a watch of the program tells.
+    /// An event that a watch of the program receives.
     Event,
-    /// A read at the API server.
+    /// A read from the API server.
     Read,
 }
 
-/// A call that was heard in a run.
+/// A call that was observed in a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObservedCall {
-    /// When, in milliseconds since the world began.
+    /// Time in milliseconds since the start of the world.
     pub ms: u64,
     /// The program.
     pub program: String,
-    /// The nature of the call.
+    /// Kind of the call.
     pub what: What,
     /// The operation.
     pub op: String,
-    /// The attributes that name it, by the names of faults.
+    /// The attributes that identify it, by their names in faults.
     pub attributes: BTreeMap<String, String>,
 }
 
 impl ObservedCall {
-    /// The call at which a fault that only counts was hit, if it is one of `program`.
+    /// Returns the call that hit a counting fault; `None` if it is not a call of `program`.
     pub fn of(hit: &Hit, plane: Plane, program: &str) -> Option<Self> {
         let get = |key: &str| hit.attributes.get(key).cloned().unwrap_or_default();
         let operation = || operation(plane, &hit.op);
@@ -81,32 +81,32 @@ impl ObservedCall {
             _ => return None,
         };
         let attributes = keys.iter().map(|key| ((*key).to_owned(), get(key)));
-        // Without a subresource only requests on the object itself are meant.
+        // An empty subresource selects only requests on the object itself.
         let attributes = attributes.filter(|(key, value)| !value.is_empty() || key == "subresource").collect();
         Some(Self { ms: hit.ms, program: program.to_owned(), what, op: hit.op.clone(), attributes })
     }
 
-    /// The object or node that it is about, which may have a generated name.
+    /// Returns the object or node of the call; its name may be generated.
     pub fn object(&self) -> Option<&str> {
         self.attributes.get("object").map(String::as_str)
     }
 }
 
-/// Calls that differ by their turn only.
+/// Key of calls that differ only in their number.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Key {
-    /// The nature of the calls.
+    /// Kind of the calls.
     pub what: What,
     /// The program.
     pub program: String,
     /// The operation.
     pub op: String,
-    /// The attributes that name them; a trailing `*` stands for any rest.
+    /// The attributes that identify them; a trailing `*` matches any rest.
     pub attributes: BTreeMap<String, String>,
 }
 
 impl Key {
-    /// The layer of faults in which they are met.
+    /// Returns the plane of faults on these calls.
     pub fn plane(&self) -> Plane {
         match self.what {
             What::Write | What::Event | What::Read => Plane::K8s,
@@ -116,7 +116,7 @@ impl Key {
         }
     }
 
-    /// Returns true if `heard` is one of them.
+    /// Returns true if `observed` has this key.
     pub fn is(&self, observed: &ObservedCall) -> bool {
         let has =
             |(key, pattern): (&String, &String)| observed.attributes.get(key).is_some_and(|was| wild(pattern, was));
@@ -155,13 +155,13 @@ impl fmt::Display for Key {
 /// One call.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Call {
-    /// The calls that it is one of.
+    /// The key that it shares with other calls.
     pub key: Key,
-    /// Its turn among them, from 1.
+    /// Its number among them, from 1.
     pub nth: u64,
-    /// When it came in the first unbroken run, in milliseconds.
+    /// Its time in the first unbroken run, in milliseconds.
     pub ms: u64,
-    /// The step of the story during which it came there; none before the first.
+    /// The step of the workload during which it was made there; none before the first.
     pub step: Option<usize>,
 }
 

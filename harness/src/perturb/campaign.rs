@@ -10,49 +10,49 @@ use super::kind::Kind;
 use super::plan::{Calls, Trial};
 use super::verdict::{Class, Verdict};
 
-/// The evidence of a trial: what tells a person why.
+/// The evidence of a trial, for people.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Evidence {
-    /// How the journal differs from that of the unbroken run, from the perturbation on.
+    /// Difference between its journal and that of the unbroken run, from the perturbation on.
     pub difference: Vec<String>,
     /// Lines of each program around the perturbation.
     pub logs: BTreeMap<String, Vec<String>>,
 }
 
-/// The repetition of a finding, alone on the machine.
+/// Result of repeating a finding without other trials in parallel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Again {
     /// Runs.
     pub runs: usize,
-    /// Runs in which the same was found.
+    /// Runs with the same finding.
     pub came: usize,
 }
 
-/// A bug, and where it shows.
+/// A bug, with the trials that show it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
-    /// The same for the same bug.
+    /// Signature: equal for findings of the same bug.
     pub signature: String,
-    /// In a word.
+    /// Its class.
     pub class: Class,
     /// The message of the first trial.
     pub message: String,
-    /// Trials in which it came, by number.
+    /// Numbers of the trials that show it.
     #[serde(skip)]
     pub trials: Vec<usize>,
-    /// How often it came again.
+    /// Result of its repetitions.
     pub again: Again,
-    /// True if the baseline has it.
+    /// True if the baseline contains it.
     pub known: bool,
     /// The file that repeats it.
     pub file: Option<PathBuf>,
-    /// Why.
+    /// The evidence of its first trial.
     pub evidence: Evidence,
 }
 
 impl Finding {
-    /// Returns true if it came again, or was not tried again.
+    /// Returns true if a repetition showed it again, or if it was not repeated.
     pub fn is_steady(&self) -> bool {
         self.again.runs == 0 || self.again.came > 0
     }
@@ -79,7 +79,8 @@ pub struct Campaign {
 }
 
 impl Campaign {
-    /// The findings of all verdicts, the worst and most frequent first; `evidence` is that of the first trial of each.
+    /// Collects the findings of all verdicts, the worst and most frequent first. `evidence` has the first trial of
+    /// each.
     pub fn gather(&mut self, evidence: &BTreeMap<usize, Evidence>, baseline: &Baseline) {
         let mut by: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (number, verdict) in self.verdicts.iter().filter(|(_, verdict)| verdict.class.is_finding()) {
@@ -104,17 +105,17 @@ impl Campaign {
         self.findings = findings;
     }
 
-    /// The number of the finding of a trial, from 1.
+    /// Returns the number of the finding of a trial, from 1.
     pub fn finding_of(&self, trial: usize) -> Option<usize> {
         self.findings.iter().position(|finding| finding.trials.contains(&trial)).map(|at| at + 1)
     }
 
-    /// How many trials came to `class`.
+    /// Returns the number of trials with this class.
     pub fn count(&self, class: Class) -> usize {
         self.verdicts.values().filter(|verdict| verdict.class == class).count()
     }
 
-    /// How many trials of each kind there are.
+    /// Returns the number of trials of each kind.
     pub fn kinds(&self) -> BTreeMap<Kind, usize> {
         let mut kinds = BTreeMap::new();
         for trial in &self.trials {
@@ -123,7 +124,7 @@ impl Campaign {
         kinds
     }
 
-    /// In how many trials each declared deviation of upstream occurred.
+    /// Returns for each declared deviation of upstream the number of trials in which it occurred.
     pub fn declared(&self) -> BTreeMap<String, usize> {
         let mut declared: BTreeMap<String, usize> = BTreeMap::new();
         for id in self.verdicts.values().flat_map(|verdict| &verdict.declared) {
@@ -132,12 +133,12 @@ impl Campaign {
         declared
     }
 
-    /// The signatures of the findings that came again.
+    /// Returns the signatures of the steady findings.
     pub fn signatures(&self) -> BTreeSet<String> {
         self.findings.iter().filter(|finding| finding.is_steady()).map(|finding| finding.signature.clone()).collect()
     }
 
-    /// The findings that fail the command.
+    /// Returns the number of findings that fail the command.
     pub fn failing(&self) -> usize {
         self.findings.iter().filter(|finding| finding.fails()).count()
     }

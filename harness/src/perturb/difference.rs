@@ -1,14 +1,15 @@
-//! How the journal of a trial differs from that of an unbroken run.
+//! Difference between the journal of a trial and that of an unbroken run.
 
 use super::names;
 use super::recorded::Line;
 
-/// Lines that are compared of each journal; a loop without a pause fills any number.
+/// Maximum number of lines of each journal that are compared; a loop without a pause writes any number.
 const COMPARED: usize = 400;
 /// Lines of a difference that are shown.
 const SHOWN: usize = 60;
 
-/// The lines of both journals from their moments on: `+` is in the trial alone, `-` in the unbroken run alone.
+/// Returns the lines that differ between both journals, from the given times on. `+` is only in the trial, `-` only in
+/// the unbroken run.
 pub fn of(trial: &[Line], from: u64, unbroken: &[Line], since: u64) -> Vec<String> {
     let here = lines(trial, from);
     let there = lines(unbroken, since);
@@ -36,10 +37,10 @@ fn lines(journal: &[Line], from: u64) -> Vec<String> {
     journal.iter().filter(|line| line.ms >= from).take(COMPARED).map(|line| names::loose_text(&line.text)).collect()
 }
 
-/// The shortest way from `before` to `after`: what stays, goes and comes.
+/// Returns the shortest edit from `before` to `after`: lines that are kept, removed and added.
 fn edits<'a>(before: &'a [String], after: &'a [String]) -> Vec<(char, &'a str)> {
     let (rows, columns) = (before.len(), after.len());
-    // Length of what both have in common from here to the end.
+    // Length of the longest common subsequence from here to the end.
     let mut common = vec![vec![0_u32; columns + 1]; rows + 1];
     for row in (0..rows).rev() {
         for column in (0..columns).rev() {

@@ -1,21 +1,21 @@
-//! The ends of unbroken runs, and the values that vary there from run to run.
+//! Final states of unbroken runs, and the values that vary there from run to run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::names;
 use crate::search::end_state::EndState;
 
-/// The ends of unbroken runs.
+/// Final states of unbroken runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Usual {
-    /// The end of the first run, after the story and after its teardown.
+    /// Final states of the first run: after the workload, and after its teardown.
     ends: Vec<EndState>,
-    /// Places of values that differ between the runs, of each end.
+    /// Places of values that differ between the runs, for each final state.
     varying: Vec<BTreeSet<String>>,
 }
 
 impl Usual {
-    /// Learns from runs of the same story.
+    /// Learns from several runs of the same workload.
     pub fn of(runs: &[Vec<EndState>]) -> Self {
         let runs: Vec<Vec<EndState>> = runs.iter().map(|ends| ends.iter().map(named).collect()).collect();
         let Some(first) = runs.first() else { return Self::default() };
@@ -25,12 +25,12 @@ impl Usual {
         Self { varying: varying.collect(), ends: first.clone() }
     }
 
-    /// The same end for another story, of which there was one run: what varies is what varies in `known`.
+    /// Learns the final states of another workload from one run. Takes the varying places from `known`.
     pub fn of_one(ends: &[EndState], known: &Self) -> Self {
         Self { ends: ends.iter().map(named).collect(), varying: known.varying.clone() }
     }
 
-    /// Returns the ends of the unbroken run and those of a broken one, both without the values that vary.
+    /// Returns the final states of the unbroken run and of a broken run, both without the values that vary.
     pub fn compared(&self, ends: &[EndState]) -> (Vec<EndState>, Vec<EndState>) {
         let none = BTreeSet::new();
         let without = |all: &[EndState]| -> Vec<EndState> {
@@ -41,7 +41,8 @@ impl Usual {
         (without(&self.ends), without(&ends))
     }
 
-    /// Returns the differences of `end`, the first or second end of a run by `at`, from that of the unbroken run.
+    /// Returns the differences between `end` and the final state of the unbroken run. `at` selects the first or second
+    /// final state of a run.
     pub fn differences(&self, at: usize, end: &EndState) -> BTreeSet<String> {
         let none = BTreeSet::new();
         let varying = self.varying.get(at).unwrap_or(&none);
@@ -51,17 +52,18 @@ impl Usual {
         reported.into_iter().collect()
     }
 
-    /// How many values vary.
+    /// Returns the number of values that vary.
     pub fn varying(&self) -> usize {
         self.varying.iter().map(BTreeSet::len).sum()
     }
 }
 
-/// `end` with generated names numbered: two objects of one generated name are told apart by what is in them.
+/// Returns `end` with numbers instead of generated names. The content of two objects with the same name pattern decides
+/// on their numbers.
 fn named(end: &EndState) -> EndState {
     let mut things: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
     for (thing, content) in end.things() {
-        // Some things are named after another one already.
+        // Some things are already named after another one.
         if !thing.contains('(')
             && let Some(pattern) = names::pattern(&thing)
         {
@@ -71,7 +73,7 @@ fn named(end: &EndState) -> EndState {
     let mut renamed = Vec::new();
     for (pattern, mut all) in things {
         let name = |thing: &str| thing.rsplit_once('/').map_or(thing, |(_, name)| name).to_owned();
-        // Its own name says nothing of it.
+        // The object's own name does not describe it.
         all.iter_mut().for_each(|(content, thing)| *content = content.replace(&name(thing), ""));
         all.sort();
         for (number, (_, thing)) in all.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The faults of a trial, in the words of scenario files.
+//! The faults of a trial, as scenario files write them.
 
 use std::time::Duration;
 
@@ -7,31 +7,31 @@ use substrate::fault::{Effect, Fault, Lease, Match, Moment, Ops, Plane, Span, Wa
 use super::call::{Call, What};
 use super::kind::Kind;
 
-/// The fault that breaks something.
+/// Name of the fault that breaks the call.
 pub const FAULT: &str = "perturb";
-/// The fault that follows it.
+/// Name of the fault that continues it.
 pub const GOES_ON: &str = "perturb-goes-on";
 
-/// Revisions that a stale read lies behind: before the last few writes of anybody.
+/// Age of a stale read in revisions: older than the last few writes of all clients.
 const REVISIONS: u32 = 20;
-/// Changes of the cloud that a stale look lies behind.
+/// Age of a stale answer of the cloud, in changes.
 const CHANGES: u32 = 2;
-/// Lists of a program that starts again; each resource is listed once.
+/// Maximum number of stale lists after a restart; a program lists each resource once.
 const LISTS: u64 = 16;
-/// How long a call fails. In wall time, as all of these.
+/// Duration of an outage. All durations here are in wall-clock time.
 pub const OUTAGE: Duration = Duration::from_millis(1_500);
-/// How late an event comes.
+/// Delay of an event.
 const LATE: Duration = Duration::from_millis(600);
-/// How late a list comes behind which states are not seen.
+/// Delay of the list after a watch that ended, during which states remain unseen.
 const UNSEEN: Duration = Duration::from_millis(700);
-/// How long watches are silent.
+/// Duration for which watches deliver nothing.
 const SILENCE: Duration = Duration::from_secs(1);
-/// How long the past is read.
+/// Duration of stale reads.
 const PAST: Duration = Duration::from_millis(1_500);
-/// How long a transition is stuck, from the beginning of the run on.
+/// Time, from the start of the run, at which a stuck transition continues.
 const STUCK: Duration = Duration::from_secs(5);
 
-/// The state in which a transition of the cloud can be stuck.
+/// Returns the state in which the transition of this action can be stuck.
 pub fn transition(action: &str) -> Option<&'static str> {
     match action {
         "AttachVolume" => Some("attaching"),
@@ -42,12 +42,12 @@ pub fn transition(action: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns true if the action is on one volume, which may be gone.
+/// Returns true if the action is on one volume, which may have vanished.
 pub fn names_volume(action: &str) -> bool {
     ["AttachVolume", "CreateVolume", "DeleteVolume", "DetachVolume", "ModifyVolume"].contains(&action)
 }
 
-/// The faults of `kind` at `call`, where the live world divides times by `scale`.
+/// Returns the faults of `kind` at `call`. The live world divides times by `scale`.
 pub fn of(kind: Kind, call: &Call, scale: f64) -> Vec<Fault> {
     let span = |wall: Duration| Span(wall.mul_f64(scale));
     let one = |effect: Effect, at: Moment| Fault {
@@ -67,7 +67,7 @@ pub fn of(kind: Kind, call: &Call, scale: f64) -> Vec<Fault> {
         lease: Lease::default(),
     };
     let program = call.key.program.clone();
-    // A link has no moment between the work and the answer.
+    // A link has no moment between the effect and the answer.
     let after = if call.key.what == What::Served { Moment::AfterEffect } else { Moment::BeforeReply };
     let (csi, ec2) = (call.key.what == What::Csi, call.key.plane() == Plane::Ec2);
     match kind {
@@ -112,7 +112,7 @@ pub fn of(kind: Kind, call: &Call, scale: f64) -> Vec<Fault> {
             let lease = Lease { ttl: Some(span(SILENCE)), owner: None };
             vec![one(Effect::Count(true), Moment::Before), Fault { lease, ..silent }]
         }
-        // A new volume cannot be gone before it is made.
+        // A new volume cannot vanish before it is created.
         Kind::Vanish if call.key.op == "CreateVolume" => vec![one(Effect::Vanish(true), after)],
         Kind::Vanish => vec![one(Effect::Vanish(true), Moment::Before)],
         Kind::StaleDescribe => vec![one(Effect::StaleRead(CHANGES), Moment::Before)],
@@ -129,7 +129,7 @@ fn matching(call: &Call) -> Match {
     Match { plane: call.key.plane(), op: Some(call.key.op.as_str().into()), attributes }
 }
 
-/// Reads of `program` at the API server: those of its cache where no resource is named.
+/// Matches reads of `program` from the API server. Without a resource, only reads from the cache.
 fn reads(program: &str, ops: &[&str], resource: Option<&str>) -> Match {
     let own = [("caller".to_owned(), program.to_owned())].into_iter();
     let more = match resource {

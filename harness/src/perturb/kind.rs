@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// A perturbation. The order is that of the table.
+/// A perturbation. The order is that of the columns of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -12,13 +12,13 @@ pub enum Kind {
     CrashBefore,
     /// The program is killed when the call has had its effect.
     CrashAfter,
-    /// As [`Kind::CrashAfter`], and the program reads a state of the past when it is back.
+    /// As [`Kind::CrashAfter`], and after its restart the program reads stale state.
     StaleList,
     /// The program is killed after the call, and the user's next step happens while it is down.
     NextStep,
     /// The program is killed after the call, and the user deletes everything while it is down.
     Delete,
-    /// The call arrives when the user's next step has happened.
+    /// The call arrives only after the user's next step.
     Slow,
     /// The request is lost.
     LostRequest,
@@ -26,15 +26,15 @@ pub enum Kind {
     LostReply,
     /// The call has its effect, and the answer is 504.
     Timeout,
-    /// A write is told that the object has changed.
+    /// The answer to a write is that the object has changed.
     Conflict,
-    /// The call is refused once, since there were too many.
+    /// The call is refused once because of too many requests.
     Throttle,
     /// The call fails for a while.
     Outage,
-    /// The driver answers that another operation is under way.
+    /// The driver answers that another operation is in progress.
     Aborted,
-    /// The driver does its work, and the answer is that it took too long.
+    /// The driver does its work, but answers that its deadline was exceeded.
     Deadline,
     /// The driver cannot be reached.
     Unavailable,
@@ -46,11 +46,11 @@ pub enum Kind {
     Unobserved,
     /// All watches of the program are silent for a while.
     Stall,
-    /// The cloud answers with a state of the past.
+    /// The cloud answers with stale state.
     StaleDescribe,
     /// A transition of the cloud takes long.
     Stuck,
-    /// A volume of the cloud is gone for good, and the user deletes everything.
+    /// A volume disappears from the cloud forever, and the user deletes everything.
     Vanish,
 }
 
@@ -81,7 +81,7 @@ impl Kind {
         Self::Vanish,
     ];
 
-    /// Its word on the command line and in reports.
+    /// Returns its name on the command line and in reports.
     pub fn word(self) -> &'static str {
         match self {
             Self::CrashBefore => "crash-before",
@@ -146,7 +146,7 @@ impl Kind {
         matches!(self, Self::NextStep | Self::Delete | Self::Slow | Self::Vanish)
     }
 
-    /// The perturbation with this word.
+    /// Returns the perturbation with this name.
     pub fn of_word(word: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.word() == word)
     }

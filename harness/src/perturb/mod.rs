@@ -1,26 +1,26 @@
-//! Finds the bugs of a controller: one run of a workload for each thing that can go wrong at each call of the program.
+//! Finds the bugs of a controller. Each trial runs a workload and breaks one call of the program in one way.
 //!
-//! A trial is a scenario in the live world: the workload, the program in its `run:`, and one perturbation in the words of
-//! faults and steps. So the file that repeats a finding is a scenario file.
+//! A trial is a scenario in the live world: the workload, the program in its `run:`, and one perturbation as faults and
+//! steps. So the file that repeats a finding is a scenario file.
 //!
-//! | File | Holds |
+//! | File | Contents |
 //! |---|---|
-//! | `kind` | the perturbations, by their words |
-//! | `names` | generated names, and what stays of them |
-//! | `call` | a call of the program, named so that the next run has the same one |
+//! | `kind` | the perturbations and their names |
+//! | `names` | generated names and their fixed parts |
+//! | `call` | a call of the program, with a key that identifies it in the next run |
 //! | `plan` | the calls of three unbroken runs, and the trials |
 //! | `faults` | the faults of a trial |
 //! | `user_acts` | the steps of a trial in which the user acts while the program is down |
-//! | `workload` | the stories that come with the tool |
+//! | `workload` | the included workloads |
 //! | `recorded` | the record of a run |
-//! | `ends` | the ends of runs, and the values that vary there |
+//! | `ends` | final states of runs, and the values that vary there |
 //! | `verdict` | the verdict on a trial |
-//! | `difference` | how the journal of a trial differs from that of an unbroken run |
+//! | `difference` | the difference between the journals of a trial and of an unbroken run |
 //! | `campaign` | all trials and the findings |
-//! | `baseline` | the findings that are known |
-//! | `table`, `report`, `page` | the report: its table, its forms, and its HTML page |
+//! | `baseline` | known findings |
+//! | `table`, `report`, `page` | the report: its table, its formats, and its HTML page |
 //! | `repeat` | the file that repeats a finding |
-//! | `trial`, `runs` | one run in a world of its own; several at a time |
+//! | `trial`, `runs` | one run in its own world; several runs in parallel |
 
 pub mod baseline;
 pub mod call;

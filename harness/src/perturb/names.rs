@@ -1,17 +1,17 @@
-//! Generated names: a run draws its own, and only what stands before the drawn part stays.
+//! Generated names. Each run generates other names; only the part before the generated suffix is the same.
 
 /// Letters and digits of the names that an API server generates (`k8s.io/apimachinery/pkg/util/rand`).
 const DRAWN: &str = "bcdfghjklmnpqrstvwxz2456789";
-/// How many of them a generated name ends in.
+/// Length of the generated suffix.
 const SUFFIX: usize = 5;
 /// Lengths of the parts of a uuid.
 const UUID: [usize; 5] = [8, 4, 4, 4, 12];
-/// Letters of a drawn name that are shown.
+/// Number of generated characters that are shown.
 const SHOWN: usize = 6;
-/// The shortest run of hexadecimal digits that is taken for a drawn one.
+/// Minimum length of hexadecimal digits that count as generated.
 const HEX: usize = 8;
 
-/// Returns what stays of a generated name, with a `*` for what was drawn; nothing for a name that a user chose.
+/// Returns the fixed part of a generated name, with `*` for the generated part. `None` for a name that a user chose.
 pub fn pattern(name: &str) -> Option<String> {
     let (before, last) = name.rsplit_once('/').map_or(("", name), |(space, last)| (&name[..=space.len()], last));
     let parts: Vec<&str> = last.split('-').collect();
@@ -22,12 +22,12 @@ pub fn pattern(name: &str) -> Option<String> {
     Some(format!("{before}{kept}*"))
 }
 
-/// `name`, or what stays of it.
+/// Returns the fixed part of `name`, or `name` itself if it is not generated.
 pub fn loose(name: &str) -> String {
     pattern(name).unwrap_or_else(|| name.to_owned())
 }
 
-/// `name` as people read it: of what was drawn the beginning is enough to tell it from others.
+/// Returns `name` for people: the first characters of a generated part are enough to distinguish names.
 pub fn short(name: &str) -> String {
     let Some(pattern) = pattern(name) else { return name.to_owned() };
     let kept = pattern.len() - 1;
@@ -36,7 +36,7 @@ pub fn short(name: &str) -> String {
     format!("{}{drawn}{rest}", &name[..kept])
 }
 
-/// `text` with each generated name in it as what stays of it.
+/// Replaces each generated name in `text` by its fixed part.
 pub fn loose_text(text: &str) -> String {
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
     let mut out = String::with_capacity(text.len());

@@ -8,39 +8,39 @@ use super::call::{Call, Key, ObservedCall, What};
 use super::kind::Kind;
 use super::{faults, names};
 
-/// Events of one object and type at which something breaks; more of them are like these.
+/// Maximum number of perturbed events of one object and type; further events are like these.
 const EVENTS: u64 = 3;
-/// Looks of one kind at the cloud at which something breaks.
+/// Maximum number of perturbed reads of one kind from the cloud.
 const LOOKS: u64 = 4;
 
 /// Calls that the unbroken runs have in common.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Calls {
-    /// The calls, in the order of the first run.
+    /// The calls in the order of the first run. Writes come first, events last.
     pub all: Vec<Call>,
-    /// Calls that some of the runs have more often than others: how often at least and at most.
+    /// Calls that some runs make more often than others: minimum and maximum number.
     pub varying: BTreeMap<Key, (u64, u64)>,
     /// Programs that read from the API server's cache.
     pub cached: BTreeSet<String>,
 }
 
-/// An unbroken run: its calls, and when each of its steps began.
+/// An unbroken run: its calls, and the start of each step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Unbroken {
-    /// The calls, in their order.
+    /// The calls, in order.
     pub observed: Vec<ObservedCall>,
-    /// Milliseconds at which each step began.
+    /// Start of each step in milliseconds.
     pub steps: Vec<u64>,
 }
 
 impl Unbroken {
-    /// The step that was under way at `ms`.
+    /// Returns the step that was in progress at `ms`.
     fn step_at(&self, ms: u64) -> Option<usize> {
         self.steps.iter().rposition(|began| *began <= ms)
     }
 }
 
-/// Learns the calls of `runs`, of which there is at least one.
+/// Learns the calls of `runs`; there is at least one run.
 pub fn learn(runs: &[Unbroken]) -> Calls {
     let Some(first) = runs.first() else { return Calls::default() };
     let known = known(runs);
@@ -82,7 +82,7 @@ pub fn learn(runs: &[Unbroken]) -> Calls {
     calls
 }
 
-/// The names of objects that all runs have.
+/// Returns the names of objects that occur in all runs.
 fn known(runs: &[Unbroken]) -> BTreeSet<String> {
     let of = |run: &Unbroken| -> BTreeSet<String> {
         run.observed.iter().filter_map(ObservedCall::object).map(str::to_owned).collect()
@@ -97,7 +97,7 @@ fn key(observed: &ObservedCall, known: &BTreeSet<String>) -> Key {
     if let Some(object) = observed.object().filter(|object| !known.contains(*object)) {
         match names::pattern(object) {
             Some(pattern) => attributes.insert("object".to_owned(), pattern),
-            // Nothing in it is the same in the next run.
+            // No part of the name occurs in the next run.
             None => attributes.remove("object"),
         };
     }
@@ -112,7 +112,7 @@ fn count(run: &Unbroken, known: &BTreeSet<String>) -> BTreeMap<Key, u64> {
     counts
 }
 
-/// A trial: one thing that goes wrong at one call.
+/// A trial: one perturbation at one call.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Trial {
     /// The perturbation.
@@ -127,7 +127,7 @@ impl std::fmt::Display for Trial {
     }
 }
 
-/// The perturbations of a call.
+/// Returns the perturbations of a call.
 pub fn kinds(key: &Key, cached: &BTreeSet<String>) -> Vec<Kind> {
     use Kind::*;
     let mut kinds = match key.what {
@@ -149,7 +149,7 @@ pub fn kinds(key: &Key, cached: &BTreeSet<String>) -> Vec<Kind> {
         if cached.contains(&key.program) {
             kinds.push(StaleList);
         }
-        // The answer to a create or a delete that meets another writer is another one.
+        // A create or a delete that conflicts with another writer gets a different answer.
         if ["update", "patch"].contains(&key.op.as_str()) {
             kinds.push(Conflict);
         }
@@ -164,14 +164,14 @@ pub fn kinds(key: &Key, cached: &BTreeSet<String>) -> Vec<Kind> {
     kinds
 }
 
-/// All trials of `calls` of the kinds `only`, all when empty, at calls whose name `at` is in.
+/// Returns all trials of `calls`. `only` selects kinds (all if empty), `at` calls whose name contains it.
 pub fn trials(calls: &Calls, only: &[Kind], at: Option<&str>) -> Vec<Trial> {
     let wanted = |kind: &Kind| only.is_empty() || only.contains(kind);
     let here = |call: &&Call| at.is_none_or(|at| call.to_string().contains(at));
     let mut all: Vec<Trial> = Vec::new();
     for call in calls.all.iter().filter(here) {
         for kind in kinds(&call.key, &calls.cached).into_iter().filter(wanted) {
-            // An outage begins at the first of its calls, and meets the others as well.
+            // An outage begins at the first of its calls, and also affects the following ones.
             if kind != Kind::Outage || call.nth == 1 {
                 all.push(Trial { kind, call: call.clone() });
             }
@@ -180,7 +180,7 @@ pub fn trials(calls: &Calls, only: &[Kind], at: Option<&str>) -> Vec<Trial> {
     all
 }
 
-/// At most `most` of `all`, evenly spread.
+/// Returns at most `most` of `all`, evenly spread.
 pub fn spread(all: Vec<Trial>, most: Option<usize>) -> Vec<Trial> {
     match most {
         Some(most) if most < all.len() => (0..most).map(|at| all[at * all.len() / most].clone()).collect(),

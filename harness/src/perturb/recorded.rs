@@ -1,4 +1,4 @@
-//! The record of a run: the calls of the programs, the journal, the moment at which the fault fires.
+//! The record of a run: the calls of the programs, the journal, and the time at which the fault fires.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
@@ -18,41 +18,41 @@ use super::faults::{FAULT, GOES_ON};
 use crate::events::{ProgramEnded, ProgramStarted, ScenarioStep};
 use crate::program::ProgramSpec;
 
-/// Beginning of the names of faults that only count.
+/// Prefix of the names of faults that only count.
 const PROBE: &str = "heard";
 
 /// A line of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// When, in milliseconds since the world began.
+    /// Time in milliseconds since the start of the world.
     pub ms: u64,
-    /// The event, in words.
+    /// Description of the event.
     pub text: String,
 }
 
 /// The record of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Recorded {
-    /// The calls of the programs, in their order.
+    /// The calls of the programs, in order.
     pub observed: Vec<ObservedCall>,
-    /// Milliseconds at which each step began.
+    /// Start of each step in milliseconds.
     pub steps: Vec<u64>,
-    /// Calls of the programs with their answers, and what was done to them.
+    /// Calls of the programs with their answers, and the faults that affected them.
     pub journal: Vec<Line>,
-    /// When each program started, in milliseconds.
+    /// Start time of each program in milliseconds.
     pub starts: Vec<(String, u64)>,
-    /// When the fault fired first.
+    /// Time of the first hit of the fault.
     pub fired: Option<u64>,
-    /// Lines that the programs had printed by then.
+    /// Number of lines that each program had printed by then.
     pub printed: BTreeMap<String, u64>,
-    /// Times that the fault fired, with what goes on after it.
+    /// Number of hits of the fault and of its continuation.
     pub hits: u64,
-    /// When what goes on after it fired last.
+    /// Time of the last hit of the continuation.
     pub last_hit: Option<u64>,
 }
 
 impl Recorded {
-    /// Time from the first start of a program to its first call: the longest of all programs.
+    /// Returns the time from the first start of a program to its first call; the maximum of all programs.
     pub fn start_up(&self) -> Duration {
         let first = |name: &str, since: u64| {
             let own = |observed: &&ObservedCall| observed.program == name && observed.ms >= since;
@@ -63,25 +63,25 @@ impl Recorded {
     }
 }
 
-/// Hears a run.
+/// Records a run.
 #[derive(Clone, Default)]
 pub struct Recorder(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
     recorded: Recorded,
-    /// Calls of the driver that are under way: the caller, and what is called, by ordinal.
+    /// Calls to the driver that are in progress: caller and method, by ordinal.
     open: BTreeMap<u64, (String, String)>,
 }
 
-/// Tells how many lines each program has printed.
+/// Returns the number of lines that each program has printed.
 pub type Printed = Arc<dyn Fn() -> BTreeMap<String, u64> + Send + Sync>;
 
 impl Recorder {
-    /// Begins to hear `programs` in `world`.
+    /// Starts to record `programs` in `world`.
     ///
     /// # Errors
-    /// When a fault that only counts is refused, which its catalogue excludes.
+    /// If a counting fault is refused; the catalogue accepts all of them.
     pub fn begin(world: &World, programs: &[ProgramSpec], printed: Printed) -> Result<Self, String> {
         let recorder = Self::default();
         let mut probes: BTreeMap<String, (Plane, String)> = BTreeMap::new();
@@ -111,14 +111,14 @@ impl Recorder {
         self.state().recorded.clone()
     }
 
-    /// Calls of `program` since `ms`, events that it was told left out.
+    /// Returns the number of calls of `program` since `ms`, without watch events.
     pub fn calls_since(&self, program: &str, ms: u64) -> u64 {
         let state = self.state();
         let own = state.recorded.observed.iter().rev().take_while(|observed| observed.ms >= ms);
         own.filter(|observed| observed.program == program && observed.what != super::call::What::Event).count() as u64
     }
 
-    /// When a program wrote last, in milliseconds.
+    /// Returns the time of the last write of a program, in milliseconds.
     pub fn last_write(&self) -> u64 {
         let state = self.state();
         let writes = state.recorded.observed.iter().rev().find(|observed| {
@@ -128,7 +128,7 @@ impl Recorder {
         writes.map_or(0, |observed| observed.ms)
     }
 
-    /// When a program was started last, in milliseconds.
+    /// Returns the time of the last start of a program, in milliseconds.
     pub fn last_start(&self) -> u64 {
         self.state().recorded.starts.last().map_or(0, |(_, ms)| *ms)
     }
@@ -165,7 +165,7 @@ impl Recorder {
         if let Some(request) = event.get::<KubernetesRequest>() {
             let reads = !request.reads.is_empty();
             let failed = request.status.is_none_or(|status| status >= 400);
-            // Lists and watches of a controller that polls would be all that is read here.
+            // Otherwise a polling controller would fill the journal with its lists and watches.
             if !is_own(&request.caller) || (reads && !failed) || request.resource == "leases" {
                 return;
             }
@@ -211,7 +211,7 @@ impl State {
     }
 }
 
-/// The places in which the calls of a program are counted.
+/// Returns the matches with which the calls of a program are counted.
 fn places(program: &ProgramSpec) -> Vec<(Plane, &'static str, String)> {
     let mut places: Vec<(Plane, &'static str, String)> =
         [Plane::K8s, Plane::Ec2].map(|plane| (plane, "caller", program.name.clone())).to_vec();

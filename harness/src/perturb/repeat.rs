@@ -1,4 +1,4 @@
-//! The file that repeats a finding: the story, the program, and one perturbation.
+//! The file that repeats a finding: the workload, the program, and one perturbation.
 
 use serde_json::{Value, json};
 
@@ -11,10 +11,10 @@ use crate::search::document::Document;
 /// Longest line of a comment.
 const WIDTH: usize = 150;
 
-/// A script that starts the command behind it in the directory that comes first.
+/// A script that changes to the directory in its first argument and starts the command in the others.
 const THERE: &str = "cd \"$0\" && exec \"$@\"";
 
-/// `document` with `programs` in its header, started in the directories in which they were started.
+/// Returns `document` with `programs` in its header, which start in their original directories.
 pub fn with_programs(document: &Document, programs: &[ProgramSpec]) -> Document {
     let program = |spec: &ProgramSpec| {
         let directory = spec.directory.display().to_string();
@@ -41,12 +41,12 @@ pub fn with_programs(document: &Document, programs: &[ProgramSpec]) -> Document 
     document
 }
 
-/// `document` with the faults of `trial`.
+/// Returns `document` with the faults of `trial`.
 pub fn broken(document: &Document, trial: &Trial, scale: f64) -> Document {
     document.clone().with_faults(faults::of(trial.kind, &trial.call, scale))
 }
 
-/// The text of a file: comments, and the scenario.
+/// Returns the text of a file: comments, then the scenario.
 pub fn text(document: &Document, notes: &[String]) -> String {
     let mut out = String::new();
     for line in notes.iter().flat_map(|note| note.lines()) {

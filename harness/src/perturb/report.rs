@@ -10,7 +10,7 @@ use super::table;
 use super::verdict::Class;
 use crate::output::junit::{Case, Ended, Suite};
 
-/// Calls of a finding that are named.
+/// Maximum number of calls of a finding that are listed.
 const NAMED: usize = 4;
 /// Lines of a difference or a log that are printed.
 const LINES: usize = 24;
@@ -20,21 +20,21 @@ const LINES: usize = 24;
 pub struct About {
     /// The scenario's name.
     pub scenario: String,
-    /// The file, or what stands for it.
+    /// The file, or the name of the included workload.
     pub source: String,
     /// The command line.
     pub command: String,
     /// Wall time of all trials in milliseconds.
     pub wall_ms: u64,
-    /// Values that vary between unbroken runs where they end.
+    /// Number of values in the final state that vary between unbroken runs.
     pub varying_values: usize,
-    /// Notes, a sentence each.
+    /// Notes, one sentence each.
     pub notes: Vec<String>,
-    /// Known findings that did not come.
+    /// Known findings that did not occur.
     pub missing: Vec<String>,
 }
 
-/// The report as people read it.
+/// Returns the report for people.
 pub fn text(campaign: &Campaign, about: &About) -> String {
     let mut out = String::new();
     if !campaign.trials.is_empty() {

@@ -1,4 +1,4 @@
-//! Several runs at a time, each on a thread of its own.
+//! Several parallel runs, each on its own thread.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -18,7 +18,7 @@ impl Runs {
     /// Gets ready.
     ///
     /// # Errors
-    /// When signals cannot be waited for.
+    /// If the program cannot wait for signals.
     pub fn new() -> Result<Self, String> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|e| format!("the runtime does not start: {e}"))?;
@@ -32,8 +32,8 @@ impl Runs {
         *self.halt.borrow()
     }
 
-    /// Carries out `count` runs, `jobs` at a time. `on_result` gets the result of each, and returns false if there is no use in
-    /// more.
+    /// Carries out `count` runs, `jobs` in parallel. `on_result` gets the result of each, and returns false if no more
+    /// runs are needed.
     pub fn all<T: Send>(
         &mut self,
         jobs: usize,
@@ -97,7 +97,7 @@ mod tests {
         let mut on_result = BTreeSet::new();
         runs.all(3, 50, |at, _| at * 2, |at, result| on_result.insert(at) && result == at * 2);
         assert_eq!(on_result.len(), 50);
-        // No run begins before the one ahead of it has been told.
+        // No run starts before the result of the previous one was reported.
         let few = AtomicUsize::new(0);
         let waits = |at: usize, _: latest::Receiver<bool>| {
             while few.load(Ordering::Relaxed) < at {

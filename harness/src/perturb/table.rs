@@ -8,7 +8,7 @@ use super::campaign::Campaign;
 use super::kind::Kind;
 use super::verdict::Class;
 
-/// The widest name of a call.
+/// Maximum width of the name of a call.
 const WIDEST: usize = 64;
 
 /// The trials of one call.
@@ -19,7 +19,7 @@ pub struct Row<'a> {
     pub trials: BTreeMap<Kind, usize>,
 }
 
-/// Groups the trials by their calls, in the order of the plan.
+/// Groups the trials by call, in the order of the plan.
 pub fn rows(campaign: &Campaign) -> Vec<Row<'_>> {
     let mut rows: Vec<Row<'_>> = Vec::new();
     for (number, trial) in campaign.trials.iter().enumerate() {
@@ -42,11 +42,11 @@ pub enum Cell {
     Survived,
     /// A declared deviation of upstream occurred.
     Declared,
-    /// The call did not come.
+    /// The call was not made.
     NotReached,
-    /// It came to the finding with this number.
+    /// The trial belongs to the finding with this number.
     Finding(usize),
-    /// It came to a finding that did not come again.
+    /// The trial belongs to a finding that did not occur again.
     OnceOnly,
 }
 
@@ -89,7 +89,7 @@ impl fmt::Display for Cell {
     }
 }
 
-/// The table as people read it.
+/// Returns the table for people.
 pub fn text(campaign: &Campaign) -> String {
     let kinds: Vec<Kind> = campaign.kinds().into_keys().collect();
     let rows: Vec<(String, BTreeMap<Kind, usize>)> =

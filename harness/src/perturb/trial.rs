@@ -1,4 +1,4 @@
-//! One run in a live world of its own.
+//! One run in its own live world.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -24,57 +24,59 @@ use crate::search::document::Document;
 use crate::search::end_state::EndState;
 use crate::search::judge;
 
-/// How much longer than its story a run may take: its nodes come up within a minute, and it rests at the end.
+/// Time that a run may take in addition to its workload: nodes start within a minute, and the cluster comes to rest at
+/// the end.
 const GRACE: Duration = Duration::from_secs(90);
-/// How long what is left of a run may take to end.
+/// Time limit for the shutdown of a run.
 const END: Duration = Duration::from_millis(500);
-/// How long nothing changes at the end of an unbroken run.
+/// Time without a change at the end of an unbroken run.
 const QUIET: Duration = Duration::from_millis(700);
-/// How long no program writes at the end of a trial.
+/// Time without a write of any program at the end of a trial.
 const PAUSES: Duration = Duration::from_millis(150);
-/// Pause between two looks at the end of a run.
+/// Pause between two checks of the final state.
 const LOOK: Duration = Duration::from_millis(50);
-/// Lines of a log before the perturbation that are shown.
+/// Number of log lines before the perturbation that are shown.
 const BEFORE: u64 = 5;
-/// Lines of a log after it.
+/// Number of log lines after it.
 const AFTER: u64 = 20;
 
 /// Programs, limits and seed of all runs of a command.
 #[derive(Clone, Debug)]
 pub(crate) struct Setting {
-    /// The programs, in the directories in which they are started.
+    /// The programs, with the directories in which they start.
     pub programs: Vec<ProgramSpec>,
     /// The seed.
     pub seed: u64,
-    /// Wall time that a story may take.
+    /// Wall-clock limit of a workload.
     pub limit: Duration,
-    /// Wall time that a program has to come to the end of an unbroken run, once all else rests.
+    /// Wall-clock time that a program has to reach the final state of an unbroken run after the rest of the cluster is
+    /// at rest.
     pub settle: Duration,
-    /// Time that a program takes from its start to its first call, as far as that is known.
+    /// Time from the start of a program to its first call, if known.
     pub start_up: Duration,
 }
 
-/// A run that came to an end.
+/// A finished run.
 #[derive(Clone, Debug)]
 pub(crate) struct Ended {
-    /// The judgement of the search.
+    /// The verdict of the search.
     pub judged: judge::Verdict,
-    /// Its ends, after the story and after the teardown.
+    /// Its final states, after the workload and after the teardown.
     pub ends: Vec<EndState>,
     /// Its record.
     pub recorded: Recorded,
-    /// The programs when the story was over.
+    /// The programs at the end of the workload.
     pub programs: Vec<ProgramReport>,
-    /// Calls of each program while the cluster is at rest.
+    /// Number of calls of each program while the cluster is at rest.
     pub idle: BTreeMap<String, u64>,
-    /// The length of that window.
+    /// Length of that time window.
     pub window: Duration,
-    /// Wall time.
+    /// Wall-clock time of the run.
     pub wall: Duration,
 }
 
 impl Ended {
-    /// Returns the facts that a verdict asks for.
+    /// Returns the facts for a verdict.
     pub fn facts(&self) -> Facts<'_> {
         Facts {
             judged: &self.judged,
@@ -91,7 +93,8 @@ impl Ended {
         Norm { idle: self.idle.clone(), ends }
     }
 
-    /// Returns the evidence for a person, where the unbroken run has the journal `unbroken` and came to the same call at `since`.
+    /// Returns the evidence for people. `unbroken` is the journal of the unbroken run, which made the same call at
+    /// `since`.
     pub fn evidence(&self, unbroken: &[Line], since: u64) -> Evidence {
         let from = self.recorded.fired.unwrap_or(0);
         let log = |program: &ProgramReport| {
@@ -108,7 +111,7 @@ impl Ended {
     }
 }
 
-/// Why a run came to no end.
+/// Reason why a run did not finish.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
     /// The machine lacks something, or the file is wrong.
@@ -117,7 +120,7 @@ pub(crate) enum Trouble {
     Interrupted,
 }
 
-/// Runs `document`, whose end must be `usual`, in a world of its own, until `halt` turns true.
+/// Runs `document` in its own world until `halt` turns true. `usual` is the expected final state.
 pub(crate) fn run(
     setting: &Setting,
     document: &Document,
@@ -176,14 +179,14 @@ async fn story(
     };
     let recorded = recorder.recorded();
     let reports = programs.iter().map(|program| program.report()).collect();
-    // The end of a program is no part of the story.
+    // The end of a program is not part of the workload.
     for program in &programs {
         program.crash_now();
         program.is_buried().await;
     }
     cluster.stop().await;
     let mut outcome = outcome?;
-    // The digest of a live run means nothing.
+    // The digest of a live run is not reproducible.
     outcome.events.clear();
     let ends = ends.into_inner();
     let (there, here) = usual.map(|usual| usual.compared(&ends)).unzip();
@@ -193,9 +196,9 @@ async fn story(
     Ok(Ended { judged, ends, recorded, programs, idle: idle.into_inner(), window, wall: begin.elapsed() })
 }
 
-/// Waits until a run is at the end of the unbroken one, as long as it may take, and returns its end. An unbroken run is at
-/// its end once nothing changes any more. `former` is the end before the teardown. Differences that it had already do not
-/// end by waiting, and a teardown that changed nothing needs no wait.
+/// Waits until a run reaches the final state of the unbroken run, at most for the settle time, and returns its final
+/// state. An unbroken run reaches it when nothing changes any more. `former` is the state before the teardown: waiting
+/// does not remove its differences, and a teardown that changed nothing needs no wait.
 async fn settled(
     setting: &Setting,
     usual: Option<&Usual>,
@@ -219,7 +222,7 @@ async fn settled(
         };
         let now = cluster.world().clock().mono().as_millis() as u64;
         let past = |ms: u64| Duration::from_millis(now.saturating_sub(ms));
-        // One that was started just now has not done yet what it will do.
+        // A program that has just started may still have work to do.
         let works = cluster.programs().all(|program| program.is_up())
             && past(recorder.last_start()) > setting.start_up * 2 + PAUSES;
         let is_there = match usual {
@@ -235,7 +238,7 @@ async fn settled(
     }
 }
 
-/// The outcome of a run whose story was over and whose cluster did not come to rest.
+/// Returns the outcome of a run that finished its workload but did not come to rest.
 fn restless(world: &World, limit: Duration) -> runner::Outcome {
     let mut outcome = runner::Outcome::given_up(world.trace().take_events(), limit);
     if let Some(failure) = &mut outcome.failure {

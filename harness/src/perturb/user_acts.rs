@@ -1,6 +1,7 @@
-//! The steps of a trial in which the user acts at the wrong moment. While the program is down: its call is held once it has
-//! had its effect, the program is killed, the user acts, the program is started again. Or before its call arrives: that is
-//! held before its effect until the user has acted. Or once a volume has vanished: all that is left to do is to delete.
+//! The steps of a trial in which the user acts at the wrong moment. There are three cases. While the program is down:
+//! the call is held after its effect, the program is killed, the user acts, and the program restarts. Before the call
+//! arrives: the call is held before its effect until the user has acted. After a volume has vanished: the user deletes
+//! everything.
 
 use std::collections::BTreeSet;
 
@@ -11,25 +12,25 @@ use super::kind::Kind;
 use crate::scenario::model::{Action, Scenario};
 use crate::search::document::Document;
 
-/// How long the call may take to come, in the scenario's own time.
+/// Time limit for the call, in the scenario's own time.
 const TIMEOUT: &str = "60m";
-/// Keys of steps that only look or wait.
+/// Keys of steps that only read or wait.
 const LOOKS: [&str; 4] = ["wait", "expect", "never", "sleep"];
 
-/// A story that the user goes on with while the program is down.
+/// A workload in which the user continues while the program is down.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Changed {
-    /// The story without the call that is held: its end is what the trial must end in.
+    /// The workload without the held call; its final state is the expected one.
     pub unbroken: Document,
-    /// The story in which `program` is killed.
+    /// The workload in which `program` is killed.
     pub broken: Document,
 }
 
-/// Changes the story of `document`, which `scenario` is read from, for a call of `program` during step `step`. Gives nothing
-/// if the user has nothing left to do there.
+/// Changes the workload of `document`, which was parsed as `scenario`, for a call of `program` during step `step`.
+/// Returns `None` if the user has nothing left to do there.
 pub fn changed(document: &Document, scenario: &Scenario, kind: Kind, step: usize, program: &str) -> Option<Changed> {
     let steps = document.tree().get("steps")?.as_array()?.clone();
-    // Steps that stand for several cannot be cut.
+    // A step that expands to several steps cannot be cut.
     if steps.len() != scenario.steps.len() || step >= steps.len() {
         return None;
     }
@@ -58,13 +59,13 @@ pub fn changed(document: &Document, scenario: &Scenario, kind: Kind, step: usize
     Some(Changed { unbroken, broken: with([before, acts, again, rest].concat()) })
 }
 
-/// The steps up to `step`, which is left out where it only waits for what the call is a part of.
+/// Returns the steps up to `step`. Omits `step` if it only waits for the result of the call.
 fn done(steps: &[Value], step: usize) -> Vec<Value> {
     let end = if looks(&steps[step]) { step } else { step + 1 };
     steps[..end].to_vec()
 }
 
-/// The steps before, the user's next acts, and the rest of the story.
+/// Returns the previous steps, the user's next actions, and the rest of the workload.
 fn next(steps: &[Value], step: usize) -> Option<(Vec<Value>, Vec<Value>, Vec<Value>)> {
     let first = (step + 1..steps.len()).find(|at| !looks(&steps[*at]))?;
     let end = (first..steps.len()).find(|at| looks(&steps[*at])).unwrap_or(steps.len());
@@ -75,7 +76,7 @@ fn looks(step: &Value) -> bool {
     LOOKS.iter().any(|key| step.get(key).is_some())
 }
 
-/// Deletes what the user has made by the end of `step`, the newest first.
+/// Returns steps that delete everything that the user has created by the end of `step`, the newest object first.
 fn deletes(scenario: &Scenario, step: usize) -> Option<Vec<Value>> {
     let mut made: Vec<String> = Vec::new();
     for step in scenario.steps.iter().take(step + 1) {
@@ -127,7 +128,7 @@ steps:
         changed(&document, &scenario, kind, step, "csi-attacher")
     }
 
-    /// Both stories are scenarios, the broken one with its fault.
+    /// Checks that both workloads are valid scenarios, the broken one with its fault.
     fn reads(changed: &Changed) {
         let attributes = BTreeMap::from([("resource".to_owned(), "pods".to_owned())]);
         let key = Key { what: What::Write, program: "csi-attacher".to_owned(), op: "patch".to_owned(), attributes };

@@ -13,47 +13,47 @@ use super::recorded::Recorded;
 use crate::program::ProgramReport;
 use crate::search::judge;
 
-/// Ends by itself at which a program ends again and again; the first are a container's ordinary life.
+/// Number of additional exits that count as a crash loop; a container may exit a few times.
 const ENDS: u32 = 3;
-/// Tries of a call that fails all the time, within an outage: a backoff that doubles needs ten at most.
+/// Maximum number of tries of a failing call within an outage; a backoff that doubles needs at most ten.
 const TRIES: u64 = 25;
-/// Calls a second that a program may make when the cluster is at rest, beside four times those of the unbroken run.
+/// Calls a second that a program may make in a cluster at rest, in addition to four times those of the unbroken run.
 const IDLE: f64 = 50.0;
-/// The least number of calls that make a rate.
+/// Minimum number of calls for a rate.
 const FEW: u64 = 20;
-/// How long after an outage an error may be told.
+/// Time after an outage in which the error may be reported.
 const TELLING: Duration = Duration::from_secs(1);
 
-/// The result of a trial. The order is that of a report.
+/// The class of a result. The order is that of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
-    /// All is well in the end.
+    /// The final state is correct.
     Survived,
-    /// It does what upstream does wrong, and that is declared.
+    /// It shares a declared bug of upstream.
     Declared,
-    /// The call did not come, so that the fault never fired.
+    /// The call was not made, so the fault never fired.
     NotReached,
     /// An invariant did not hold.
     Violated,
     /// Something was left behind.
     Leaked,
-    /// A step did not come to its end in time.
+    /// A step did not finish in time.
     Stuck,
-    /// The end is not that of the unbroken run.
+    /// The final state differs from that of the unbroken run.
     EndDiffers,
-    /// The program ends again and again.
+    /// The program exits again and again.
     CrashLoop,
-    /// The program makes many calls when the cluster is at rest.
+    /// The program makes many calls while the cluster is at rest.
     HotLoop,
-    /// A call that fails is made again without a pause.
+    /// The program repeats a failing call without a pause.
     NoBackoff,
-    /// A call failed for a while, and no object and no Event tells of it.
+    /// A call failed for a while, and the program reported it in no object and no Event.
     Unreported,
 }
 
 impl Class {
-    /// Its words in reports.
+    /// Returns its name in reports.
     pub fn word(self) -> &'static str {
         match self {
             Self::Survived => "survived",
@@ -70,7 +70,7 @@ impl Class {
         }
     }
 
-    /// Returns true for what is wrong.
+    /// Returns true if the class is a finding.
     pub fn is_finding(self) -> bool {
         self > Self::NotReached
     }
@@ -80,9 +80,9 @@ impl Class {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Verdict {
-    /// In a word.
+    /// Its class.
     pub class: Class,
-    /// The same for the same bug; empty if there is none.
+    /// Signature: equal for findings of the same bug; empty if there is no finding.
     pub signature: String,
     /// The message.
     pub message: String,
@@ -90,32 +90,32 @@ pub struct Verdict {
     pub declared: Vec<String>,
 }
 
-/// The unbroken run, as far as a verdict asks for it.
+/// The values of the unbroken run that a verdict needs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Norm {
     /// Calls of each program while the cluster is at rest.
     pub idle: BTreeMap<String, u64>,
-    /// Times that each program ended by itself.
+    /// Number of exits of each program by itself.
     pub ends: BTreeMap<String, u32>,
 }
 
 /// The facts of a trial.
 #[derive(Clone, Debug)]
 pub struct Facts<'a> {
-    /// The judgement of the search: steps, invariants, what is left, where it ended.
+    /// The verdict of the search on steps, invariants, leaks and the final state.
     pub judged: &'a judge::Verdict,
     /// The record of the run.
     pub recorded: &'a Recorded,
-    /// The programs when the story was over.
+    /// The programs at the end of the workload.
     pub programs: &'a [ProgramReport],
-    /// Calls of each program while the cluster is at rest.
+    /// Number of calls of each program while the cluster is at rest.
     pub idle: &'a BTreeMap<String, u64>,
-    /// The length of that window.
+    /// Length of that time window.
     pub window: Duration,
 }
 
 impl Facts<'_> {
-    /// Returns true if the run ended before its programs were to be started.
+    /// Returns true if the run ended before it started its programs.
     fn never_started(&self) -> bool {
         let tried = |program: &ProgramReport| program.starts > 0 || program.last_end.is_some();
         self.recorded.steps.is_empty() && !self.programs.iter().any(tried)
@@ -136,7 +136,7 @@ pub fn of(trial: &Trial, facts: &Facts<'_>, norm: &Norm) -> Verdict {
     }
     if let Some(class) = not_well(facts) {
         let judged = facts.judged;
-        // The limit of a run has another name here.
+        // The flag for the limit of a run has another name here.
         let (signature, message) = (judged.signature.clone(), judged.message.replace("--timeout", "--within"));
         return Verdict { class, signature, message, declared };
     }
@@ -163,9 +163,9 @@ fn not_well(facts: &Facts<'_>) -> Option<Class> {
     let waits = "the fault perturb has fired";
     match facts.judged.class {
         judge::Class::Survived | judge::Class::Declared => None,
-        // The cluster itself was not up in time, and no program was started.
+        // The cluster did not start in time, and no program was started.
         judge::Class::Stuck | judge::Class::Hung if facts.never_started() => Some(Class::NotReached),
-        // The story waits for its own fault, and the call did not come.
+        // The workload waits for its own fault, and the call was not made.
         judge::Class::Stuck if facts.recorded.fired.is_none() && facts.judged.message.contains(waits) => {
             Some(Class::NotReached)
         }
@@ -207,7 +207,8 @@ fn no_backoff(trial: &Trial, recorded: &Recorded) -> Option<String> {
     (tries > TRIES).then(message)
 }
 
-/// A sidecar whose driver fails writes to an object, or an Event. A driver tells its caller.
+/// Returns a message if a sidecar did not report that its driver fails: it must write to an object or create an Event.
+/// A driver reports an error to its caller.
 fn unreported(trial: &Trial, recorded: &Recorded) -> Option<String> {
     let (Some(fired), What::Csi) = (recorded.fired, trial.call.key.what) else { return None };
     let end = fired + (OUTAGE + TELLING).as_millis() as u64;

@@ -1,8 +1,8 @@
-//! The stories that come with the tool, by what the program replaces.
+//! The included workloads, by the component that the program replaces.
 
 use std::collections::BTreeSet;
 
-/// A story.
+/// A workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workload {
     /// The file's name in `scenarios/perturb/`.
@@ -22,10 +22,10 @@ const PROVISIONER: Workload = workload!("provisioner.yaml");
 const RESIZER: Workload = workload!("resizer.yaml");
 const VOLUME: Workload = workload!("volume.yaml");
 
-/// All stories.
+/// All included workloads.
 pub const ALL: [Workload; 4] = [ATTACHER, PROVISIONER, RESIZER, VOLUME];
 
-/// The story for a program that replaces these components; none for one that replaces nothing of storage.
+/// Returns the workload for a program that replaces these components; `None` if it replaces no component.
 pub fn of(replaces: &BTreeSet<String>) -> Option<Workload> {
     let has = |name: &str| replaces.contains(name);
     let own: Vec<Workload> = [("csi-attacher", ATTACHER), ("csi-provisioner", PROVISIONER), ("csi-resizer", RESIZER)]

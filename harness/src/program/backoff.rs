@@ -1,15 +1,15 @@
-//! CrashLoopBackOff, as kubelet has it (`k8s.io/client-go/util/flowcontrol`, `Backoff`, used by `doBackOff` of
-//! `pkg/kubelet/kuberuntime`): the first restart comes at once, the next after ten seconds, and each further one waits
-//! twice as long, at most five minutes. After ten minutes without an end it begins again.
+//! CrashLoopBackOff, as in kubelet (`k8s.io/client-go/util/flowcontrol`, `Backoff`, used by `doBackOff` of
+//! `pkg/kubelet/kuberuntime`). The first restart is immediate, the next one comes after ten seconds, and each further
+//! one waits twice as long, at most five minutes. After ten minutes without an end the backoff is reset.
 
 use std::time::Duration;
 
 /// Wait before the second restart.
 const INITIAL: Duration = Duration::from_secs(10);
-/// The longest wait.
+/// Maximum wait.
 const MOST: Duration = Duration::from_secs(5 * 60);
 
-/// The wait of one program, in the time of the scenario.
+/// Backoff of one program, in the time of the scenario.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Backoff {
     entry: Option<Entry>,
@@ -28,7 +28,7 @@ impl Entry {
 }
 
 impl Backoff {
-    /// Returns how long a program that ended at `ended` has to wait from `now` on, and counts the restart that follows.
+    /// Returns the wait, from `now` on, of a program that ended at `ended`, and counts the restart that follows.
     pub fn restart(&mut self, ended: Duration, now: Duration) -> Duration {
         let known = self.entry.filter(|entry| !entry.has_expired(ended));
         let wait = known.map_or(Duration::ZERO, |entry| (ended + entry.wait).saturating_sub(now));
@@ -37,7 +37,7 @@ impl Backoff {
         wait
     }
 
-    /// Forgets the restarts so far: a user starts the program by hand.
+    /// Forgets the restarts so far, because a user starts the program by hand.
     pub fn forget(&mut self) {
         self.entry = None;
     }
@@ -71,9 +71,9 @@ mod tests {
         let mut backoff = Backoff::default();
         assert_eq!(backoff.restart(secs(0), secs(0)), secs(0));
         assert_eq!(backoff.restart(secs(4), secs(6)), secs(8));
-        // It ran for longer than its wait, which is over.
+        // The program ran for longer than its wait, so there is nothing left to wait.
         assert_eq!(backoff.restart(secs(60), secs(81)), secs(0));
-        // It ran for more than ten minutes: the next end is the first one again.
+        // It ran for more than ten minutes: the next end counts as the first.
         assert_eq!(backoff.restart(secs(800), secs(800)), secs(0));
         assert_eq!(backoff.restart(secs(800), secs(800)), secs(10));
     }

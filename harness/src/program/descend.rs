@@ -1,20 +1,20 @@
-//! The processes that descend from one, as `/proc` tells them.
+//! The descendants of a process, read from `/proc`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A process: its parent, and whether it has ended and only waits to be asked for.
+/// A process: its parent, and true if it is a zombie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct About {
     parent: i32,
     is_over: bool,
 }
 
-/// The living processes that descend from `ancestor`, without itself.
+/// Returns the living descendants of `ancestor`, without itself.
 pub(super) fn descendants(ancestor: i32) -> BTreeSet<i32> {
     let mut all = BTreeMap::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
-        // One that ends just now has no file any more.
+        // A process that has just ended has no file any more.
         let Ok(text) = std::fs::read(entry.path().join("stat")) else { continue };
         all.extend(about(&String::from_utf8_lossy(&text)).map(|about| (pid, about)));
     }

@@ -1,5 +1,6 @@
-//! A program's own way to the API server, the cloud and the driver: listeners that pass requests on over links of the
-//! process that stands for the program. So faults, partitions and traces know it by its name, as they know each loop.
+//! A program's own endpoints for the API server, the cloud and the driver. These listeners forward requests over links
+//! of the process that represents the program. So faults, partitions and traces know it by its name, as they know each
+//! loop.
 
 use http::header::{AUTHORIZATION, CONNECTION, HeaderName, HeaderValue, TRANSFER_ENCODING, UPGRADE};
 use http::{Request, Version};
@@ -14,7 +15,7 @@ use crate::cluster::wiring::Wiring;
 pub(crate) enum Endpoint {
     /// The API server, with TLS.
     Kubernetes,
-    /// The API server without TLS, for programs that have none.
+    /// The API server without TLS, for programs without TLS support.
     Plain,
     /// The cloud.
     Cloud,
@@ -23,7 +24,7 @@ pub(crate) enum Endpoint {
 }
 
 impl Endpoint {
-    /// The name that the listener of the `number`th program is published under.
+    /// Returns the name under which the listener of the `number`th program is published.
     pub fn name(self, number: usize) -> String {
         let to = match self {
             Self::Kubernetes => "kubernetes",
@@ -34,7 +35,7 @@ impl Endpoint {
         format!("program-{number}-{to}")
     }
 
-    /// The server.
+    /// Returns the server.
     fn peer(self) -> &'static str {
         match self {
             Self::Kubernetes | Self::Plain => "apiserver",
@@ -43,10 +44,10 @@ impl Endpoint {
         }
     }
 
-    /// Opens the door in process `ctx`, which stands for the program, until that process ends.
+    /// Opens the listener in process `ctx`, which represents the program, until that process ends.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// If it cannot be opened.
     pub(super) fn open(self, ctx: &Ctx, wiring: &dyn Wiring, number: usize, token: &Secret) -> Result<(), String> {
         let peer = wiring.connect(ctx, self.peer())?;
         let name = HeaderValue::from_str(ctx.name()).map_err(|e| format!("{}: {e}", ctx.name()))?;
@@ -56,7 +57,7 @@ impl Endpoint {
             let peer = peer.clone();
             Box::pin(async move {
                 let mut answer = call(peer, request).await?;
-                // They belong to one connection, and this is another.
+                // These headers belong to the other connection.
                 for header in HOP_BY_HOP {
                     answer.headers_mut().remove(header);
                 }
@@ -90,12 +91,13 @@ impl Endpoint {
 /// Headers of one connection.
 const HOP_BY_HOP: [HeaderName; 3] = [CONNECTION, TRANSFER_ENCODING, UPGRADE];
 
-/// Returns true if the answer comes in pieces for as long as the client listens: a watch, or a log that is followed.
+/// Returns true if the server sends the answer in pieces for as long as the client listens: a watch, or a log that is
+/// followed.
 fn is_stream(query: &str, path: &str) -> bool {
     let is_on = |value: &str| !matches!(value, "" | "0" | "false");
     let asks = |(key, value): (&str, &str)| matches!(key, "watch" | "follow") && is_on(value);
     let mut parts = path.split('/').skip(1);
-    // The deprecated form of a watch stands behind the version.
+    // In the deprecated form of a watch, `watch` follows the version.
     let version = if parts.next() == Some("api") { 0 } else { 1 };
     parts.nth(version + 1) == Some("watch") || query.split('&').filter_map(|pair| pair.split_once('=')).any(asks)
 }

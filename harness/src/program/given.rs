@@ -1,19 +1,20 @@
-//! The variables that a program is started with.
+//! The environment variables of a program.
 //!
-//! | Variable | Says |
+//! | Variable | Value |
 //! |---|---|
-//! | `KUBECONFIG` | a kubeconfig of its own: its own door to the API server, its own token |
-//! | `MOORING_KUBERNETES_HTTP` | its own door to the API server without TLS, `http://…` |
-//! | `AWS_ENDPOINT_URL`, `AWS_EC2_ENDPOINT` | its own door to the cloud; the second is the name that the EBS CSI driver reads |
-//! | `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` | a key of its own, with the program's name as its id |
+//! | `KUBECONFIG` | a kubeconfig with the program's own endpoint of the API server and its own token |
+//! | `MOORING_KUBERNETES_HTTP` | its own endpoint of the API server without TLS, `http://…` |
+//! | `AWS_ENDPOINT_URL`, `AWS_EC2_ENDPOINT` | its own endpoint of the cloud; the EBS CSI driver reads the second variable |
+//! | `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` | its own key, with the program's name as its id |
 //! | `AWS_REGION`, `AWS_DEFAULT_REGION` | the cloud's region |
 //! | `AWS_EC2_METADATA_DISABLED` | `true` |
-//! | `CSI_ENDPOINT` | `unix:///PATH` of its CSI socket: where a driver listens, and where anything else finds the driver |
-//! | `CSI_ADDRESS` | the same path alone, for `--csi-address` of the sidecars |
+//! | `CSI_ENDPOINT` | `unix:///PATH` of its CSI socket: a driver listens there, any other program finds the driver there |
+//! | `CSI_ADDRESS` | the path without `unix://`, for `--csi-address` of the sidecars |
 //! | `MOORING_PROGRAM` | its name |
-//! | `MOORING_READY` | a JSON file that says where everything answers, in the form of the ready file of `mooring up` |
+//! | `MOORING_READY` | a JSON file with all addresses, in the form of the ready file of `mooring up` |
 //!
-//! All other variables are the runner's own, without those that point elsewhere: `AWS_*`, `KUBE*`, `CSI_*`, `MOORING_*`.
+//! All other variables are the runner's own, except those that may refer to another cluster or account: `AWS_*`,
+//! `KUBE*`, `CSI_*`, `MOORING_*`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,12 +23,12 @@ use super::ProgramSpec;
 use crate::cluster::Secret;
 use crate::secrets::sounds_secret;
 
-/// Beginnings of variables of the runner that a program does not get.
+/// Prefixes of variables of the runner that a program does not get.
 const OTHERS: [&str; 4] = ["AWS_", "KUBE", "CSI_", "MOORING_"];
-/// The shortest value that is taken for a secret: shorter ones stand in any log.
+/// Minimum length of a value that counts as a secret: shorter ones occur in any log.
 const SHORTEST: usize = 6;
 
-/// Files and addresses of the cluster that a program is given.
+/// Files and addresses of the cluster for a program.
 pub(crate) struct Surroundings<'a> {
     /// Its kubeconfig.
     pub kubeconfig: &'a Path,
@@ -47,7 +48,7 @@ pub(crate) struct Surroundings<'a> {
     pub ready: &'a Path,
 }
 
-/// Returns true if a value is long enough to be found in a text and taken for a secret.
+/// Returns true if a value is long enough to count as a secret and to be found in a text.
 pub(super) fn is_long(value: &str) -> bool {
     value.len() >= SHORTEST
 }
@@ -57,12 +58,12 @@ pub(super) fn is_long(value: &str) -> bool {
 pub(crate) struct Given {
     /// All its variables.
     pub variables: BTreeMap<String, String>,
-    /// Values that no log may show, the longest first.
+    /// Values that must not appear in a log, longest first.
     pub secrets: Vec<String>,
 }
 
 impl Given {
-    /// The environment of `spec` in these surroundings, where the runner itself has the variables `own`.
+    /// Returns the environment of `spec` with these files and addresses. `own` are the variables of the runner.
     pub fn new(spec: &ProgramSpec, around: &Surroundings<'_>, own: impl IntoIterator<Item = (String, String)>) -> Self {
         let mut variables: BTreeMap<String, String> =
             own.into_iter().filter(|(name, _)| !OTHERS.iter().any(|other| name.starts_with(other))).collect();
@@ -94,14 +95,14 @@ impl Given {
         Self { variables, secrets }
     }
 
-    /// The command of `spec` with its variables filled in.
+    /// Returns the command of `spec` with its variables expanded.
     pub fn command(&self, spec: &ProgramSpec) -> Vec<String> {
         spec.command.iter().map(|word| expanded(word, &self.variables)).collect()
     }
 }
 
-/// Fills in variables as Kubernetes does in the command of a container: `$(NAME)` is the value, `$$(NAME)` the text
-/// `$(NAME)`, and a variable that there is not stays as it is written.
+/// Expands variables as Kubernetes does in the command of a container: `$(NAME)` becomes the value, `$$(NAME)` becomes
+/// the text `$(NAME)`, and an unknown variable stays unchanged.
 fn expanded(text: &str, variables: &BTreeMap<String, String>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

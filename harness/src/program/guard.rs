@@ -1,10 +1,10 @@
-//! The guard: a process between the runner and a program of the user's. It starts the program, adopts all that the
-//! program leaves behind (`PR_SET_CHILD_SUBREAPER`), and ends all of it when the program ends, when it is told to, and
-//! when its own input ends, as it does after `kill -9` of the runner.
+//! The guard: a process between the runner and a user's program. It starts the program and adopts the processes that
+//! the program leaves behind (`PR_SET_CHILD_SUBREAPER`). It ends all of them when the program ends, when the runner
+//! orders it, and when its own input ends. The input ends even after `kill -9` of the runner.
 //!
-//! On its standard input it reads [`TERMINATE`]: SIGTERM for the program, as a container runtime sends it to a
-//! container's first process. The end of the input is SIGKILL for everything. On its standard output it writes a
-//! [`GuardReport`] a line. The output of the program goes to its standard error.
+//! It reads [`TERMINATE`] on its standard input, and then sends SIGTERM to the program, as a container runtime does to
+//! a container's first process. At the end of the input it sends SIGKILL to everything. It writes each [`GuardReport`]
+//! as a line to its standard output. The output of the program goes to its standard error.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -21,17 +21,17 @@ use serde::{Deserialize, Serialize};
 
 use super::descend::descendants;
 
-/// The hidden command of `mooring` that is the guard.
+/// The hidden subcommand of `mooring` that runs the guard.
 pub(crate) const COMMAND: &str = "program-guard";
-/// The line that asks the program to end.
+/// The line that orders the guard to send SIGTERM.
 pub(super) const TERMINATE: &str = "terminate";
 
-/// How often is looked for processes that have to be stopped before they are killed: who forks all the time has others by
-/// then.
+/// Maximum number of rounds that stop processes before they are killed: a process that forks all the time has new
+/// children in each round.
 const ROUNDS: u32 = 100;
-/// How long everything may take to end. A process of another user can outlast it: the guard may not end that one.
+/// Time limit for the end of everything. A process of another user can exceed it, because the guard may not end it.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The pause between two looks.
+/// Pause between two rounds.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Arguments of the guard.
@@ -42,7 +42,7 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// A thing that the guard says.
+/// A message of the guard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum GuardReport {
@@ -56,15 +56,15 @@ pub(super) enum GuardReport {
         /// The system's reason.
         why: String,
     },
-    /// The program has ended, and so has all that it had started.
+    /// The program has ended, and so have all processes that it had started.
     Ended {
-        /// Its exit code, unless a signal has ended it.
+        /// Its exit code, unless a signal ended it.
         code: Option<i32>,
-        /// The signal that has ended it.
+        /// The signal that ended it.
         signal: Option<i32>,
-        /// Processes that it had left behind.
+        /// Number of processes that it had left behind.
         left: usize,
-        /// Those of them that could not be ended.
+        /// Those of them that the guard could not end.
         stay: Vec<i32>,
     },
 }
@@ -75,22 +75,22 @@ enum GuardInput {
     Ended(i32, ExitStatus),
 }
 
-/// Set in the `mooring` program: it can be the guard.
+/// Set in the `mooring` program, which can be the guard.
 static IS_HERE: AtomicBool = AtomicBool::new(false);
 
-/// Says that this program knows the command of the guard.
+/// Declares that this program has the guard's subcommand.
 pub(crate) fn offer() {
     IS_HERE.store(true, Ordering::Relaxed);
 }
 
-/// Returns true if this program knows the command of the guard.
+/// Returns true if this program has the guard's subcommand.
 pub(crate) fn is_here() -> bool {
     IS_HERE.load(Ordering::Relaxed)
 }
 
 /// Runs the guard.
 pub(crate) fn main(args: &Args) -> ExitCode {
-    // Ctrl-C of a terminal is for the runner, which ends the program in its own way. A session leader stays one.
+    // Ctrl-C in a terminal is for the runner, which ends the program in its own way. A session leader stays one.
     let _ = setsid();
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {
@@ -137,11 +137,11 @@ fn read_orders(orders: &Sender<GuardInput>) {
             Err(_) => break,
         }
     }
-    // An error means that the guard has ended by now.
+    // An error means that the guard has already ended.
     let _ = orders.send(GuardInput::Kill);
 }
 
-/// Asks for every child that ends, adopted ones too, until there is none.
+/// Waits for each child that ends, including adopted ones, until there are no children.
 fn ask_for_children(input: &Sender<GuardInput>) {
     loop {
         match wait(WaitOptions::empty()) {
@@ -165,7 +165,7 @@ fn watch(program: i32, inbox: &Receiver<GuardInput>) -> ExitCode {
                 let Ending { program: ended, left, stay } = end_all(inbox, program);
                 match ended {
                     Some(status) => report_ended(status, left.saturating_sub(1), stay),
-                    // It belongs to another process by now, so it must not be ended.
+                    // The pid may belong to another process by now, so it must not be killed.
                     None => report(&GuardReport::Ended { code: None, signal: None, left, stay }),
                 }
                 return ExitCode::SUCCESS;
@@ -186,18 +186,18 @@ fn report_ended(status: ExitStatus, left: usize, stay: Vec<i32>) {
     report(&GuardReport::Ended { code: status.code(), signal: status.signal(), left, stay });
 }
 
-/// The end of everything.
+/// Result of ending everything.
 #[derive(Debug, Default)]
 struct Ending {
-    /// How the program ended, if it did so now.
+    /// Exit status of the program, if it ended now.
     program: Option<ExitStatus>,
-    /// How many processes there were.
+    /// Number of processes.
     left: usize,
     /// Those that could not be ended.
     stay: Vec<i32>,
 }
 
-/// Ends all descendants. They are stopped first, so that none of them starts another one meanwhile.
+/// Ends all descendants. Stops them first, so that none of them starts another process meanwhile.
 fn end_all(inbox: &Receiver<GuardInput>, program: i32) -> Ending {
     let own = std::process::id().cast_signed();
     let mut all = BTreeSet::new();
@@ -218,7 +218,7 @@ fn end_all(inbox: &Receiver<GuardInput>, program: i32) -> Ending {
         for pid in found {
             signal(pid, Signal::KILL);
         }
-        // The thread that asks for children keeps no sender once there is none.
+        // The thread that waits for children drops its sender when there are none.
         while let Ok(input) = inbox.recv_timeout(LOOK) {
             if let GuardInput::Ended(pid, status) = input
                 && pid == program
@@ -235,12 +235,12 @@ fn end_all(inbox: &Receiver<GuardInput>, program: i32) -> Ending {
 
 fn signal(pid: i32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid) {
-        // It may have ended just now; one that is not ours to end is found again.
+        // The process may have just ended; one that the guard may not end is found again.
         let _ = kill_process(pid, signal);
     }
 }
 
-/// Tells the runner, which may be gone.
+/// Sends a report to the runner, which may be gone.
 fn report(reported: &GuardReport) {
     let line = substrate::encode::text(reported);
     let mut out = std::io::stdout().lock();

@@ -1,8 +1,8 @@
-//! The life of a program in a world: started, watched, started again with upstream's backoff, crashed by steps and
-//! faults.
+//! The life of a program in a world: it is started, watched, restarted with upstream's backoff, and crashed by steps
+//! and faults.
 //!
-//! A process of the world stands for it: its tasks are the program's doors and the pipe that keeps the guard alive, so a
-//! crash of that process ends the program and all that it has started.
+//! A process of the world represents it. The tasks of this process are the program's endpoints and the pipe that keeps
+//! the guard alive. So a crash of this process ends the program and all processes that it has started.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::path::PathBuf;
@@ -32,17 +32,17 @@ use crate::events::{ProgramEnded, ProgramNotStarted, ProgramStarted};
 const RESTART_AFTER: Duration = Duration::from_secs(1);
 /// Time limit of a program to end after SIGTERM, in wall time.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
-/// Time limit of the guard to end all processes that the program has started.
+/// Time limit for the guard to end all processes of the program.
 const BURIAL: Duration = Duration::from_secs(20);
-/// Time limit for the last lines of a program that has ended: one of its own processes may hold its output open.
+/// Time limit for the last lines of a program that has ended, because one of its processes may keep its output open.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// Bytes of output that are read at once.
+/// Maximum number of bytes that are read at once.
 const PIECE: usize = 16 << 10;
 
-/// A reader of each line that a program prints.
+/// A consumer of each line that a program prints.
 pub(crate) type Sink = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// A program and what it needs to be started.
+/// A program with everything that its start needs.
 pub(crate) struct Setup {
     /// The program.
     pub spec: ProgramSpec,
@@ -52,13 +52,13 @@ pub(crate) struct Setup {
     pub given: Given,
     /// Its token at the API server.
     pub token: Secret,
-    /// The `mooring` program, which is the guard too.
+    /// The `mooring` program, which is also the guard.
     pub guard: PathBuf,
     /// The file for its output.
     pub file: Option<BoundedFile>,
 }
 
-/// A program of the user's in a cluster.
+/// A user's program in a cluster.
 pub(crate) struct Program {
     inner: Arc<Inner>,
     process: OnceLock<Process>,
@@ -67,7 +67,7 @@ pub(crate) struct Program {
 struct Inner {
     setup: Setup,
     world: OnceLock<World>,
-    /// Reads the output of every incarnation, and outlives each.
+    /// Reads the output of all incarnations.
     reader: OnceLock<Process>,
     sink: OnceLock<Sink>,
     state: Mutex<State>,
@@ -85,24 +85,24 @@ struct State {
     ends: u32,
     last: Option<Last>,
     backoff: Backoff,
-    /// Time of its last end, in the time of the scenario.
+    /// Time of its last end, in the scenario's time.
     ended: Option<Duration>,
-    /// True once the program was asked to end: it is not started again.
+    /// True if the program was asked to end, so that it is not restarted.
     is_stopping: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
-    /// It was not started yet.
+    /// It has not been started yet.
     #[default]
     New,
-    /// It is started again after this time.
+    /// It is restarted after this time.
     Waiting(Duration),
     /// This process.
     Running(u32),
     /// A step or a fault has ended it.
     Down,
-    /// It was asked to end, and did.
+    /// It was asked to end, and has ended.
     Ended,
 }
 
@@ -110,7 +110,7 @@ enum Phase {
 struct Last {
     how: String,
     code: Option<i32>,
-    /// Neither a step, nor a fault, nor the end of the run ended it.
+    /// True if neither a step, nor a fault, nor the end of the run ended it.
     by_itself: bool,
     /// It could not be started.
     not_started: bool,
@@ -121,7 +121,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Program {
-    /// A program that is not started yet.
+    /// Creates a program that has not been started.
     pub fn new(mut setup: Setup) -> Self {
         let file = setup.file.take();
         let inner = Inner {
@@ -138,7 +138,7 @@ impl Program {
         Self { inner: Arc::new(inner), process: OnceLock::new() }
     }
 
-    /// Starts it in `world`, once; `sink` gets each line that it prints.
+    /// Starts it in `world`, once. `sink` gets each line that it prints.
     pub fn launch(&self, world: &World, wiring: &Arc<dyn Wiring>, sink: Option<Sink>) {
         let inner = &self.inner;
         let name = &inner.setup.spec.name;
@@ -163,12 +163,12 @@ impl Program {
         matches!(self.inner.state().phase, Phase::Running(_))
     }
 
-    /// Returns true unless a step or a fault has ended it: it runs, or is to be started again.
+    /// Returns true unless a step or a fault has ended it: it runs, or will be restarted.
     pub fn is_wanted(&self) -> bool {
         self.process.get().is_some_and(|process| process.ctx().is_some())
     }
 
-    /// Ends it now, as `kill -9` of a whole container does. Nothing that it sent goes any further; its processes are gone
+    /// Kills it now, like `kill -9` of a whole container. Nothing that it sent travels further. Its processes are gone
     /// when [`Program::is_buried`] completes.
     pub fn crash_now(&self) {
         let Some(process) = self.process.get() else { return };
@@ -184,12 +184,12 @@ impl Program {
         self.inner.changed.send_replace(());
     }
 
-    /// Waits until no process of its last incarnation runs any more.
+    /// Waits until no process of its last incarnation runs.
     pub async fn is_buried(&self) {
         self.inner.bury().await;
     }
 
-    /// Starts it again, with upstream's backoff.
+    /// Restarts it, with upstream's backoff.
     pub fn restart(&self) {
         if self.is_wanted() {
             self.crash_now();
@@ -199,7 +199,7 @@ impl Program {
         }
     }
 
-    /// Resets the restart count: the next start comes at once.
+    /// Resets the restart count, so that the next start is immediate.
     pub fn forget_restarts(&self) {
         let mut state = self.inner.state();
         state.backoff.forget();
@@ -242,7 +242,7 @@ impl Program {
     /// Waits until it has been started for the first time.
     ///
     /// # Errors
-    /// The reason why it cannot be started: no such file, or no permission to execute it.
+    /// The reason why it cannot be started, such as a missing file or no permission to execute it.
     pub async fn first_start(&self) -> Result<(), String> {
         let mut changed = self.inner.changed.subscribe();
         loop {
@@ -308,9 +308,9 @@ impl Program {
     }
 }
 
-/// The ends of a guard.
+/// The connection to a guard.
 struct Leash {
-    /// Everything ends when it is dropped.
+    /// When it is dropped, everything ends.
     orders: ChildStdin,
     reports: ChildStdout,
 }
@@ -320,14 +320,14 @@ impl Inner {
         lock(&self.state)
     }
 
-    /// The time of the scenario.
+    /// Returns the time of the scenario.
     fn time(&self) -> Duration {
         let now = |world: &World| world.clock().mono().mul_f64(world.scale().factor());
         self.world.get().map_or(Duration::ZERO, now)
     }
 
     async fn live(self: Arc<Self>, ctx: Ctx, wiring: Arc<dyn Wiring>) {
-        // On a busy machine the former incarnation may still run: its calls must not come through the new doors.
+        // On a busy machine the previous incarnation may still run: its calls must not use the new endpoints.
         self.bury().await;
         let Setup { spec, number, token, .. } = &self.setup;
         let driver = (!spec.is_driver()).then_some(Endpoint::Driver);
@@ -362,7 +362,7 @@ impl Inner {
             let mut state = self.state();
             let ended = state.ended;
             let wait = ended.map_or(Duration::ZERO, |ended| state.backoff.restart(ended, now));
-            // A crash from outside is followed by its second already.
+            // A crash from outside already waits for a second.
             let by_itself = state.last.as_ref().is_some_and(|last| last.by_itself) && ended.is_some();
             let wait = if by_itself { wait.max(RESTART_AFTER) } else { wait };
             state.phase = Phase::Waiting(now + wait);
@@ -408,7 +408,7 @@ impl Inner {
             .stderr(Stdio::piped())
             .spawn()?;
         let ends = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        // Without an await in between: a caller that ends this task now still finds the guard.
+        // There is no await in between, so a caller that ends this task now still finds the guard.
         *slot = Some(child);
         let (Some(orders), Some(reports), Some(output)) = ends else {
             return Err(std::io::Error::other("the guard has no pipes"));
@@ -421,7 +421,7 @@ impl Inner {
         let mut slot = self.guard.lock().await;
         let Some(guard) = slot.as_mut() else { return };
         if tokio::time::timeout(BURIAL, guard.wait()).await.is_err() {
-            // Its children may remain; its time limit is over.
+            // Its children may remain; its time limit has passed.
             let _ = guard.kill().await;
         }
         *slot = None;
@@ -457,7 +457,7 @@ impl Inner {
                 Some(Err(_)) => {}
                 None => {
                     if let Some(program) = program {
-                        // The guard was killed, so it has ended no process.
+                        // The guard was killed, so it has not ended any process.
                         let _ = kill_process_group(program, Signal::KILL);
                     }
                     break Last { how: "lost its guard, and was killed".to_owned(), ..ended(None, None, 0, &[]) };
@@ -469,7 +469,7 @@ impl Inner {
         last
     }
 
-    /// Reads its output while any process writes to it.
+    /// Reads its output as long as any process can write to it.
     fn read(self: &Arc<Self>, mut output: ChildStderr) -> oneshot::Receiver<()> {
         let (reading, read) = oneshot::channel();
         let inner = self.clone();

@@ -1,14 +1,14 @@
-//! The output of a program as lines: bounded, without secrets, safe for a terminal. A pure machine.
+//! The output of a program as lines: bounded, without secrets, safe for a terminal. A pure state machine.
 
-/// The longest line in bytes; a longer one becomes several.
+/// Maximum length of a line in bytes; a longer line is split.
 const LONGEST: usize = 8 << 10;
-/// The text that stands for a secret.
+/// The text that replaces a secret.
 pub(crate) const MASK: &str = "(masked)";
 
-/// Cuts a stream of bytes into lines.
+/// Splits a stream of bytes into lines.
 #[derive(Clone, Debug)]
 pub(super) struct Lines {
-    /// Values that no line may show, the longest first.
+    /// Values that no line may contain, longest first.
     secrets: Vec<String>,
     /// Bytes at the end of a long line that may be the beginning of a secret.
     held: usize,
@@ -16,13 +16,13 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Lines without these values.
+    /// Creates a splitter that masks these values.
     pub fn new(secrets: &[String]) -> Self {
         let held = secrets.iter().map(String::len).max().unwrap_or(0);
         Self { secrets: secrets.to_vec(), held, rest: Vec::new() }
     }
 
-    /// Takes bytes, and gives the lines that they end.
+    /// Takes bytes, and calls `line` with each complete line.
     pub fn take(&mut self, mut bytes: &[u8], mut line: impl FnMut(String)) {
         while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
             self.gather(&bytes[..end], &mut line);
@@ -33,18 +33,18 @@ impl Lines {
         self.gather(bytes, &mut line);
     }
 
-    /// Gives what is left at the end, if there is something.
+    /// Returns the rest at the end of the stream, if any.
     pub fn end(&mut self) -> Option<String> {
         let rest = std::mem::take(&mut self.rest);
         (!rest.is_empty()).then(|| self.shown(&String::from_utf8_lossy(&rest)))
     }
 
-    /// Adds bytes without a line end, and cuts off what is too long.
+    /// Adds bytes without a line end, and cuts off lines that are too long.
     fn gather(&mut self, bytes: &[u8], line: &mut impl FnMut(String)) {
         for piece in bytes.chunks(LONGEST) {
             self.rest.extend_from_slice(piece);
             while self.rest.len() > LONGEST + self.held {
-                // A secret that begins before the cut ends before it too, or begins in the part that is kept.
+                // A secret that begins before the cut also ends before it, or begins in the part that is kept.
                 let open = unfinished(&self.rest);
                 let masked = self.masked(&String::from_utf8_lossy(&self.rest[..self.rest.len() - open]));
                 let mut cut = masked.len().saturating_sub(self.held).min(LONGEST);
@@ -74,14 +74,15 @@ impl Lines {
     }
 }
 
-/// Length of a character at the end of `bytes` that has only begun.
+/// Length of an incomplete character at the end of `bytes`.
 fn unfinished(bytes: &[u8]) -> usize {
     let last = bytes.utf8_chunks().last().map_or(&[][..], |chunk| chunk.invalid());
     let is_begun = std::str::from_utf8(last).is_err_and(|error| error.error_len().is_none());
     if is_begun { last.len() } else { 0 }
 }
 
-/// A line without its carriage return, and with a sign for each control character that a terminal could obey.
+/// Returns a line without its carriage return, and with a sign instead of each control character that a terminal could
+/// execute.
 fn safe(line: &str) -> String {
     let line = line.strip_suffix('\r').unwrap_or(line);
     line.chars().map(|c| if c.is_control() && c != '\t' { char::REPLACEMENT_CHARACTER } else { c }).collect()

@@ -1,4 +1,4 @@
-//! The output of a program that is kept: the newest lines in memory, and a file with a limit.
+//! The kept output of a program: the newest lines in memory, and a file of limited size.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -6,11 +6,11 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Bytes of lines that are kept in memory.
+/// Maximum number of bytes of lines in memory.
 const MOST_BYTES: usize = 64 << 10;
-/// Lines that are kept in memory.
+/// Maximum number of lines in memory.
 const MOST_LINES: usize = 1_000;
-/// Bytes of a file; when it is full it becomes the older half, and the half before goes.
+/// Maximum size of a file. A full file becomes the older half, and the previous older half is removed.
 const MOST_IN_FILE: u64 = 4 << 20;
 
 /// The newest lines.
@@ -23,7 +23,7 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// Adds a line; the oldest make room for it.
+    /// Adds a line, and removes the oldest lines beyond the limits.
     pub fn push(&mut self, line: &str) {
         self.bytes += line.len();
         self.lines.push_back(line.into());
@@ -51,8 +51,8 @@ impl Ring {
     }
 }
 
-/// A file for the output of a program, which only its owner reads. It has at most 4 MiB, and so has its older half, whose
-/// name ends in `.1`.
+/// A file for the output of a program, which only its owner can read. The file and its older half (`.1`) have at most 4
+/// MiB each.
 #[derive(Debug)]
 pub(crate) struct BoundedFile {
     path: PathBuf,
@@ -61,7 +61,7 @@ pub(crate) struct BoundedFile {
 }
 
 impl BoundedFile {
-    /// Begins the file at `path`.
+    /// Creates the file at `path`.
     ///
     /// # Errors
     /// Errors of the filesystem.
@@ -85,7 +85,7 @@ impl BoundedFile {
     }
 }
 
-/// The name of the older half of a file.
+/// Returns the path of the older half of a file.
 fn older(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".1");

@@ -1,15 +1,15 @@
-//! Programs of the user's beside a live cluster: a CSI sidecar, a driver, a controller, started and watched as a kubelet
-//! would a container.
+//! Users' programs beside a live cluster: a CSI sidecar, a driver or a controller, started and watched like a container
+//! by a kubelet.
 //!
-//! | File | Holds |
+//! | File | Contents |
 //! |---|---|
-//! | `spec` | the program as a scenario or a command line names it |
-//! | `given` | the variables that it is started with |
+//! | `spec` | the program in a scenario or on a command line |
+//! | `given` | its environment variables |
 //! | `backoff` | upstream's CrashLoopBackOff |
-//! | `lines`, `log` | its output: cut into lines, without secrets, bounded |
-//! | `guard`, `descend` | the process between the runner and the program, which ends all that the program has started |
-//! | `endpoints` | its own way to the API server, the cloud and the driver, where faults know it by its name |
-//! | `life`, `report` | its life in a world, and what is told of it |
+//! | `lines`, `log` | its output: split into lines, without secrets, bounded |
+//! | `guard`, `descend` | the process between the runner and the program, which ends all processes of the program |
+//! | `endpoints` | its own endpoints of the API server, the cloud and the driver, where faults know it by name |
+//! | `life`, `report` | its life in a world, and the reports about it |
 
 mod backoff;
 mod descend;

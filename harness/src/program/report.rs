@@ -37,7 +37,7 @@ pub struct ProgramReport {
 }
 
 impl ProgramReport {
-    /// A line about it: name, state, ends.
+    /// Returns a line about it: name, state, ends.
     pub fn line(&self) -> String {
         let times = |n: u32| if n == 1 { "once".to_owned() } else { format!("{n} times") };
         let mut line = format!("{} {}", self.name, self.state);
@@ -50,7 +50,7 @@ impl ProgramReport {
         line
     }
 
-    /// The paragraph about it in the report of a run: its command, its state and its last lines, at most `most`.
+    /// Returns the paragraph about it in the report of a run: its command, its state and at most `most` last lines.
     pub fn paragraph(&self, most: usize) -> String {
         let mut text = format!("program {}\n  command   {}\n", self.line(), self.command);
         let shown = self.log.len().min(most);

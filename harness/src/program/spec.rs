@@ -1,4 +1,4 @@
-//! A program as a scenario or a command line names it.
+//! A program in a scenario or on a command line.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,18 +8,18 @@ use super::given::is_long;
 use crate::cli::quoted;
 use crate::secrets::sounds_secret;
 
-/// A program of the user's.
+/// A user's program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramSpec {
     /// Its name, which steps, faults, logs and reports use.
     pub name: String,
-    /// The command and its arguments. `$(NAME)` stands for a variable, as in the command of a container.
+    /// The command and its arguments. `$(NAME)` is replaced by a variable, as in the command of a container.
     pub command: Vec<String>,
     /// Its environment variables, which take precedence over those of the cluster.
     pub env: BTreeMap<String, String>,
     /// Components that it replaces, by their upstream names.
     pub replaces: BTreeSet<String>,
-    /// The directory that it is started in.
+    /// The directory in which it starts.
     pub directory: PathBuf,
     /// Line in the file that names it; 0 on a command line.
     pub line: u64,
@@ -28,13 +28,13 @@ pub struct ProgramSpec {
 }
 
 impl ProgramSpec {
-    /// The values among its variables that no report may show.
+    /// Returns the values among its variables that no report may show.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
         let named = self.env.iter().filter(|(name, _)| sounds_secret(name));
         named.map(|(_, value)| value.as_str()).filter(|value| is_long(value))
     }
 
-    /// Returns true if it is the CSI driver: then it listens on its CSI socket, and otherwise it calls it.
+    /// Returns true if it is the CSI driver, which listens on its CSI socket. Other programs call this socket.
     pub fn is_driver(&self) -> bool {
         self.replaces.contains("csi-mock")
     }

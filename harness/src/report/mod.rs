@@ -36,7 +36,7 @@ pub struct Report {
     pub failed: Option<FailedStep>,
     /// Violated invariants.
     pub violations: Vec<Violation>,
-    /// Faults that were declared and never fired. A pass without them would prove nothing.
+    /// Faults that were declared but never fired. Without them a passed run proves nothing.
     pub silent_faults: Vec<SilentFault>,
     /// Object or volume of the trace lines; none if they are not filtered.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,8 +1,8 @@
 //! Causes of events, as far as the recorded events show them.
 //!
-//! A call and its end, a fault and the process that it ends, a state of the cloud and its beginning are matched by
-//! their fields. For all other events, the cause is the last earlier event about the same object: this proves nothing,
-//! but it is a good place to look.
+//! Some events are matched by their fields: a call and its end, a fault and the process that it ends, a state of the
+//! cloud and its beginning. For all other events, the cause is the last earlier event about the same object. This
+//! proves nothing, but it is a good place to look.
 
 use super::facts::Role;
 use super::listener::RecordedEvent;

@@ -61,7 +61,7 @@ impl Recording {
         let kept = event.n > self.last;
         self.last = event.n;
         let facts = Facts::of(event);
-        // Streams and messages are many and say little.
+        // Streams and messages are frequent and carry little information.
         if self.all.len() >= MOST || facts.role == Role::Traffic {
             return;
         }

@@ -9,8 +9,7 @@
 //! | `run` | one run as data, within a size limit |
 //! | `html` | the file: everything escaped, no network, a strict policy |
 //!
-//! The file contains data in a script tag, and a small script (`page.js`) that draws it. It loads nothing from
-//! elsewhere.
+//! The file contains data in a script tag, and a small script (`page.js`) that draws it. It loads no other file.
 
 mod cause;
 mod facts;

@@ -89,7 +89,7 @@ pub(super) struct CallRecorder {
 }
 
 impl CallRecorder {
-    /// Starts to record everything that `scenario` counts or refers to. Records nothing if it does neither.
+    /// Starts to record everything that `scenario` counts or refers to. Records nothing if the scenario does neither.
     pub(super) fn listen(scenario: &Scenario, names: Names, trace: &Trace) -> Arc<Self> {
         let mut planes: Vec<CallPlane> = scenario.steps.iter().filter_map(|step| plane(&step.action)).collect();
         planes.sort_unstable();
@@ -247,7 +247,7 @@ impl CallRecorder {
             state.instances.insert(node.node.to_string(), node.instance.clone());
             return Some(Changed::Name);
         }
-        // After an object is deleted, its name keeps its meaning until it is created again.
+        // A deleted object's name still refers to it until it is created again.
         let commit = event.get::<Commit>().filter(|commit| commit.r#type != EventType::Deleted)?;
         if let Some(volume) = commit.pvc.as_ref().and_then(|claim| claim.volume.clone()) {
             state.volumes.insert(commit.object.to_string(), volume);

@@ -70,8 +70,8 @@ fn default_class() -> Manifest {
     class
 }
 
-/// Additional classes of `mooring up`: one that retains its volumes, one with many IOPS, and `standard`, which examples
-/// use, for magnetic volumes.
+/// Additional classes of `mooring up`: one with the reclaim policy Retain, one with many IOPS, and `standard` for
+/// magnetic volumes, which examples use.
 fn more_classes() -> [Manifest; 3] {
     let mut retain = storage_class("gp3-retain", json!({ "type": "gp3" }));
     retain.value["reclaimPolicy"] = json!("Retain");

@@ -78,7 +78,7 @@ impl CloudReader {
         if let Some(that) = &wanted.that {
             match that.holds(tree) {
                 Ok(is) => holds &= is,
-                // The failure of another part of the expectation says more.
+                // The failure of another part of the expectation is more informative.
                 Err(_) if !holds => {}
                 Err(_) => return Err(that.seen(tree)),
             }

@@ -112,8 +112,8 @@ pub(super) async fn admin_action(cluster: &Cluster, path: &str, body: &Value) ->
     Err(answer["error"].as_str().map_or_else(|| format!("{status} {text}"), str::to_owned))
 }
 
-/// Sends a request. Repeats it if the connection is refused, as a person repeats a command. A request that was accepted
-/// may have been carried out, so it is not repeated.
+/// Sends a request. Repeats it if the connection is refused, as a person repeats a command. Does not repeat a request
+/// that was accepted, because it may already have had its effect.
 async fn send(
     cluster: &Cluster,
     request: http::request::Builder,

@@ -52,7 +52,7 @@ pub struct Outcome {
     pub checked: Checked,
     /// Resources left behind after the teardown.
     pub leftovers: Leftovers,
-    /// Faults that were declared and never fired.
+    /// Faults that were declared but never fired.
     pub silent_faults: Vec<SilentFault>,
     /// Complete trace.
     pub events: Vec<Arc<Event>>,
@@ -62,7 +62,7 @@ pub struct Outcome {
     pub steps_over: Duration,
     /// Backend of the disks: `memory`, `directory` or `loop`.
     pub backend: String,
-    /// Wall time limit at which the run was given up, if it was.
+    /// Wall-clock limit at which the run was abandoned, if it was.
     pub given_up: Option<Duration>,
     /// Programs of the user at the end of the steps.
     pub programs: Vec<ProgramReport>,
@@ -76,7 +76,8 @@ impl Outcome {
 }
 
 impl Outcome {
-    /// Outcome of a run that was given up from outside after `limit` of wall time, from the events so far.
+    /// Creates the outcome of a run that was abandoned from outside after `limit` of wall-clock time, from the events
+    /// so far.
     pub fn given_up(events: Vec<Arc<Event>>, limit: Duration) -> Self {
         let step = events.iter().rev().find_map(|event| event.get::<ScenarioStep>().map(|reported| reported.step));
         let elapsed = Duration::from_millis(events.last().map_or(0, |event| event.ms));
@@ -102,7 +103,7 @@ impl Outcome {
     }
 }
 
-/// A fault that was declared and never fired. A pass without it would prove nothing.
+/// A fault that was declared but never fired. Without it a passed run proves nothing.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SilentFault {
     /// Name of the fault.
@@ -137,7 +138,7 @@ pub async fn run(scenario: &Scenario, cluster: &Cluster, progress: impl Fn(&Step
     run_with_pauses(scenario, cluster, progress, &PauseHook::none()).await
 }
 
-/// The same with a hook, to which steps that pause show the cluster.
+/// Runs a scenario with a hook: steps that pause show it the cluster.
 pub async fn run_with_pauses(
     scenario: &Scenario,
     cluster: &Cluster,
@@ -147,7 +148,8 @@ pub async fn run_with_pauses(
     run_watched(scenario, cluster, progress, pause_hook, async || {}).await
 }
 
-/// The same. `rests` is called when the faults have ended and the cluster has converged, and again after the teardown.
+/// Runs a scenario with a pause hook. `rests` is called when the faults have ended and the cluster has converged, and
+/// again after the teardown.
 pub async fn run_watched(
     scenario: &Scenario,
     cluster: &Cluster,

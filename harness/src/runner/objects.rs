@@ -25,7 +25,7 @@ use crate::scenario::reapplied;
 const ANSWER_LIMIT: usize = 64 << 20;
 /// Maximum number of attempts for a request: a server that ended has half a minute to come back.
 pub(super) const TRIES: u32 = 30;
-/// Time limit for an answer, as with `kubectl --request-timeout`; a request that hangs must not hang the run.
+/// Time limit for an answer, as with `kubectl --request-timeout`. Without it a hanging request would stop the run.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Pause between attempts.
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
@@ -55,7 +55,7 @@ impl ObjectError {
         matches!(self, Self::Status { code: 404, .. })
     }
 
-    /// Returns true for failures of the network or of an overloaded server, which are temporary.
+    /// Returns true for temporary failures of the network or of an overloaded server.
     fn passes(&self) -> bool {
         matches!(self, Self::Transport(_) | Self::Status { code: 429 | 500 | 503 | 504, .. })
     }
@@ -261,7 +261,7 @@ impl Objects {
         self.delete_cascading(object, grace_seconds, None).await
     }
 
-    /// The same, with the treatment of the object's dependents.
+    /// Deletes an object, and treats its dependents as `cascade` says.
     ///
     /// # Errors
     /// Returns the error of the API server; a missing object is fine.

@@ -1,4 +1,4 @@
-//! The person beside a live run, who may inspect the cluster when a step pauses.
+//! A person who may inspect the cluster of a live run when a step pauses.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub struct PauseHook {
     paused: Mutex<Paused>,
     goes_on: Notify,
     timeout: Option<Duration>,
-    /// Set if the patience begins with the first step instead of the run.
+    /// Set if the time limit starts with the first step instead of the run.
     first_step: Option<latest::Sender<bool>>,
 }
 
@@ -47,17 +47,17 @@ impl PauseHook {
         Self { show: Some(show), ..Self::default() }
     }
 
-    /// Sets a wall time limit for the steps.
+    /// Sets a wall-clock limit for the steps.
     pub fn with_timeout(self, limit: Duration) -> Self {
         Self { timeout: Some(limit), ..self }
     }
 
-    /// The same limit, which begins when the cluster is up and the programs are started.
+    /// Sets a wall-clock limit that starts when the cluster is up and the programs are started.
     pub fn patient_from_first_step(self, limit: Duration) -> Self {
         Self { first_step: Some(latest::Sender::new(false)), ..self.with_timeout(limit) }
     }
 
-    /// Says that the cluster is up and the first step begins.
+    /// Reports that the cluster is up and the first step begins.
     pub(super) fn first_step_begins(&self) {
         if let Some(first_step) = &self.first_step {
             first_step.send_replace(true);

@@ -6,7 +6,7 @@ use super::Failure;
 use crate::cluster::Cluster;
 use crate::program::ProgramReport;
 
-/// Completes when a program cannot be started, so that no step waits in vain.
+/// Completes when a program cannot be started. So no step waits for it until its time limit.
 pub(super) async fn cannot_start(cluster: &Cluster) -> Failure {
     let failed = cluster.programs().map(|program| {
         async move {

@@ -1,5 +1,5 @@
 //! Ends all failures and waits until the cluster converges. Then the cloud, Kubernetes and the nodes must agree
-//! (invariant I4), and be as the user asked (I12). Invariant I8 demands that they converge at all.
+//! (invariant I4), and the cluster must match the manifests (I12). Invariant I8 requires convergence.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(crate) const PAUSE: Duration = Duration::from_secs(5);
 /// every pass forever is detected.
 const REST: Duration = Duration::from_secs(90);
 
-/// Ends faults, starts everything that is down, and removes the out-of-service taint, as an operator does once a node
+/// Ends faults, starts everything that is down, and removes the out-of-service taint, as an operator does after a node
 /// is back.
 pub(super) async fn heal(cluster: &Cluster) {
     cluster.clear_faults().await;
@@ -52,7 +52,7 @@ pub(super) async fn converge(cluster: &Cluster, invariants: &Invariants, applied
     converge_within(cluster, invariants, applied_objects, cluster.scaled(TIMEOUT)).await;
 }
 
-/// The same with a limit in the world's time.
+/// Waits until the cluster converges, with a limit in the world's time.
 pub(crate) async fn converge_within(
     cluster: &Cluster,
     invariants: &Invariants,
@@ -63,7 +63,8 @@ pub(crate) async fn converge_within(
     let look = cluster.scaled(LOOK).max(Duration::from_millis(20));
     let rest = cluster.scaled(PAUSE);
     let deadline = now() + timeout;
-    // Time of the last change, if the cluster agreed after it and was not as asked: only a further change can help.
+    // Time of the last change, if after it the sources agreed but the cluster did not match its manifests: only a
+    // further change can help.
     let mut judged = None;
     loop {
         let pending = invariants.pending();
@@ -79,7 +80,7 @@ pub(crate) async fn converge_within(
                 Ok(machines) => invariants.disagreements(machines),
                 Err(why) => (vec![Disagreement::unread(why.clone())], 0),
             };
-            // Sources that disagree explain a difference, so only the disagreement is reported.
+            // Disagreeing sources can cause such a difference, so only the disagreement is reported.
             let (differences, occasions) = match &machines {
                 Ok(machines) if disagreements.is_empty() => invariants.differences(applied_objects, machines),
                 _ => (Vec::new(), 0),
@@ -102,7 +103,7 @@ pub(crate) async fn converge_within(
 }
 
 /// Waits until there are no more changes, and reports to `invariants` if that never happens. Only in simulation: in the
-/// live world such a wait takes real time, and a state that flaps more slowly than [`PAUSE`] goes unnoticed.
+/// live world such a wait takes real time, and would not detect a state that flaps more slowly than [`PAUSE`].
 pub(super) async fn rest(cluster: &Cluster, invariants: &Invariants) {
     if !cluster.is_simulated() {
         return;

@@ -22,7 +22,7 @@ const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 /// Interval between two checks.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Kinds whose control loops make pods again.
+/// Kinds whose control loops create pods again.
 const OWNERS: [(&str, &str); 5] = [
     ("apps/v1", "Deployment"),
     ("apps/v1", "ReplicaSet"),

@@ -1,5 +1,5 @@
-//! Reasons for which objects are not in the wanted state: Kubernetes' own messages about them and their claims, a
-//! driver that no node has, a full disk.
+//! Reasons why objects are not in the requested state: Kubernetes' own messages about them and their claims, a driver
+//! that no node has, a full disk.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -29,7 +29,7 @@ pub(crate) struct Picture {
     events: Vec<Tree>,
 }
 
-/// An object that is not, or no longer, as its user wants it.
+/// An object that is not, or no longer, in the state that its user requested.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Waiting {
     object: ObjectRef,
@@ -86,7 +86,7 @@ impl Picture {
         })
     }
 
-    /// Returns the reasons why `object` is not yet in the state that is waited for, each once.
+    /// Returns the reasons why `object` is not yet in the requested state, each reason once.
     pub fn why(&self, object: &ObjectRef) -> Vec<String> {
         let mut why: Vec<String> = self.latest_message(object).into_iter().collect();
         let namespace = object.namespace.as_deref();

@@ -57,7 +57,8 @@ impl Mistake {
         self
     }
 
-    /// Marks the error as a consequence: it is dropped if an unreadable part of the file may introduce `name`.
+    /// Marks the error as a consequence of a missing `name`. It is dropped if an unreadable part of the file may
+    /// introduce `name`.
     pub fn refers(mut self, name: &str) -> Self {
         self.refers = Some(name.into());
         self

@@ -49,7 +49,7 @@ pub fn load(path: &Path) -> Result<Scenario, Box<ScenarioError>> {
     read(&path.display().to_string(), &text_of(path)?, true).map_err(first)
 }
 
-/// The same, with every error in the file, in the order of their places.
+/// Reads and checks a scenario, and returns every error in the file, in the order of their places.
 ///
 /// # Errors
 /// As [`load`].
@@ -59,7 +59,7 @@ pub fn load_all(path: &Path) -> Result<Scenario, Vec<ScenarioError>> {
     read(&source, &text, true).map_err(|all| in_order(&source, all))
 }
 
-/// The same for a text. It cannot include files, as in [`parse`].
+/// Reads and checks a text, and returns every error in it. The text cannot include files, as in [`parse`].
 ///
 /// # Errors
 /// Returns all errors in it.

@@ -48,7 +48,7 @@ pub struct Scenario {
     pub objects: Vec<Manifest>,
     /// Initial state of the cluster.
     pub begin: Begin,
-    /// Faults in force from the first step on; each must have fired by the end.
+    /// Faults that are active from the first step on; each must have fired by the end.
     pub faults: Vec<Fault>,
     /// Steps in order.
     pub steps: Vec<Step>,
@@ -193,7 +193,7 @@ pub enum Action {
     WaitFor(Holds),
     /// Checks an expectation.
     Expect(Expectation),
-    /// Forbids a condition from here on.
+    /// Forbids a condition from this step on.
     Never(Never),
     /// The node loses power, or the process is killed; it stays down.
     Crash(String),
@@ -209,7 +209,7 @@ pub enum Action {
     Cordon(String),
     /// Makes a node schedulable.
     Uncordon(String),
-    /// Puts a fault in force.
+    /// Activates a fault.
     Fault(Box<Fault>),
     /// Ends a fault.
     ClearFault(String),
@@ -217,7 +217,7 @@ pub enum Action {
     Sleep(Duration),
     /// Calls the cloud.
     Ec2(Call),
-    /// Does something to the cloud that only its operator can.
+    /// Does something in the cloud that only its operator can do.
     AdminAction(AdminAction),
     /// Patches an object.
     Patch(Box<Patch>),
@@ -337,7 +337,7 @@ pub struct Writes {
 pub struct Fired {
     /// Its name.
     pub fault: String,
-    /// How long it may take to fire; zero demands that it has.
+    /// Time limit for the fault to fire. If zero, it must have fired already.
     pub within: Duration,
 }
 
@@ -352,7 +352,7 @@ pub struct EventSeen {
     pub contains: Option<String>,
     /// Number of recordings.
     pub times: Times,
-    /// Time limit for it to appear; if zero, it must already exist.
+    /// Time limit for it to appear. If zero, it must already exist.
     pub within: Duration,
 }
 

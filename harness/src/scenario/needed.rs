@@ -1,5 +1,5 @@
-//! Scenarios without one of their parts. If one still passes, the part is not needed, or no expectation checks its
-//! effect.
+//! Scenarios without one of their parts. If such a scenario still passes, the part is not needed, or no expectation
+//! checks its effect.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ pub struct Lacking {
 }
 
 impl Scenario {
-    /// Returns the scenario without each of its faults and of its steps with an effect. Steps that only check or wait
-    /// are always needed for the verdict.
+    /// Returns the scenario without each of its faults and of its steps with an effect, one at a time. Steps that only
+    /// check or wait are always needed for the verdict.
     pub fn lacking_one(&self) -> Vec<Lacking> {
         let faults = (0..self.faults.len()).map(|at| {
             let mut scenario = self.clone();

@@ -132,7 +132,7 @@ impl Kind {
         Self::find(word, &Customs::default())
     }
 
-    /// The same, with custom kinds.
+    /// Finds the kind for `word`, including custom kinds.
     pub(crate) fn find(word: &str, customs: &Customs) -> Option<Self> {
         let word = word.to_ascii_lowercase();
         let (name, place) = word.split_once('.').map_or((word.as_str(), None), |(name, place)| (name, Some(place)));

@@ -1,5 +1,5 @@
-//! Owners and workloads in a scenario: a simulation without any needs no garbage collector, no loop that makes claims
-//! for pods, and no loop that makes pods.
+//! Owners and workloads in a scenario. A simulation without them needs no garbage collector, no loop that creates
+//! claims for pods, and no loop that creates pods.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! The second application of a manifest: keys that it no longer has are removed, as with `kubectl apply`.
+//! The second application of a manifest. Keys that the manifest no longer has are removed, as with `kubectl apply`.
 
 use serde_json::{Map, Value};
 

@@ -1,5 +1,5 @@
-//! Ids in manifests. `{saved: NAME}` instead of a text stands for an id of the cloud that an earlier step saved, `{uid:
-//! KIND/NAME}` for the uid of an object at the time when the manifest is applied.
+//! Ids in manifests. `{saved: NAME}` instead of a text is replaced by an id of the cloud that an earlier step saved.
+//! `{uid: KIND/NAME}` is replaced by the uid of an object when the manifest is applied.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Snapshots in a scenario: a simulation without any needs neither their kinds nor their loops.
+//! Snapshots in a scenario. A simulation without them needs neither their kinds nor their loops.
 
 use controllers::snapshot::GROUP;
 use controllers::{SNAPSHOT_CONTROLLER, SNAPSHOTTER};

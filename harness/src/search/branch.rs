@@ -1,6 +1,6 @@
-//! Runs that differ in one point share their past: everything before the first point is simulated once.
+//! Runs that differ in one point share their prefix: everything before the first point is simulated once.
 //!
-//! The unbroken run plays the scenario. At each point it forks: in the copy the point's fault fires, and the copy runs
+//! The unbroken run plays the scenario. At each point it forks. In the copy, the point's fault fires, and the copy runs
 //! to its own end and reports its verdict. The verdict is the same as that of a run from the start.
 
 use parking_lot::{Mutex, MutexGuard};
@@ -98,7 +98,7 @@ fn run_and_leave(task: &Task, opens: impl FnOnce(&World), past: impl FnOnce() ->
         Ok(scenario) => scenario,
         Err(error) => return Verdict::without_outcome(Class::Unreadable, &error.to_string()),
     };
-    // No watchdog here: it would be a second thread. The parent enforces the time limit of each copy.
+    // No watchdog here, because it would be a second thread. The parent enforces the time limit of each copy.
     let options = judge::options(&scenario, task.seed, &task.mutants, None);
     let run = simulate_and_leave(options, async |world| {
         opens(&world);

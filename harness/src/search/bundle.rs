@@ -1,7 +1,7 @@
 //! A finding as a file: the scenario that shows it, preceded by comments on how to run it and by the record.
 //!
-//! The trace of the run can be beside `NAME.yaml`, as `NAME.trace.jsonl`. Neither file can name a path or a command
-//! that Mooring would follow: a bundle may come from a stranger.
+//! The trace of the run can be beside `NAME.yaml`, as `NAME.trace.jsonl`. Neither file can contain a path or a command
+//! that Mooring would use, because a bundle may come from an untrusted source.
 
 use std::path::{Path, PathBuf};
 
@@ -131,7 +131,7 @@ pub fn of_text(source: &str, text: &str) -> Result<(Document, Option<Record>), D
     Ok((document, Some(record)))
 }
 
-/// Reads any bytes as a bundle, for the fuzzer: if they parse, writing and reading again must give the same.
+/// Reads any bytes as a bundle, for the fuzzer. If they parse, a written and reread bundle must be equal.
 ///
 /// # Panics
 /// If it does not.

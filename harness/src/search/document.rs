@@ -55,8 +55,8 @@ impl Document {
         Self::checked(&path.display().to_string(), &text)
     }
 
-    /// Reads the scenario from `text`; messages name it `source`. Files that it refers to are not opened: it may come
-    /// from a stranger.
+    /// Reads the scenario from `text`; messages name it `source`. Does not open the files that it refers to, because
+    /// the text may come from an untrusted source.
     ///
     /// # Errors
     /// As [`Document::load`].

@@ -1,7 +1,7 @@
 //! Draws a cluster, a workload and faults from a seed, and writes them as a scenario.
 //!
-//! All drawn trouble ends by itself: every fault has a `for` or a count, every crashed process is restarted, every
-//! partition heals. Afterwards the remaining pods must run; the invariants judge the rest.
+//! All drawn failures end by themselves: every fault has a `for` or a count, every crashed process is restarted, every
+//! partition heals. Afterwards the remaining pods must run; the invariants check the rest.
 
 mod additions;
 mod asks;
@@ -102,7 +102,7 @@ pub fn drawn(seed: u64, run: u64) -> Drawn {
     pairs::add(drawn, stream("explore pairs"))
 }
 
-/// Adds one change that it does not have yet, with a fault, to a scenario that ends anywhere.
+/// Adds one change that the scenario does not have yet, with a fault, at the end of a scenario that was cut anywhere.
 pub fn go_on(document: Document, rng: ChaCha8Rng) -> Document {
     pairs::add_one(document, rng)
 }
@@ -354,7 +354,7 @@ impl Drawing {
         }
     }
 
-    /// Draws a fault that acts for some time or a few times.
+    /// Draws a fault that is active for some time or a few times.
     fn fault(&mut self, name: &str) -> Value {
         let (matches, at, effect) = match self.up_to(5) {
             1 => self.ec2(),

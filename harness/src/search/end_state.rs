@@ -38,7 +38,7 @@ pub struct Allowed {
     pub at: String,
     /// Reason why it does not indicate a failure.
     pub why: String,
-    /// If set, `at` names an object, which may exist although the unbroken run has none.
+    /// If set, `at` names an object that may exist although the unbroken run has none.
     #[serde(default)]
     pub besides: bool,
 }
@@ -113,7 +113,7 @@ impl EndState {
 }
 
 impl EndState {
-    /// An end with these values.
+    /// Creates an end state with these values.
     #[cfg(test)]
     pub(crate) fn of_places(places: impl IntoIterator<Item = (String, String)>) -> Self {
         Self(places.into_iter().collect())
@@ -125,7 +125,7 @@ impl EndState {
         self.0.clone().into_iter()
     }
 
-    /// Places of values that one of two ends has and the other has not, or has otherwise, and that may not differ anyway.
+    /// Returns the places at which two end states differ, except allowed differences.
     pub(crate) fn varies(&self, other: &Self) -> BTreeSet<String> {
         // A test excludes that the file cannot be read.
         let allowed = allowed().unwrap_or_default();
@@ -134,12 +134,12 @@ impl EndState {
         places.filter(|place| self.0.get(*place) != other.0.get(*place) && !may(place)).cloned().collect()
     }
 
-    /// The same without these places.
+    /// Returns the end state without these places.
     pub(crate) fn without(&self, places: &BTreeSet<String>) -> Self {
         Self(self.0.iter().filter(|(place, _)| !places.contains(*place)).map(|(p, v)| (p.clone(), v.clone())).collect())
     }
 
-    /// Each thing, and all that is known of it as one text.
+    /// Returns each object with its whole content as one text.
     pub(crate) fn things(&self) -> BTreeMap<String, String> {
         let mut things: BTreeMap<String, String> = BTreeMap::new();
         for (place, value) in &self.0 {
@@ -150,7 +150,7 @@ impl EndState {
         things
     }
 
-    /// The same with other names: each pair is a name and the one that takes its place.
+    /// Returns the end state with other names: each pair is a name and its replacement.
     pub(crate) fn renamed(&self, names: &[(String, String)]) -> Self {
         let name = |text: &str| {
             let mut text = text.to_owned();

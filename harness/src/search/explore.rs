@@ -68,7 +68,7 @@ pub struct Finding {
     pub at: usize,
     /// Verdict of that run.
     pub verdict: Verdict,
-    /// Number of runs that show it.
+    /// A finding: all runs with the same signature.
     pub runs: usize,
 }
 

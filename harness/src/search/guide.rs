@@ -1,10 +1,10 @@
-//! Guided runs of an exploration: runs that begin like an earlier run that reached something new, and go on otherwise.
+//! Guided runs of an exploration. They start like an earlier run that covered something new, and continue differently.
 //!
-//! An exploration is divided into rounds. After a round, each of its runs that reached a point of the fault catalogue, a
-//! state transition or an error that no run with a lower number has reached becomes a beginning. In the next round every
-//! second run takes the steps and the seed of a beginning up to a random step, ends what is still broken there, and
-//! continues with a planned change and a fault. Verdicts are taken in the order of their numbers, so the runs depend on
-//! the seed and the part of the search only.
+//! An exploration is divided into rounds. After a round, some of its runs become beginnings: those that covered a point
+//! of the fault catalogue, a state transition or an error that no run with a lower number has covered. In the next
+//! round every second run takes the steps and the seed of a beginning up to a random step, ends the failures that are
+//! still active there, and continues with a planned change and a fault. Verdicts are taken in the order of their
+//! numbers, so the runs depend only on the seed and the part of the search.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use super::draw;
 /// Number of runs in a round.
 pub const ROUND: usize = 100;
 
-/// A run to begin like.
+/// A run that other runs start like.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Beginning {
     /// Seed of its world.
@@ -79,10 +79,10 @@ impl Guide {
     }
 }
 
-/// Keeps the steps up to a random one, and ends what they leave broken.
+/// Keeps the steps up to a random one, and ends the failures that are still active.
 fn cut(mut tree: Value, rng: &mut ChaCha8Rng) -> Value {
     if let Some(steps) = tree["steps"].as_array_mut() {
-        // The first third brings claims and pods only.
+        // The first third of the steps only creates claims and pods.
         let (from, to) = (steps.len() as u64 / 3, steps.len() as u64);
         steps.truncate(between(rng, from, to) as usize);
         let ends = ends(steps);
@@ -91,7 +91,7 @@ fn cut(mut tree: Value, rng: &mut ChaCha8Rng) -> Value {
     tree
 }
 
-/// Returns the steps that end what `steps` leave broken: crashed processes and machines, partitions, cordons, taints and
+/// Returns the steps that end the failures of `steps`: crashed processes and machines, partitions, cordons, taints and
 /// deleted Nodes.
 fn ends(steps: &[Value]) -> Vec<Value> {
     let mut open: BTreeMap<String, Value> = BTreeMap::new();
@@ -118,7 +118,7 @@ fn ends(steps: &[Value]) -> Vec<Value> {
             _ => {}
         }
     }
-    // A machine comes before its kubelet, since the name of one is the beginning of the other.
+    // A machine comes before its kubelet, because the name of the machine is a prefix of the kubelet's.
     open.into_values().collect()
 }
 

@@ -267,7 +267,7 @@ pub(super) async fn play(
 pub(crate) fn verdict(task: &Task, outcome: &Outcome, ends: Vec<EndState>, mut digest: Digest) -> Verdict {
     digest.catch_up(&outcome.events);
     let mut violations = outcome.violations.clone();
-    // A test rules out unreadable declarations.
+    // A test ensures that the declarations are readable.
     let held = declared::mark_known(&mut violations).and_then(|()| declared::held(&violations)).unwrap_or_default();
     let own: Vec<&Violation> = violations.iter().filter(|violation| violation.declared.is_none()).collect();
     let mut declared: Vec<String> = Vec::new();

@@ -1,7 +1,7 @@
 //! State that each process has received, compared with the stored state; and the desired and actual state of each
 //! control loop.
 //!
-//! It is computed from events only: commits of the API server, messages on each watch stream, and the state that
+//! It is computed only from events: commits of the API server, messages on each watch stream, and the state that
 //! control loops report to subscribers. A process may apply a message a moment after it was sent.
 
 use std::collections::BTreeMap;

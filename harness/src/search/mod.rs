@@ -1,10 +1,10 @@
-//! Searches for bugs: many runs, each a scenario as data.
+//! Searches for bugs: many runs, each of them a scenario as data.
 //!
 //! | | |
 //! |---|---|
-//! | `document` | a scenario as data: read, changed, written (`yaml`) |
+//! | `document` | a scenario as data, which is read, changed and written (`yaml`) |
 //! | `tolerance` | a scenario with longer time limits, for runs with faults |
-//! | `judge` | runs a scenario and judges the result; `signature` gives equal bugs an equal line |
+//! | `judge` | runs a scenario and judges the result; `signature` maps equal bugs to the same line |
 //! | `end_state` | the end state of a run, and its differences from another (`differences.yaml`) |
 //! | `points` | every point of a run at which a fault can fire |
 //! | `sweep` | one run for each point, and the table of results |
@@ -44,7 +44,7 @@ pub mod worker;
 pub mod workers;
 pub(crate) mod yaml;
 
-/// One line for one bug: `message` without what differs from run to run.
+/// Returns the signature of a bug: `message` without the parts that differ from run to run.
 pub(crate) fn signature(message: &str) -> String {
     signature::of(message)
 }

@@ -1,7 +1,7 @@
 //! Every point of a run at which a fault can act, as a fault that fires exactly there.
 //!
-//! The points come from the unbroken run. With counting faults in force, each operation reports when it consults the
-//! faults. A point is one of these moments together with a fault of the catalogue that fires there and nowhere else.
+//! The points come from the unbroken run. It has counting faults, so each operation reports when it consults the
+//! faults. A point is one of these moments together with a fault of the catalogue that fires only there.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -33,7 +33,7 @@ pub enum PointKind {
     PowerLoss,
     /// A request is lost.
     LoseRequest,
-    /// A reply is lost.
+    /// | `branch` | runs of many points with a common prefix; `fork` copies a process, `forks` uses several processes |
     LoseReply,
     /// A request is sent after its caller has stopped waiting.
     LateRequest,
@@ -113,7 +113,7 @@ pub struct Point {
 pub struct Points {
     /// Points in the order of kinds, then of the run.
     pub all: Vec<Point>,
-    /// Number of lease renewals, which get no points: there is one every few seconds, and all are alike.
+    /// Number of lease renewals. They get no points, because there is one every few seconds and all are alike.
     pub heartbeats: usize,
 }
 

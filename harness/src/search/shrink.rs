@@ -1,6 +1,6 @@
 //! Reduces a finding: delta debugging over faults, steps and objects, then fewer nodes, fewer repetitions and shorter
-//! times. A step that undoes a failure stays as long as the failure does, and a fault that ends keeps an end. Otherwise
-//! a scenario would fail only because the failure never ends.
+//! times. A step that undoes a failure is kept with the failure, and a fault that ends keeps its end. Otherwise a
+//! scenario would fail only because the failure never ends.
 
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ pub fn first_sound<E>(
     Ok(None)
 }
 
-/// Kind and target of the failure that a step causes or undoes; true if it undoes it.
+/// Returns the kind and target of the failure that a step causes or undoes; true if it undoes the failure.
 fn breaks(step: &Value) -> Option<(&'static str, String, bool)> {
     const PAIRS: [(&str, &str); 4] =
         [("crash", "restart"), ("partition", "heal"), ("fault", "clear-fault"), ("cordon", "uncordon")];
@@ -149,7 +149,7 @@ fn with(document: &Document, kept: &[Atom]) -> Document {
     out
 }
 
-/// Zeller's ddmin, on complements: it tries the document without each chunk.
+/// Zeller's ddmin on complements: tries the document without each chunk.
 fn fewer(document: Document, shows: &mut Shows<'_>) -> Result<Document, String> {
     let mut kept = atoms(&document);
     let mut chunks = 2;
@@ -409,7 +409,7 @@ steps:
   - delete: {object: pod/web}
   - wait: {object: pod/web-2, is: Running}
 ";
-        // The second pod waits forever while the disk is broken or while the first pod has the volume.
+        // The second pod waits forever while the disk is broken, or while the first pod has the volume.
         let waits = |d: &Document| {
             let text = d.text();
             let taken = text.contains("name: web,") && !text.contains("delete");

@@ -4,7 +4,7 @@
 use crate::invariants::Violation;
 use crate::scenario::object::Kind;
 
-/// Returns the violation that is nearest to the bug, and the signature. A violation during the run comes first. A
+/// Returns the violation that is nearest to the bug, and the signature. A violation during the run has priority. A
 /// violation at the end is a symptom of a missing call or write; the first missing one of the chain counts.
 pub(super) fn of_violations<'v>(all: &[&'v Violation]) -> Option<(&'v Violation, String)> {
     let place = |violation: &&&Violation| violation.missing.as_ref().map_or(usize::MAX, |missing| missing.place);
@@ -100,7 +100,8 @@ mod tests {
         assert_eq!(signature(&[&unstage]), wanted);
         assert_eq!(signature(&[&pod, &detach, &mount]), wanted);
         assert_eq!(signature(&[&mount, &pod]), wanted);
-        // Another missing act has another signature, and so has a rule that was broken before the end.
+        // A different missing call or write has a different signature, and so has a rule that was broken before the
+        // end.
         assert_eq!(signature(&[&pod, &detach]).as_deref(), Some("missing: ControllerUnpublishVolume"));
         let broken = |process: &str| Violation {
             id: "I1",

@@ -1,5 +1,5 @@
-//! Adapts a scenario to runs with faults: it gets time to recover, and keeps only expectations that must hold however
-//! long recovery takes.
+//! Adapts a scenario to runs with faults: it gets time to recover, and keeps only expectations that must hold even if
+//! recovery takes long.
 
 use std::time::Duration;
 
@@ -49,8 +49,8 @@ pub fn tolerant(document: &Document) -> (Document, usize) {
 }
 
 /// Replaces expectations about states by pauses, except those after the last step that acts or waits. A run with faults
-/// may take another path than the scenario expects: a machine that lost its power has nothing left to unmount. The
-/// state at the end is still checked.
+/// may differ from the scenario's expectations: a machine that lost its power has nothing to unmount. The final state
+/// is still checked.
 fn leave_the_way_open(steps: &mut [Value]) -> usize {
     let only_looks = |item: &Value| ["expect", "never"].iter().any(|key| item.get(key).is_some());
     let end = steps.iter().rposition(|item| !only_looks(item)).map_or(0, |last| last + 1);

@@ -1,5 +1,5 @@
-//! Runs in several child processes at a time. A run that panics, hangs or takes all memory is a finding, and the others
-//! continue. The results do not depend on the number of children.
+//! Several child processes, each with one run at a time. A run that panics, hangs or takes all memory is a finding, and
+//! the others continue. The results do not depend on the number of children.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;

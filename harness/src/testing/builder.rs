@@ -1,4 +1,4 @@
-//! Says what a cluster is made of, and starts it.
+//! Settings of a cluster, and its start.
 
 use std::panic::Location;
 use std::path::PathBuf;
@@ -204,7 +204,7 @@ impl Builder {
         wait::block_on(self.start_async())
     }
 
-    /// The same, for async code.
+    /// Starts the cluster from async code.
     ///
     /// # Errors
     /// As [`start`](Builder::start).

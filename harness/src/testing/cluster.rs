@@ -1,4 +1,4 @@
-//! The handle of a cluster: what a test does to it.
+//! The handle of a cluster with the methods of a test.
 
 use std::fmt;
 use std::future::Future;
@@ -31,7 +31,7 @@ const LIVE_TIMEOUT: Duration = Duration::from_secs(60);
 /// A cluster with its cloud, on its own thread.
 ///
 /// Each method sends a command to that thread and waits for its result. Commands run one after another, in the order in
-/// which they are sent. Virtual time passes only within them: between two commands a simulation stands still.
+/// which they are sent. Virtual time passes only during commands: between two commands a simulation pauses.
 ///
 /// Methods block, even inside async code. Each has a variant for async code, which ends in `_async`. When the handle is
 /// dropped, the cluster ends, with all of its threads, mounts, loop devices and directories.

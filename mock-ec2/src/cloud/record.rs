@@ -74,7 +74,7 @@ impl Ec2 {
         }
     }
 
-    /// Completes when the state file has all changes so far; at once without one.
+    /// Completes when the state file has all changes so far; immediately without a state file.
     ///
     /// # Errors
     /// The error of the write.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Slot behind a device name. `/dev/sdf` and `/dev/xvdf` are one slot.
+/// Slot of a device name. `/dev/sdf` and `/dev/xvdf` are the same slot.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct DeviceSlot(String);
 

@@ -19,7 +19,7 @@ use super::timers::Progress;
 pub enum InstanceState {
     /// Boots.
     Pending,
-    /// Runs, as far as the cloud knows.
+    /// Runs, according to the cloud.
     Running,
     /// Terminating.
     ShuttingDown,

@@ -1,4 +1,4 @@
-//! The cloud as a pure machine: no IO, no ambient time, no ambient randomness.
+//! The cloud as a pure state machine: no IO, no ambient time, no ambient randomness.
 //!
 //! Each call passes the time. [`State::apply`] first performs all transitions that are due, so a read sees them
 //! independently of the order of tasks. Durations and ids are drawn from named children of one seed: each draw is named

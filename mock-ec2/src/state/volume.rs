@@ -114,8 +114,8 @@ impl VolumeType {
         Ok(())
     }
 
-    /// Returns the IOPS of a volume of `gib` for the request `asked`. The EBS driver parses the error texts (its
-    /// `cloud.go`, IOPS limit probe).
+    /// Returns the IOPS of a volume of `gib` for the requested value `asked`. The EBS driver parses the error texts
+    /// (its `cloud.go`, IOPS limit probe).
     ///
     /// # Errors
     /// `InvalidParameterValue` or `InvalidParameterCombination`.
@@ -189,7 +189,7 @@ impl VolumeType {
         }
     }
 
-    /// Returns the throughput in MiB/s for the request `asked`.
+    /// Returns the throughput in MiB/s for the requested value `asked`.
     ///
     /// # Errors
     /// `InvalidParameterValue` or `InvalidParameterCombination`.

@@ -1,4 +1,4 @@
-//! The book of faults in force: they are added, checked at every point, counted, and ended.
+//! The book of active faults: they are added, checked at every point, counted, and ended.
 
 mod entry;
 
@@ -145,7 +145,7 @@ impl Faults {
         }))
     }
 
-    /// Returns true if no fault is in force; a cheap test for hot paths.
+    /// Returns true if no fault is active; a cheap test for hot paths.
     pub fn is_empty(&self) -> bool {
         self.0.count.load(Ordering::Relaxed) == 0
     }
@@ -316,12 +316,12 @@ impl Faults {
         reports
     }
 
-    /// Returns the reports of all faults in force.
+    /// Returns the reports of all active faults.
     pub fn list(&self) -> Vec<Report> {
         self.entries().values().map(Entry::report).collect()
     }
 
-    /// Returns the report of a fault in force.
+    /// Returns the report of an active fault.
     pub fn get(&self, name: &str) -> Option<Report> {
         self.entries().get(name).map(Entry::report)
     }
@@ -352,7 +352,7 @@ impl Faults {
         hits.pop().map(|hit| Firing { name: hit.fault, effect: hit.effect })
     }
 
-    /// Returns the fault whose partition cuts the way `from` → `to` now, and whether this is its first hit.
+    /// Returns the fault whose partition currently cuts the way `from` → `to`, and true if this is its first hit.
     pub fn cut(&self, now: Duration, from: &str, to: &str) -> Option<(Firing, bool)> {
         if self.is_empty() {
             return None;
@@ -436,7 +436,7 @@ impl Faults {
         sum
     }
 
-    /// Returns true if the fault `name` is in force.
+    /// Returns true if the fault `name` is active.
     pub fn is_in_force(&self, now: Duration, name: &str) -> bool {
         let mut entries = self.entries();
         self.expire(now, &mut entries);

@@ -1,7 +1,7 @@
 //! Branching of a run: at each of many places it asks whether it is the run in which a fault fires there.
 //!
-//! A place has no effect except in the run that answers yes. So all runs have the same past, up to the place of each,
-//! and a caller that can fork a process runs that past only once.
+//! A place has an effect only in the run that answers yes. So all runs have the same prefix, up to the place of each,
+//! and a caller that can fork a process runs that prefix only once.
 
 use std::collections::BTreeMap;
 use std::fmt;

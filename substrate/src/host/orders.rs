@@ -16,7 +16,7 @@ use crate::world::World;
 pub enum Order {
     /// Names of processes, nodes and servers.
     Names(Names),
-    /// A fault is in force. A fault that cannot fire in this process is ignored; the starter has validated it.
+    /// A fault is active. A fault that cannot fire in this process is ignored; the starter has validated it.
     Fault(Box<Fault>),
     /// A fault has ended.
     End(String),
@@ -75,7 +75,7 @@ fn carry_out(world: &World, order: Order) {
     match order {
         Order::Names(names) => world.faults().name(names),
         Order::Fault(fault) => {
-            // Refused if the fault belongs to another server, or is in force here already.
+            // Refused if the fault belongs to another server, or is already active here.
             let _ =
                 world.faults().add(world.clock().mono(), Fault { when: When { until: None, ..fault.when }, ..*fault });
         }

@@ -1,4 +1,5 @@
-//! A request and its answer on a connection: the body must arrive in time, and the connection knows how long both last.
+//! A request and its answer on a connection. The body must arrive in time, and the connection knows the duration of
+//! both.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -51,7 +52,7 @@ impl Service<Request<HyperBody>> for Incoming {
     }
 }
 
-/// Body of an answer; the request is over with its last byte.
+/// Body of an answer; the request ends with its last byte.
 pub(crate) type Answer = Holding<Option<Asked>>;
 
 /// the rest of the request's body did not arrive in time

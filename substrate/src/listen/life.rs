@@ -53,7 +53,7 @@ pub(crate) struct Life {
 struct State {
     /// Number of requests that are not answered to their last byte.
     requests: usize,
-    /// Time since which there is none.
+    /// Time since which there is no request.
     since: Instant,
     /// Time of the first byte of the next one.
     begun: Option<Instant>,
@@ -175,7 +175,7 @@ impl Drop for Asked {
     }
 }
 
-/// The stream of a connection, whose bytes are recorded.
+/// The stream of a connection, which reports its bytes to [`Life`].
 #[derive(Debug)]
 pub(super) struct ObservedStream<S> {
     pub(super) stream: S,

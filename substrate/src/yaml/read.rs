@@ -60,7 +60,7 @@ impl<'t> Document<'t> {
 
 /// Continuation after an error.
 pub(super) enum Rest {
-    /// The node of the error is skipped from now on: the rest can be read.
+    /// The node of the error is skipped from now on, so that the rest can be read.
     Readable(Error),
     /// The error only follows from a skipped node.
     Follows,

@@ -130,7 +130,7 @@ fn containers_that_went_with_their_machine_are_started_anew() {
         rig.run_pod("p").await;
         rig.until("records", 15, || rig.count("workload.synced") == 3).await;
         let before = rig.container("p");
-        // The kubelet is alive and is told.
+        // The kubelet is alive and gets the event.
         rig.node.machine.crash();
         tokio::time::sleep(Duration::from_secs(3)).await;
         assert_eq!(rig.count("workload.stopped"), 0, "no kubelet saw their end");

@@ -1,4 +1,4 @@
-//! Kubelet's volume manager as a pure machine (upstream `pkg/kubelet/volumemanager`).
+//! Kubelet's volume manager as a pure state machine (upstream `pkg/kubelet/volumemanager`).
 //!
 //! The populator fills the desired state. The machine compares it with the actual state and returns the operations to
 //! start. Each operation is a short list of steps: the async loop performs them one by one and reports back. This module

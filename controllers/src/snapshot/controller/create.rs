@@ -14,7 +14,7 @@ use super::decide::{default_class, dynamic_content_name, is_volume_bound_to_clai
 use crate::binder::object::{claim_phase, volume_name};
 use crate::kube::{Kind, Operation, Patch, reference};
 
-/// A snapshot whose class is not known.
+/// A snapshot with an unknown class.
 pub(super) struct NoClass {
     /// True if the class does not exist.
     pub(super) not_found: bool,
@@ -62,7 +62,7 @@ impl Controller {
         }]);
         let written =
             self.client.namespaced::<VolumeSnapshot>(snapshot.namespace()).patch(snapshot.name(), &patch).await;
-        // Upstream goes on with the old object after a failed patch.
+        // Upstream continues with the old object after a failed patch.
         let new = written.unwrap_or_else(|_| snapshot.clone());
         self.keep_snapshot(&new);
         Ok(new)

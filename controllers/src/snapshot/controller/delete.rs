@@ -12,7 +12,7 @@ use super::decide::{dynamic_content_name, is_snapshot_deletion_candidate, is_vol
 use crate::kube::{DeleteParams, Kind, reference};
 use crate::protection::finalizer::remove;
 
-/// Returns the name of the content that goes with the snapshot. The status may lack it after a crash.
+/// Returns the name of the content that is deleted with the snapshot. The status may lack it after a crash.
 fn content_name(snapshot: &VolumeSnapshot) -> String {
     let named = snapshot.content().unwrap_or_default().to_owned();
     if named.is_empty() && snapshot.spec.source.persistent_volume_claim_name.is_some() {

@@ -59,8 +59,8 @@ impl Controller {
         Ok(())
     }
 
-    /// Returns the content of a snapshot, as it names it or as it is named after it; None if there is none. One for
-    /// another snapshot becomes an error of this one.
+    /// Returns the content of a snapshot: the content that its spec names, or the content that is named after it. None
+    /// if there is none. If the content belongs to another snapshot, this is an error of this one.
     async fn content_of(&self, snapshot: &VolumeSnapshot) -> Result<Option<Arc<VolumeSnapshotContent>>, String> {
         let (name, check) = match &snapshot.spec.source.volume_snapshot_content_name {
             Some(name) if name.is_empty() => {

@@ -54,7 +54,7 @@ impl Sidecar {
         }
     }
 
-    /// Looks at an existing snapshot and writes its state (`checkandUpdateContentStatusOperation`).
+    /// Reads an existing snapshot and writes its state (`checkandUpdateContentStatusOperation`).
     async fn look(&self, content: &Arc<VolumeSnapshotContent>) -> Result<Arc<VolumeSnapshotContent>, String> {
         let name = content.name();
         let mut secrets = BTreeMap::new();

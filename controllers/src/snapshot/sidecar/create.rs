@@ -14,7 +14,7 @@ use crate::kube::Kind;
 type Content = Arc<VolumeSnapshotContent>;
 
 impl Sidecar {
-    /// Makes one attempt. It also looks whether a snapshot that the driver has taken is ready. A failure comes with the
+    /// Makes one attempt. It also checks whether a snapshot that the driver has taken is ready. An error contains the
     /// last state of the content.
     pub(super) async fn create(&self, content: &Content) -> Result<Content, (Content, String)> {
         let name = content.name().to_owned();

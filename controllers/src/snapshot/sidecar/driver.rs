@@ -52,7 +52,7 @@ pub(super) async fn create_snapshot(
         let why = format!("cannot create snapshot. Volume handle not found in snapshot content {name}");
         return Err(RpcError::Other(why));
     };
-    // Upstream asks for the driver's name each time.
+    // Upstream requests the driver's name each time.
     let info = driver.call(driver.identity().get_plugin_info(GetPluginInfoRequest {})).await?;
     if info.name.is_empty() {
         return Err(RpcError::Other("driver name is empty".to_owned()));
@@ -67,7 +67,7 @@ pub(super) async fn create_snapshot(
     answer.snapshot.map(taken).ok_or_else(|| RpcError::Other("the driver's answer has no snapshot".to_owned()))
 }
 
-/// Returns the handle of a content's snapshot, to delete or to look at it.
+/// Returns the handle of a content's snapshot, for a deletion or a check.
 fn handle(content: &VolumeSnapshotContent) -> Option<&str> {
     content.handle().or(content.spec.source.snapshot_handle.as_deref())
 }

@@ -1,4 +1,4 @@
-//! Shared file systems where a directory stands for a volume: a link to a directory that all nodes share.
+//! Shared file systems in the backend of directories: a volume is a link to a directory that all nodes share.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;

@@ -19,7 +19,7 @@ const BLKROSET: Opcode = 0x125D;
 const BLKGETSIZE64: Opcode = 0x8008_1272;
 /// `_IOR('X', 125, __u32)`: EXT4_IOC_SHUTDOWN, and XFS_IOC_GOINGDOWN with the same number and flags.
 const SHUTDOWN: Opcode = 0x8004_587D;
-/// Neither the journal nor the data is flushed.
+/// Flushes neither the journal nor the data.
 const NOLOGFLUSH: u32 = 2;
 /// LO_FLAGS_AUTOCLEAR: the device is torn down at its last close.
 pub(super) const AUTOCLEAR: u32 = 4;

@@ -619,7 +619,7 @@ fn two_nodes_share_a_directory_and_a_crash_of_one_leaves_the_other_alone() {
         drop(lock);
         a.crash().await.unwrap();
         assert!(disk_is_empty(&bench.node("a")).await);
-        // The file system of this machine goes on.
+        // The file system of this machine continues to work.
         assert_eq!(b.read(&file(b)).await.unwrap().as_deref(), Some(&b"record"[..]));
         let shared = share(b, true);
         assert!(b.unpublish(&shared.volume, &shared.path).await.unwrap());

@@ -96,7 +96,7 @@ impl Node {
         }
     }
 
-    /// Does so if a raw device is neither mounted nor open; a filesystem is closed by its unstage.
+    /// Closes a raw device that is neither mounted nor open. A filesystem is closed by its unstage.
     pub fn close_unused(&mut self, volumes: &mut Volumes, volume: &str) {
         let open = self.open.values().any(|(held, _)| held == volume);
         if !open && self.mounts_of(volume).next().is_none() {

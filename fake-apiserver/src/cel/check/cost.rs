@@ -337,8 +337,8 @@ impl Coster<'_> {
         let is_list = |expr: Option<&IdedExpr>| expr.is_some_and(|expr| matches!(self.of(expr), Type::List(_)));
         match (call.func_name.as_str(), target.is_some()) {
             ("_&&_" | "_||_", _) => (0, None),
-            // An optional field of a given value. Upstream's estimate, by which a schema is refused, does not look at
-            // it.
+            // An optional field of a given value. Upstream's estimate, which decides on the refusal of a schema,
+            // ignores it.
             (operators::OPT_SELECT, _) if self.unknown != Size::UNKNOWN => {
                 if let [of, name] = args
                     && let Expr::Literal(LiteralValue::String(name)) = &name.expr

@@ -70,7 +70,7 @@ pub(super) struct Strategy {
     takes_late_status: bool,
 }
 
-/// Rules of a kind that has none of its own.
+/// Rules of a kind without its own rules.
 const PLAIN: Strategy = Strategy {
     default: |_| {},
     admit_create: |_, _, _| Ok(()),
@@ -94,7 +94,7 @@ const PLAIN: Strategy = Strategy {
     takes_late_status: false,
 };
 
-/// Kinds without rules of their own.
+/// Kinds without their own rules.
 static OTHER: Strategy = PLAIN;
 
 /// Kinds that only have a generation.
@@ -314,7 +314,8 @@ pub(super) fn is_made_by_put(kind: &Kind) -> bool {
     of(kind).is_made_by_put
 }
 
-/// Copies from the old object what a part does not write: the status for the main part, the spec for `/status`.
+/// Copies from the old object the parts that a write does not change: the status for the main part, the spec for
+/// `/status`.
 fn keep_the_rest(kind: &Kind, part: Part, object: &mut Value, old: &Value, _: Now) {
     match part {
         Part::Main if kind.has_status => copy(old, object, "status"),

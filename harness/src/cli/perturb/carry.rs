@@ -1,4 +1,4 @@
-//! Carries out trials, tries findings again, and writes the files that repeat them.
+//! Carries out trials, repeats findings, and writes the files that repeat them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,10 +20,11 @@ use crate::perturb::verdict::{self, Verdict};
 use crate::search::document::Document;
 use substrate::latest;
 
-/// Findings that are tried again: of a program that fails everywhere, more say no more.
+/// Maximum number of findings that are repeated: for a program that fails everywhere, more repetitions give no new
+/// information.
 const AGAIN: usize = 20;
 
-/// The story, the place and the unbroken runs that trials need.
+/// The workload, the place and the unbroken runs for the trials.
 pub(super) struct Work<'a> {
     pub args: &'a Args,
     pub given: &'a Given,
@@ -44,7 +45,7 @@ impl Work<'_> {
         Ok((verdict, ended))
     }
 
-    /// Carries out all trials, and gives what tells why of those that found something.
+    /// Carries out all trials. Returns the evidence of trials with a finding.
     pub(super) fn trials(
         &self,
         campaign: &mut Campaign,
@@ -78,7 +79,7 @@ impl Work<'_> {
         unable.map_or(Ok(evidence), |why| Err(Trouble::Environment(why)))
     }
 
-    /// Tries each finding again, alone.
+    /// Repeats each finding without other trials in parallel.
     pub(super) fn again(&self, campaign: &mut Campaign, runs: &mut Runs, phase: &Phase) -> Result<(), Trouble> {
         let wanted = usize::from(self.args.again);
         for at in 0..campaign.findings.len().min(AGAIN) {
@@ -95,7 +96,7 @@ impl Work<'_> {
                 |_, result| match result {
                     Ok((verdict, _)) => {
                         again.runs += 1;
-                        // A step that waits in vain may tell it in other words.
+                        // A step that times out may have a different message.
                         again.came += usize::from(verdict.signature == signature || verdict.class == class);
                         true
                     }

@@ -1,4 +1,4 @@
-//! The end of the command: what is printed and written, and the exit code.
+//! The end of the command: output, files, and the exit code.
 
 use std::path::Path;
 use std::process::ExitCode;

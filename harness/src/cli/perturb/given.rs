@@ -1,4 +1,4 @@
-//! The program and the story that a command line names, or why there is none.
+//! The program and the workload of a command line, or the reason why one is missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,21 +14,21 @@ use crate::scenario::{self, Scenario};
 use crate::search::document::Document;
 use crate::search::tolerance::tolerant;
 
-/// A story with its programs.
+/// A workload with its programs.
 pub(super) struct Given {
-    /// The story with its programs, and with longer time limits.
+    /// The workload with its programs, and with longer time limits.
     pub document: Document,
-    /// The scenario of that.
+    /// The scenario of `document`.
     pub scenario: Scenario,
     /// The programs.
     pub programs: Vec<ProgramSpec>,
-    /// The file, or the name of the story that comes with the tool.
+    /// The file, or the name of the included workload.
     pub source: String,
-    /// Changes of the story, a sentence each.
+    /// Changes of the workload, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// A mistake and what to do about it.
+/// A mistake, and how to correct it.
 pub(super) struct Refused {
     pub wrong: Wrong,
     pub next: Option<String>,
@@ -44,10 +44,10 @@ impl<T: Into<Wrong>> From<T> for Refused {
     }
 }
 
-/// Reads what the command line names.
+/// Reads the files of the command line.
 ///
 /// # Errors
-/// A program or a story is missing, there are two of one, or a file is wrong.
+/// A program or a workload is missing or given twice, or a file is wrong.
 pub(super) fn read(args: &Args) -> Result<Given, Refused> {
     let replaces = controllers::left_out(args.replaces.iter().map(String::as_str));
     let replaces: BTreeSet<String> = replaces.map_err(|why| format!("--replaces {why}"))?.into_iter().collect();
@@ -67,7 +67,7 @@ pub(super) fn read(args: &Args) -> Result<Given, Refused> {
             (format!("scenarios/perturb/{}", story.name), story.text.to_owned())
         }
     };
-    // With its mistakes and their places, as the file is.
+    // Parses the file as it is, for messages with the right positions.
     let written = match &args.scenario {
         Some(file) => scenario::load_all(file),
         None => scenario::parse_all(&source, &text),
@@ -121,7 +121,7 @@ fn programs(args: &Args, written: &Scenario, replaces: BTreeSet<String>) -> Resu
     }
 }
 
-/// The script that an interpreter runs, after which a program is called.
+/// Returns the script that an interpreter runs; the program gets its name.
 fn script(command: &[String]) -> Option<&str> {
     let interpreter = Path::new(command.first()?).file_name()?.to_str()?;
     let is_one = ["sh", "bash", "python", "python3", "node", "ruby", "perl", "deno"].contains(&interpreter);
@@ -139,9 +139,9 @@ fn one(args: &Args, file: &str, written: &Scenario, replaces: BTreeSet<String>) 
     let known = names::of(&ClusterSpec { without: replaces.clone(), ..ClusterSpec::of_scenario(written) });
     let name = match &args.name {
         Some(name) => name.clone(),
-        // Invariants and declared deviations know a component by its name.
+        // Invariants and declared deviations identify a component by its name.
         None if replaces.len() == 1 && !replaces.contains("csi-mock") => replaces.first().cloned().unwrap_or_default(),
-        // A sidecar that is called as ours is.
+        // A sidecar with the same name as Mooring's gets a prefix.
         None if names::is_taken(&known, &named(file)) => format!("my-{}", named(file)),
         None => named(file),
     };

@@ -1,4 +1,4 @@
-//! `mooring perturb`: what can go wrong at each call of a program, one thing a trial.
+//! `mooring perturb`: breaks each call of a program, one perturbation in each trial.
 
 mod args;
 mod carry;
@@ -21,10 +21,10 @@ use crate::perturb::report::{self, About};
 use crate::perturb::runs::Runs;
 use crate::search::workers::Since;
 
-/// Why a command ends before its report.
+/// Reason why a command ends before its report.
 enum Trouble {
     Environment(String),
-    /// The unbroken story does not come to its end with this program.
+    /// The workload does not finish with this program, even without a perturbation.
     Unbroken(Failure),
     Interrupted,
 }
@@ -85,15 +85,15 @@ fn known(args: &Args) -> Result<Baseline, String> {
     Baseline::read(&text).map_err(failed)
 }
 
-/// Runs the story unbroken, then the trials, then each finding again. The last of what it gives is false if the user
-/// interrupted it.
+/// Runs the workload without a perturbation, then the trials, then each finding again. The last returned value is false
+/// if the user interrupted it.
 fn perturb(
     args: &Args,
     given: &given::Given,
     baseline: &Baseline,
     progress: &Progress,
 ) -> Result<(Campaign, About, bool), Trouble> {
-    // Before any thread starts: with loop devices it enters a mount namespace.
+    // Must happen before any thread starts, because with loop devices it enters a mount namespace.
     let site = Site::prepare(Some(args.backend), None).map_err(|e| Trouble::Environment(e.to_string()))?;
     let mut runs = Runs::new().map_err(Trouble::Environment)?;
     let since = Since::now();
@@ -164,7 +164,7 @@ fn command(args: &Args) -> String {
     words.iter().map(|word| super::quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// The report for programs, as it is printed and written.
+/// Returns the report for programs, for output and files.
 fn data(campaign: &Campaign, about: &About) -> serde_json::Value {
     report::data(campaign, about)
 }

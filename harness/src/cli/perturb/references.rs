@@ -1,4 +1,4 @@
-//! Unbroken runs: the calls of the program, and the end of the story.
+//! Unbroken runs: the calls of the program, and the final state.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,37 +18,37 @@ use crate::perturb::user_acts::{self, Changed};
 use crate::perturb::verdict::Norm;
 use crate::search::judge;
 
-/// Unbroken runs that are compared.
+/// Number of unbroken runs that are compared.
 const RUNS: usize = 3;
-/// Wall time that an unbroken run may take when nothing else is said.
+/// Default wall-clock limit of an unbroken run.
 const FIRST: Duration = Duration::from_secs(120);
-/// The least wall time of a story.
+/// Minimum wall-clock limit of a workload.
 const LEAST: Duration = Duration::from_secs(20);
-/// Lines of a log of a program with which the story does not come to its end.
+/// Number of log lines that are shown if the workload does not finish with the program.
 const LINES: usize = 20;
 
-/// A story in which the user acts while the program is down, by the perturbation, the step, and the program.
+/// Key of a changed workload: perturbation, step and program.
 type ActKey = (Kind, usize, String);
 
-/// The unbroken runs, as trials need them.
+/// The results of the unbroken runs that trials need.
 pub(super) struct References {
     /// Programs, limits and seed of all trials.
     pub setting: Setting,
     /// The calls.
     pub calls: Calls,
-    /// The end of the story.
+    /// The final state of the workload.
     pub usual: Usual,
-    /// Rates and ends of the programs.
+    /// Call rates and exits of the programs.
     pub norm: Norm,
     /// The journal of the first run.
     pub journal: Vec<Line>,
-    /// Changed stories, and where they end.
+    /// Changed workloads with their final states.
     acts: BTreeMap<ActKey, (Changed, Usual)>,
-    /// Trials that cannot be made, a sentence each.
+    /// Reasons why trials are impossible, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// Runs the story unbroken.
+/// Runs the workload without a perturbation.
 pub(super) fn carry_out(
     args: &Args,
     given: &Given,
@@ -79,7 +79,8 @@ pub(super) fn carry_out(
     Ok(References { setting, calls, usual, norm, journal, acts: BTreeMap::new(), notes: Vec::new() })
 }
 
-/// Runs the story, as many runs at a time as there are trials later: load and fixed ports have their effect here already.
+/// Runs the workload with the same number of parallel runs as later trials, so that load and fixed ports already have
+/// their effect.
 fn unbroken(
     args: &Args,
     setting: &Setting,
@@ -143,7 +144,7 @@ fn most(one: Norm, other: Norm) -> Norm {
 }
 
 impl References {
-    /// Runs each changed story once without the crash, and gives the trials that are left: those whose story there is.
+    /// Runs each changed workload once without the crash. Returns the trials whose workload is possible.
     pub(super) fn with_stories(
         &mut self,
         args: &Args,
@@ -203,7 +204,7 @@ impl References {
         Ok(trials.into_iter().filter(can).collect())
     }
 
-    /// The story of a trial, and where it must end.
+    /// Returns the workload of a trial and its expected final state.
     pub(super) fn story<'a>(
         &'a self,
         given: &'a Given,

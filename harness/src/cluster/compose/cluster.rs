@@ -1,4 +1,4 @@
-//! A cluster of running containers: reached through its published ports, broken through docker.
+//! A cluster of running containers, which is reached through its published ports and broken through docker.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,7 +45,7 @@ pub(in crate::cluster) struct FaultAdmin {
     fault_channels: Mutex<BTreeMap<String, Arc<FaultChannel>>>,
 }
 
-/// Point at which a fault acts.
+/// Point at which a fault is injected.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum At {
     /// In the admin API of this server.
@@ -56,7 +56,7 @@ pub(super) enum At {
     Processes(String),
 }
 
-/// Point at which a fault acts in containers.
+/// Returns the point at which a fault is injected into containers.
 ///
 /// # Errors
 /// Names the field that rules the fault out.

@@ -13,7 +13,7 @@ use tokio::process::Command;
 
 use crate::events;
 
-/// Interval between two looks at a container or its log.
+/// Interval between two checks of a container or its log.
 const LOOK: Duration = Duration::from_millis(200);
 /// Time limit for a container to become healthy.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -79,7 +79,7 @@ impl Container {
         }
     }
 
-    /// Tells the machine to end or start this process.
+    /// Orders the machine to end or start this process.
     async fn order(&self, verb: &str) -> Result<(), String> {
         docker(&["exec", &self.id, "mooring", "component", "part", verb, &self.name]).await.map(drop)
     }

@@ -1,4 +1,4 @@
-//! The disk of a machine in a container, read from outside. Only the machine changes it.
+//! The disk of a machine in a container, read from outside. Only the machine itself changes it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Nodes without a driver, since when, and the message for pods that wait there. A pure machine.
+//! Nodes without a driver, the time since when, and the message for pods that wait there. A pure state machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use substrate::json::Text;
 
 /// Reason of the Event.
 pub(super) const REASON: &str = "DriverNotRegistered";
-/// Time that a driver has to register before a message is written. Ours takes less than a second.
+/// Time that a driver has to register before a message is written. Mooring's takes less than a second.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
 /// Documentation page that the message names.
 const PAGE: &str = "docs/test-your-driver.md";

@@ -1,4 +1,4 @@
-//! The newest log lines of the components of a cluster, and their readers. A pure machine.
+//! The newest log lines of the components of a cluster, and their readers. A pure state machine.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;

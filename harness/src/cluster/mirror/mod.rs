@@ -1,5 +1,5 @@
-//! Control loops and drivers as pods of kube-system with logs of their own, in `mooring up`, so that kubectl shows the
-//! same as in production. Also warns the creator of an object that no control loop handles.
+//! Control loops and drivers as pods of kube-system with their own logs, in `mooring up`. So kubectl shows the same
+//! pods as in production. Also warns the creator of an object that no control loop handles.
 //!
 //! The process `mirror` creates these pods and keeps their status. The scheduler, the node agent and pod GC ignore them.
 

@@ -1,4 +1,4 @@
-//! Pods that stand for the control loops and drivers of a cluster. Pure.
+//! Pods that represent the control loops and drivers of a cluster. Pure functions.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ const COLLECTOR: &str = "pod-garbage-collector-controller";
 pub(super) struct Container {
     /// Name, as in upstream's deployments.
     pub name: &'static str,
-    /// Process that it stands for.
+    /// Process that it represents.
     pub process: String,
     /// Port of its metrics, as upstream's manifests have it.
     pub port: Option<u16>,
@@ -33,7 +33,7 @@ pub(super) struct Container {
     pub has: fn(&str) -> bool,
 }
 
-/// A pod that stands for processes.
+/// A pod that represents processes.
 #[derive(Clone, Debug)]
 pub(super) struct MirrorPod {
     /// Name of the pod.

@@ -75,7 +75,7 @@ impl Reconciler {
         for pod in &inner.pods {
             let there = live.remove(&*pod.name);
             let Some(host) = hosts.get(&*pod.node).copied().or((pod.node == CONTROL_PLANE).then_some(None)) else {
-                // The pod goes with its node.
+                // The pod is deleted with its node.
                 self.remove(there).await?;
                 continue;
             };

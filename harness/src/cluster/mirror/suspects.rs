@@ -81,10 +81,10 @@ impl Suspects {
     }
 }
 
-/// Claim of a suspect, its driver, and the node on which it waits. None if it does not wait for a driver.
+/// Returns the claim of a suspect, its driver, and the node on which it waits. None if it does not wait for a driver.
 async fn of(client: &Client, suspect: &Suspect) -> Option<(Value, String, Option<String>)> {
     let get = async |path: String| -> Option<Value> {
-        // An object that is gone by now waits for nothing.
+        // A deleted object waits for nothing.
         serde_json::from_slice(&client.get(&path).await.ok()?).ok()
     };
     let claim_at =

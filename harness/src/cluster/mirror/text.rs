@@ -14,7 +14,7 @@ use substrate::events::{FaultFired, LinkReply, LinkRequest};
 use substrate::json::Value;
 use substrate::{Event, EventKind, EventType};
 
-/// Kinds that would drown the others: messages, streams and their events, requests of the API server, each record of a
+/// Kinds that are too frequent: messages, streams and their events, requests of the API server, each record of a
 /// writer.
 const UNPRINTED: [&str; 9] = [
     LinkRequest::KIND,

@@ -14,7 +14,7 @@ impl Facts {
         if changed.forced
             && let Some(hold) = self.holds.get_mut(&key)
         {
-            // The operator did it directly in the cloud, which has a record of it.
+            // The operator did it directly in the cloud, whose events show it.
             hold.forced = true;
         }
         match changed.state {

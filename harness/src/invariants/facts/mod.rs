@@ -41,7 +41,7 @@ pub(super) struct Attachment {
 pub(super) struct Node {
     pub ready: Option<String>,
     pub out_of_service: bool,
-    /// Taints that say that it is not Ready, which are removed when it is.
+    /// Taints of a node that is not Ready, which are removed when it becomes Ready.
     pub keeps_away: Vec<String>,
     pub attached: BTreeSet<String>,
     pub in_use: BTreeSet<String>,
@@ -109,7 +109,7 @@ pub(super) struct Facts {
     unwanted_since: BTreeMap<(String, String), u64>,
     /// Open calls of drivers, by process and ordinal.
     pub open: BTreeMap<(String, u64), String>,
-    /// Target paths of the publish calls among them.
+    /// Target paths of the open publish calls.
     publishing: BTreeMap<(String, u64), Text>,
     /// Volumes and nodes whose driver was asked to stage; true if the kubelet that asked has ended since.
     asked_to_stage: BTreeMap<(String, String), bool>,
@@ -120,7 +120,7 @@ pub(super) struct Facts {
     /// True if there is a node lifecycle controller: it has written a node.
     pub has_node_controller: bool,
     pub(super) last_unrest: (u64, String),
-    /// Time in milliseconds until which a fault that fired holds a change back, and the fault.
+    /// Time in milliseconds until which a fault delays a change, and the fault.
     pub(super) held_back: (u64, String),
 }
 
@@ -180,7 +180,7 @@ impl Facts {
             let node = self.name(node).to_owned();
             self.holds.retain(|(_, n), _| *n != node);
         } else if let Some(InstanceChanged { instance, state: InstancePhase::ShuttingDown }) = event.get() {
-            // The cloud removes the machine with everything that it held, so this is not a detach under a running node.
+            // The cloud removes the machine with everything that it had, so this is not a detach under a running node.
             let node = self.name(instance.as_str()).to_owned();
             self.holds.retain(|(_, n), _| *n != node);
         } else if let Some(detach) = event.get::<Detach>() {
@@ -221,7 +221,7 @@ impl Facts {
     }
 }
 
-/// Returns true if an RPC changes nothing.
+/// Returns true if an RPC only reads.
 pub(super) fn only_looks(rpc: &str) -> bool {
     ["Get", "List", "Probe", "Validate", "NodeGet", "ControllerGet"].iter().any(|start| rpc.starts_with(start))
 }

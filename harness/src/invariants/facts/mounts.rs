@@ -7,7 +7,7 @@ use super::Facts;
 use crate::cluster::names;
 
 impl Facts {
-    /// Records that the kubelet that asks for a volume knows it.
+    /// Records that the kubelet that requests a volume knows it.
     pub(super) fn on_kubelet_asks(&mut self, call: &CsiCall) {
         let (Some(volume), Some(node)) = (&call.volume, &call.node) else { return };
         if !matches!(call.rpc.as_str(), "NodeStageVolume" | "NodePublishVolume") {
@@ -63,8 +63,8 @@ impl Facts {
         self.forget_if_empty(volume, node);
     }
 
-    /// Handles a driver that ended after it had mounted a filesystem and before it could report it. At the next attempt
-    /// it finds the mount and answers OK without a new disk event.
+    /// Handles a driver that ended between the mount of a filesystem and its event. At the next attempt it finds the
+    /// mount and answers OK without a new disk event.
     pub(super) fn on_staged_by_word(&mut self, done: &CsiDone) {
         let (Some(volume), Some(node)) = (&done.volume, &done.node) else { return };
         if done.rpc != "NodeStageVolume" || done.code != "OK" {
@@ -80,7 +80,7 @@ impl Facts {
         }
     }
 
-    /// Does the same for a target path. If a driver does not stage, this is the only report of the filesystem.
+    /// Handles the same case for a target path. If a driver does not stage, this is the only report of the filesystem.
     pub(super) fn on_published_by_word(&mut self, event: &Event, done: &CsiDone) {
         let target = self.publishing.remove(&(event.process.to_string(), done.ordinal));
         let (Some(target), Some(volume), Some(node)) = (target, &done.volume, &done.node) else { return };
@@ -100,7 +100,7 @@ impl Facts {
         self.held_since_attached.insert((volume.to_string(), node));
     }
 
-    /// Handles a restarted driver, which does not remember that it staged a raw device. No mount shows it, so the
+    /// Handles a restarted driver, which does not remember that it staged a raw device. No mount shows this, so the
     /// driver's OK counts. For a filesystem, the mount must be gone.
     pub(super) fn on_unstaged_by_word(&mut self, done: &CsiDone) {
         let (Some(volume), Some(node)) = (&done.volume, &done.node) else { return };

@@ -14,7 +14,7 @@ impl Facts {
         let object = &*commit.object;
         match commit.resource.as_str() {
             "nodes" if self.is_heartbeat(commit) => return,
-            // These change all the time, and are not progress.
+            // These fields change all the time and are not progress.
             "leases" | "events" => return,
             _ => {}
         }
@@ -30,7 +30,7 @@ impl Facts {
                 }
                 self.by_handle.insert(handle.clone(), object.to_owned());
             }
-            // A file system may be mounted on any number of nodes, whatever its access mode says.
+            // A shared file system may be mounted on any number of nodes, with any access mode.
             let is_share = csi_mock::efs::is_handle(&handle);
             let shared = is_share || pv.access_modes.iter().any(|mode| mode == "ReadWriteMany");
             let bound = pv.phase.as_deref() == Some("Bound");

@@ -1,4 +1,4 @@
-//! Objects that the user of a cluster asked for: the manifests, patches and deletions that the API server accepted.
+//! Objects that the user of a cluster requested: the manifests, patches and deletions that the API server accepted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ pub(crate) struct Applied {
     pub revision: u64,
     /// The last applied manifest.
     last: serde_json::Value,
-    /// The manifest with the later patches; null if a patch could not be followed.
+    /// The manifest with the later patches; null if a patch cannot be applied to it.
     pub manifest: Value,
     /// Details of the manifest, as a commit of the object has them.
     pub said: Commit,
@@ -30,10 +30,10 @@ pub(crate) struct Applied {
     pub deleted: bool,
 }
 
-/// All objects that a user of a cluster asked for.
+/// All objects that a user of a cluster requested.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AppliedObjects {
-    /// Name of the driver whose volumes are judged.
+    /// Name of the driver whose volumes are checked.
     driver: String,
     /// Components that do not run.
     without: BTreeSet<String>,
@@ -43,12 +43,12 @@ pub(crate) struct AppliedObjects {
     touched: BTreeSet<String>,
     /// Nodes that the user made unschedulable.
     cordoned: BTreeSet<String>,
-    /// True if the user patched a CSIDriver: what was mounted before followed other rules.
+    /// True if the user patched a CSIDriver: earlier mounts followed other rules.
     has_patched_driver: bool,
 }
 
 impl AppliedObjects {
-    /// Creates the applied objects of a user who has not asked for anything yet.
+    /// Creates the applied objects of a user who has not requested anything yet.
     pub fn new(driver: &str, without: &BTreeSet<String>) -> Self {
         Self { driver: driver.to_owned(), without: without.clone(), ..Self::default() }
     }

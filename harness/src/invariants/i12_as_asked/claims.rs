@@ -1,4 +1,4 @@
-//! Claims: they are bound if they can be, to what they ask for, and have their size.
+//! Claims: each one is bound if it can be, to a volume that satisfies it, and has its size.
 
 use csi_mock::efs::EFS_DRIVER_NAME;
 use fake_apiserver::events::{Claim, Volume};
@@ -67,7 +67,8 @@ impl Comparison<'_> {
             writes && pod.state.phase.as_deref() == Some("Running")
         });
         if let Some(capacity) = pv.spec.capacity.filter(|capacity| *capacity < request) {
-            // external-resizer asks for more only when a node has ended the expansion before (`NodeResizePending`).
+            // external-resizer requests a larger size only after a node has finished the previous expansion
+            // (`NodeResizePending`).
             let waits_for_node = claim.spec.capacity.is_some_and(|filesystem| filesystem < capacity) && !has_writer;
             return (!waits_for_node)
                 .then(|| format!("asks for {request} bytes, and its PersistentVolume has {capacity}"));

@@ -1,5 +1,5 @@
 //! Forms of objects at rest: the marks that each component leaves on nodes, volumes, claims and attachments, and on the
-//! volumes of the cloud. A lost write shows here even if nothing else depends on it.
+//! volumes of the cloud. These checks detect a lost write even if nothing else depends on it.
 
 use csi_mock::efs::{EFS_DRIVER_NAME, is_handle};
 use serde_json::Value as Json;
@@ -204,7 +204,7 @@ impl Comparison<'_> {
         let Some(found) = claims.find(|of| name(of) == claim) else {
             return Some(format!("pod/{} has an ephemeral volume, and pvc/{claim} does not exist", name(pod)));
         };
-        // A user may have changed it since, such as its size.
+        // A user may have changed the claim since, for example its size.
         let key = format!("{}/{claim}", text(namespace));
         if self.applied_objects.of(Kind::claim(), &key).is_some() {
             return None;

@@ -1,11 +1,11 @@
-//! I12: at the end of a run the cluster is as its manifests ask. An object that was applied and not deleted exists. A
+//! I12: at the end of a run the cluster matches its manifests. An object that was applied and not deleted exists. A
 //! claim is bound and has its size; a pod is on a node and has its volumes; a provisioned volume is in the cloud with
-//! the parameters of its class. An object that was deleted is gone, and its volume is gone or kept, as the reclaim
-//! policy says. An occasion is such an object, or such a volume of a pod.
+//! the parameters of its class. A deleted object is gone, and its volume is gone or kept, as the reclaim policy says.
+//! An occasion is such an object, or such a volume of a pod.
 //!
 //! It is checked when the cluster has converged (I8) and agrees (I4), so it finds work that every component has
-//! forgotten. It does not judge the work of components that are left out, objects with an owner, requests that a driver
-//! refused for good, and volumes that a user changed in the cloud.
+//! forgotten. It ignores the work of components that are left out, objects with an owner, requests that a driver
+//! refused permanently, and volumes that a user changed in the cloud.
 
 mod applied;
 mod claims;
@@ -29,7 +29,7 @@ use super::facts::Facts;
 pub(crate) use applied::{Applied, AppliedObjects};
 pub use forms::StoredObjects;
 
-/// Codes with which a driver refuses a request that will not succeed if it is repeated unchanged.
+/// Codes with which a driver refuses a request permanently: the same request will not succeed later.
 const REFUSALS: &[&str] = &[
     "ALREADY_EXISTS",
     "FAILED_PRECONDITION",
@@ -41,7 +41,7 @@ const REFUSALS: &[&str] = &[
     "UNIMPLEMENTED",
 ];
 
-/// A difference between a cluster and what was asked of it.
+/// A difference between a cluster and its manifests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// The volume, if there is one.

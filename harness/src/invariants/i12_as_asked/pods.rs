@@ -10,7 +10,7 @@ use crate::invariants::asked::Stored;
 use crate::invariants::i9_mounts::only_reads;
 use crate::scenario::object::Kind;
 
-/// Fields by which a pod asks the scheduler for more than its volumes.
+/// Fields in which a pod has requirements for the scheduler besides its volumes.
 const PLACED_BY: &[&str] =
     &["affinity", "nodeSelector", "nodeName", "schedulerName", "schedulingGates", "topologySpreadConstraints"];
 
@@ -70,8 +70,8 @@ impl Comparison<'_> {
         }
     }
 
-    /// Returns true if kubelet has to give the volume to the pod's fsGroup, and the files are of `group`. Without a policy
-    /// in the CSIDriver, it gives volumes with a filesystem type that one node writes.
+    /// Returns true if kubelet must give the volume to the pod's fsGroup, but the files belong to `group`. Without a
+    /// policy in the CSIDriver, kubelet does so for volumes that have a filesystem type and one writing node.
     fn is_of_another_group(&self, manifest: &Value, pv: &Stored<Volume>, group: Option<u32>) -> bool {
         let wanted = manifest["spec"]["securityContext"]["fsGroup"].as_u64();
         let Some((wanted, group)) = wanted.zip(group.map(u64::from)) else { return false };

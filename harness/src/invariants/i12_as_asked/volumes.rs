@@ -1,4 +1,5 @@
-//! Provisioned volumes: the cloud has them as their class asks, and deletes or keeps them as their reclaim policy says.
+//! Provisioned volumes: the cloud has them with the parameters of their class, and deletes or keeps them as their
+//! reclaim policy says.
 
 use csi_mock::efs::is_handle;
 use fake_apiserver::events::Volume;
@@ -26,7 +27,8 @@ impl Comparison<'_> {
         }
     }
 
-    /// Returns the difference between a volume and its class, if its claim has it or Retain keeps it.
+    /// Returns the difference between a volume and its class, if the volume still has its claim or the reclaim policy
+    /// Retain.
     fn unlike_its_class(&self, pv: &Stored<Volume>, handle: &str, is_claimed: bool) -> Option<String> {
         let wanted = if is_claimed { "Bound" } else { "Released" };
         let phase = pv.state.phase.as_deref().unwrap_or_default();

@@ -22,7 +22,8 @@ use crate::invariants::MAKE_LATE;
 const TRAVEL: u64 = 1_000;
 /// The process of the API server.
 const APISERVER: &str = "fake-apiserver";
-/// Time in milliseconds for which earlier deliveries are kept: a loop may act on what it read one round before.
+/// Time in milliseconds for which earlier deliveries are kept: a loop may act on the state that it read one round
+/// before.
 const KEPT: u64 = 60_000;
 /// Maximum silence of a stream in milliseconds before its reader opens another one.
 const SILENCE: u64 = 20 * 60 * 1_000;
@@ -128,7 +129,7 @@ impl<S: PartialEq> Cache<S> {
     /// Returns true if a fault may delay events of the API server for the watcher.
     fn is_hit(&self, event: &Event, fired: &FaultFired) -> bool {
         if matches!(fired.effect, Effect::Partition(_) | Effect::PartitionOneWay(_)) {
-            // A partition is reported once, at the first call that it cuts, and that can be a call of any client.
+            // A partition is reported only once, at the first call that it drops, which can be a call of any client.
             return true;
         }
         let of_resource = fired.attribute("resource").is_none_or(|resource| resource == self.resource);
@@ -157,7 +158,7 @@ impl<S: PartialEq> Cache<S> {
         if !opened.initial {
             // The reader has the list already.
             forget(&mut self.base, event.ms);
-            // A list from the past takes the cache back.
+            // A stale list sets the cache back to an older state.
             self.base.retain(|news| news.revision <= opened.from_rv);
             self.base.push(News { arrives: event.ms, revision: opened.from_rv });
         }

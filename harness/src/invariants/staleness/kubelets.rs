@@ -1,7 +1,7 @@
 //! The node object that each kubelet has in its cache.
 //!
-//! A kubelet compares its status with the node of its informer. If nothing differs, it writes nothing, and takes the
-//! volumes that the cached node lists in `status.volumesInUse` for reported (`pkg/kubelet/kubelet_node_status.go`,
+//! A kubelet compares its status with the node of its informer. If they are equal, it writes nothing, and assumes that
+//! the volumes in `status.volumesInUse` of the cached node are reported (`pkg/kubelet/kubelet_node_status.go`,
 //! `tryUpdateNodeStatus` and `markVolumesFromNode`).
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use crate::cluster::names;
 
 /// The start of a kubelet's User-Agent.
 const KUBELET: &str = "kubelet";
-/// Longest time between two updates of a node's status: 10 s and 4 % jitter, and the time of a request.
+/// Maximum time between two updates of a node's status: 10 s with 4 % jitter, and the time of a request.
 const ROUND: Duration = Duration::from_secs(11);
 
 /// The caches of all kubelets, by node.

@@ -1,7 +1,8 @@
 //! Knowledge of control loops about objects, and work that they never do because of missing knowledge.
 //!
-//! A loop misses an object if its stream is late, or if the stream breaks and restarts after the object has come and
-//! gone. Most loops look again. The files of this module cover the loops of upstream that never do.
+//! A loop misses an object if its stream is late, or if the stream breaks and restarts after the object has been
+//! created and deleted. Most loops check again later. The files of this module cover the loops of upstream that never
+//! do.
 
 mod cache;
 mod early;
@@ -89,7 +90,7 @@ pub(super) struct Staleness {
     kubelets: kubelets::Kubelets,
     /// The volume of each existing claim, as kube-controller-manager reads it; empty before the claim is bound.
     claims: cache::Cache<Option<Text>>,
-    /// The same, as the scheduler reads it.
+    /// The volume of each existing claim, as the scheduler reads it.
     scheduled_by: cache::Cache<Option<Text>>,
     /// Existing VolumeAttachments, as the attacher reads them.
     attachments: cache::Cache<Option<Attachment>>,
@@ -138,8 +139,8 @@ impl Staleness {
         self.nodes.may_have(node, ms, |_, node| node.out_of_service)
     }
 
-    /// Returns true if taint eviction may have a taint in its cache at `ms` that evicts pods of a node. Evictions of a node
-    /// that is gone are not called off.
+    /// Returns true if taint eviction may have a taint in its cache at `ms` that evicts pods of a node. Evictions on a
+    /// deleted node are not cancelled.
     pub fn may_evict(&self, node: &str, ms: u64) -> bool {
         self.nodes.may_have(node, ms, |_, node| node.evicts || !node.exists)
     }
@@ -150,8 +151,8 @@ impl Staleness {
         self.nodes.may_have(node, ms, |_, node| !node.attached.iter().any(|name| handle(name) == Some(volume)))
     }
 
-    /// Returns true if the kubelet of a node may have taken a volume for reported in use shortly before `ms`, because the
-    /// node in its cache lists the volume.
+    /// Returns true if, shortly before `ms`, the kubelet of a node may have assumed that a volume is reported in use,
+    /// because its cached node lists the volume.
     pub fn kubelet_may_list(&self, node: &str, volume: &str, ms: u64) -> bool {
         self.kubelets.may_list(node, volume, ms)
     }
@@ -274,7 +275,8 @@ impl Staleness {
         self.past.without_attachment(volume)
     }
 
-    /// Returns the reason why the object at the start of a sentence waits in vain, if known: the object and the detail.
+    /// Returns the reason why the wait for the object at the start of a sentence timed out, if known: the object and
+    /// the detail.
     pub fn waits(&self, sentence: &str) -> Option<BTreeMap<&'static str, Value>> {
         let object = sentence.split(' ').next()?;
         if self.past.is_without_attachment(sentence) {
@@ -387,7 +389,7 @@ mod tests {
         }
     }
 
-    /// A claim of which the watch of kube-controller-manager began at a revision, and that is made again at once.
+    /// A claim whose watch by kube-controller-manager began at a revision, and that is created again at once.
     #[test]
     fn a_former_claim_is_in_a_cache_that_began_before_its_end_and_was_not_told_of_it() {
         let has_former = |from_rv: u64, is_told: bool| {

@@ -1,8 +1,8 @@
 //! Claims that are kept for a pod that pvc-protection has never seen.
 //!
 //! If no cached pod uses the claim, pvc-protection lists pods from the API server, finds one, and keeps the claim. It
-//! looks again when it sees the pod's deletion. It never sees that if its stream ended before the pod was created and
-//! the next list does not contain the pod any more.
+//! checks again when it sees the pod's deletion. It never sees the deletion if its stream ended before the pod was
+//! created and the next list does not contain the pod any more.
 
 use std::collections::BTreeMap;
 

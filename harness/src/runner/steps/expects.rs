@@ -10,7 +10,7 @@ use crate::scenario::model::{Attached, BytesIntact, Elapsed, Expectation, Fired,
 use crate::scenario::object::Kind;
 use crate::writes::compare;
 
-/// How often is looked whether a fault has fired.
+/// Interval of the checks whether a fault has fired.
 const FIRED: Duration = Duration::from_millis(5);
 /// Time limit for a workload to read the records that it finds.
 const READING: Duration = Duration::from_secs(30);
@@ -74,7 +74,7 @@ impl Run<'_> {
         .await
     }
 
-    /// Looks often: what follows is meant for the moment at which the fault holds an operation.
+    /// Checks often, because the next step belongs to the moment at which the fault holds an operation.
     async fn expect_fired(&self, wanted: &Fired) -> Result<(), Failure> {
         let deadline = tokio::time::Instant::now() + self.cluster.scaled(wanted.within);
         let expected = format!("the fault {} has fired, within {}", wanted.fault, Span(wanted.within));

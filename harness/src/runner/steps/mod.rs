@@ -32,9 +32,9 @@ use crate::scenario::model::{Action, Expectation, Manifest, Scenario, Step};
 use crate::scenario::object::{Kind, ObjectRef, State};
 use crate::scenario::saved;
 
-/// Time limit of a node to be Ready before the first step.
+/// Time limit for a node to become Ready before the first step.
 const READY: Duration = Duration::from_secs(120);
-/// The same in wall time, on a machine that is too busy for a cluster whose waits are divided.
+/// The same limit in wall-clock time, for a busy machine with a cluster whose waits are divided.
 const READY_WALL: Duration = Duration::from_secs(60);
 
 /// Required numbers of checks of invariants, and the index of the step with this requirement.
@@ -63,7 +63,7 @@ pub(super) struct Run<'a> {
     recorded: Vec<usize>,
     /// Number of recorded writes to the API server at the start of each step.
     written: Vec<usize>,
-    /// Objects that the steps have asked for so far.
+    /// Objects that the steps have requested so far.
     applied_objects: Mutex<AppliedObjects>,
     /// Saved ids of the cloud by name.
     saved: BTreeMap<String, String>,
@@ -132,7 +132,7 @@ impl<'a> Run<'a> {
         (run, forbidden, jobs)
     }
 
-    /// Waits until all nodes are ready, then creates the scenario's objects and puts its faults in force.
+    /// Waits until all nodes are ready, then creates the scenario's objects and activates its faults.
     pub(super) async fn prepare(&mut self) -> Result<(), Failure> {
         let ready = READY.max(self.cluster.unscaled(READY_WALL));
         for node in &self.scenario.nodes {
@@ -194,7 +194,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Returns the objects that the steps have asked for so far.
+    /// Returns the objects that the steps have requested so far.
     pub(super) fn applied_objects(&self) -> MutexGuard<'_, AppliedObjects> {
         self.applied_objects.lock()
     }
@@ -208,7 +208,7 @@ impl<'a> Run<'a> {
         self.forbidden.end_all().await
     }
 
-    /// Faults that were declared and never fired. Empty if the run did not reach its end.
+    /// Returns the faults that were declared but never fired. Empty if the run did not reach its end.
     pub(super) fn silent_faults(&self, ended: bool) -> Vec<SilentFault> {
         if !ended {
             return Vec::new();

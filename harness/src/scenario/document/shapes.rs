@@ -1,6 +1,6 @@
-//! Values with several written forms, and maps in which exactly one of some keys is present.
+//! Values with several written forms, and maps in which exactly one of some keys must be present.
 //!
-//! Serde's own untagged enums buffer the value and so lose positions and the list of valid keys; these visitors look
+//! Serde's own untagged enums buffer the value, so they lose positions and the list of valid keys. These visitors look
 //! only at the first token.
 
 use std::collections::BTreeMap;

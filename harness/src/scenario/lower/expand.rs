@@ -1,4 +1,4 @@
-//! Expands items of a list that stand for several: `repeat` and `include`.
+//! Expands `repeat` and `include`, which stand for several items of a list.
 //!
 //! Their text is taken unchanged from the file. Variables are replaced, and the result is parsed as if it were at the
 //! same line and column. So an error is shown at its place in the file, with the values of the variables.

@@ -142,7 +142,7 @@ impl<'a> Steps<'a> {
         }
     }
 
-    /// Returns true if the file contains `name` in more than one place, one of which may introduce it.
+    /// Returns true if the file contains `name` elsewhere, so that another place may introduce it.
     fn is_elsewhere(&self, name: &str) -> bool {
         let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
         let whole = |text: &str| {
@@ -214,7 +214,7 @@ impl<'a> Steps<'a> {
             doc::Act::Pod(pod) => Action::Apply(vec![self.pod(pod)?]),
             doc::Act::Class(class) => Action::Apply(vec![self.class(class)?]),
             doc::Act::Snapshot(snapshot) => Action::Apply(vec![self.snapshot(snapshot)?]),
-            // Items that stand for several were expanded before.
+            // `repeat` and `include` were expanded before.
             doc::Act::Repeat(Spanned { place, .. }) | doc::Act::Include(Spanned { place, .. }) => {
                 return Err(Mistake::new(place, "this stands for several steps", "here"));
             }

@@ -1,7 +1,7 @@
-//! Additions to some drawn runs after everything else, when all partitions have healed and all processes are back: a
-//! move with a failure, volumes that return in another order, replicas that compete for a lease, caches that start from
-//! a stale list, and an operator whose request the cloud refuses. They have a random stream of their own, so that all
-//! other runs stay as they were.
+//! Additions to some drawn runs after all other steps, when all partitions have healed and all processes are back. They
+//! are a move with a failure, volumes that return in another order, replicas that compete for a lease, caches that
+//! start from a stale list, and an operator whose request the cloud refuses. Additions have their own random stream, so
+//! other runs do not change.
 
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
@@ -140,7 +140,7 @@ impl Stories {
         let trouble = json!({
             "name": "trouble",
             "match": { "plane": plane, "op": op },
-            // Not longer: a component whose backoff doubles would not recover within the wait.
+            // Not longer: a component with a doubling backoff would not recover within the wait.
             "when": if once { json!({ "first": 1 }) } else { json!({ "for": "90s" }) },
             "effect": { effect: value },
             "at": at,

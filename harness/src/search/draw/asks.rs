@@ -1,7 +1,7 @@
-//! Additions to some drawn runs that request volumes in other ways: zones, Retain, static volumes, raw devices, read-only use,
-//! filesystems with mount options, VolumeAttributesClasses, ReadWriteOncePod, pods of two priorities, pods that return under their
-//! name, and an unmount that fails for longer than attach-detach waits. They have a random stream of their own, so that all other runs stay as they
-//! were.
+//! Additions to some drawn runs that request volumes in other ways: zones, Retain, static volumes, raw devices,
+//! read-only use, filesystems with mount options, VolumeAttributesClasses, ReadWriteOncePod, pods of two priorities,
+//! pods that return under the same name, and an unmount that fails for longer than attach-detach waits. Additions have
+//! their own random stream, so other runs do not change.
 
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use super::priorities::{self, Prize};
 use crate::cluster::spec::node_name;
 use crate::search::document::Document;
 
-/// One run in so many has an addition.
+/// One of this many runs has an addition.
 const ONE_OF: u64 = 10;
 /// The same for additions that need a cloud without faults, which few runs have.
 const RARE: u64 = 4;
@@ -101,7 +101,7 @@ fn reader(name: &str, node: &str, claim: &Value) -> Value {
     })
 }
 
-/// Waits for an object as long as anything may take in a drawn run.
+/// Waits for an object, with the longest time limit of a drawn run.
 fn wait(object: &str, is: &str) -> Value {
     json!({ "wait": { "object": object, "is": is, "within": "40m" } })
 }
@@ -119,7 +119,7 @@ fn pod(name: &str, claim: &str, node: &str) -> Value {
     json!({ "pod": { "name": name, "claim": claim, "node": node, "grace": "5s", "tolerate": true } })
 }
 
-/// A StorageClass with these parameters beside its type, and other fields.
+/// Returns a StorageClass with these parameters beside its type, and other fields.
 fn class(name: &str, parameters: &[(&str, &str)], fields: Value) -> Value {
     let mut class = json!({
         "apiVersion": "storage.k8s.io/v1",
@@ -138,13 +138,13 @@ fn class(name: &str, parameters: &[(&str, &str)], fields: Value) -> Value {
     json!({ "apply": class })
 }
 
-/// Creates a volume in the cloud; `name` stands for its id.
+/// Creates a volume in the cloud. `name` is the name of its saved id.
 fn made(name: &str, gib: u64) -> Value {
     let with = json!({ "AvailabilityZone": "us-east-1a", "Size": gib });
     json!({ "ec2": { "action": "CreateVolume", "with": with, "save": name, "from": "VolumeId" } })
 }
 
-/// A PersistentVolume of a volume of the cloud, with other fields of its spec.
+/// Returns a PersistentVolume for a volume of the cloud, with other fields of its spec.
 fn static_volume(name: &str, of: &str, gib: u64, fields: Value) -> Value {
     let mut pv = json!({
         "apiVersion": "v1",
@@ -164,7 +164,7 @@ fn static_volume(name: &str, of: &str, gib: u64, fields: Value) -> Value {
     pv
 }
 
-/// Asks for another size, and waits for it.
+/// Requests another size, and waits for it.
 fn grows(claim: &str, gib: u64) -> [Value; 2] {
     let (object, with) =
         (format!("pvc/{claim}"), json!({ "spec": { "resources": { "requests": { "storage": format!("{gib}Gi") } } } }));
@@ -186,10 +186,10 @@ impl Asks {
         }
     }
 
-    /// A volume in the zone of a node that is added, for a pod that may go anywhere when it comes back.
+    /// Adds a volume in the zone of an additional node, for a pod that may run on any node when it returns.
     fn zone(&mut self) {
         let Some(count) = self.tree["nodes"]["count"].as_u64() else { return };
-        // The copy of a volume has no node affinity, so its pod could go to the other zone.
+        // The copy of a volume has no node affinity, so its pod could run in the other zone.
         if self.tree.to_string().contains("\"pod/reader\"") {
             return;
         }
@@ -208,7 +208,7 @@ impl Asks {
         self.steps([class("distant", &[], at_once), claim, wait("pvc/distant", "Bound")]);
     }
 
-    /// A claim goes, and its volume is kept.
+    /// Deletes a claim whose volume is retained.
     fn retain(&mut self) {
         let (node, class) = (self.any(&["node-a", "node-b"]), class("kept", &[], json!({ "reclaimPolicy": "Retain" })));
         let claim = json!({ "claim": { "name": "kept", "class": "kept" } });
@@ -217,7 +217,7 @@ impl Asks {
         self.steps(begins.into_iter().chain(ends));
     }
 
-    /// A volume that a user makes in the cloud and hands over.
+    /// Adds a volume that a user creates in the cloud, with its PersistentVolume.
     fn made_beforehand(&mut self) {
         if !cloud_is_left_alone(&self.tree) {
             return;
@@ -230,7 +230,7 @@ impl Asks {
         self.steps(begins.into_iter().chain(ends));
     }
 
-    /// A raw device that moves.
+    /// Adds a raw device that moves.
     fn raw(&mut self) {
         let to = self.any(&["node-a", "node-b"]);
         let pod = |name: &str, node: &str| {
@@ -243,7 +243,7 @@ impl Asks {
         self.steps(begins.into_iter().chain([pod("raw-2", to), has_written("raw-2")]));
     }
 
-    /// A pod that reads the volume of another one, and may not write to it.
+    /// Adds a pod that mounts the volume of another pod read-only.
     fn read_only(&mut self) {
         let to = self.any(&["node-a", "node-b"]);
         let reader = reader("reads", to, &json!({ "claimName": "read", "readOnly": true }));
@@ -253,7 +253,7 @@ impl Asks {
         self.steps(begins.into_iter().chain(reads));
     }
 
-    /// A filesystem and mount options that a class asks for, on one node and then on another.
+    /// Adds a filesystem and mount options from a class, first on one node and then on another.
     fn filesystem(&mut self) {
         let (fs_type, option) = (self.any(&["ext4", "xfs", "btrfs"]), self.any(&["noatime", "nodiratime"]));
         let parameters = [("csi.storage.k8s.io/fstype", fs_type)];
@@ -264,7 +264,7 @@ impl Asks {
         self.steps(begins.into_iter().chain(goes));
     }
 
-    /// A volume of a type and with attributes that a class asks for, which change.
+    /// Adds a volume with a type and attributes from a class, which change.
     fn attributes(&mut self) {
         let attributes = |name: &str, iops: &str| {
             json!({
@@ -301,7 +301,7 @@ impl Asks {
         self.steps([class, claim, pod("encrypted", "encrypted", "node-a"), has_written("encrypted")]);
     }
 
-    /// A raw device that is attached to two nodes at once.
+    /// Adds a raw device that is attached to two nodes at the same time.
     fn shared(&mut self) {
         let device = |name: &str, node: &str| {
             let mut pod = reader(name, node, &json!({ "claimName": "shared" }));
@@ -329,7 +329,7 @@ impl Asks {
         self.steps([class, json!({ "apply": claim })].into_iter().chain(pods).chain(both));
     }
 
-    /// A raw device whose machine loses power. The records that were synced are there afterwards.
+    /// Adds a raw device whose machine loses power. The synced records must still exist afterwards.
     fn loses_power(&mut self) {
         let mut writes = pod("survives", "survives", "node-b");
         writes["pod"]["block"] = true.into();
@@ -340,13 +340,13 @@ impl Asks {
         self.steps(begins.into_iter().chain([json!({ "restart": "node-b" }), has_written("survives"), intact]));
     }
 
-    /// A pod that takes the place of a less important one.
+    /// Adds a pod that preempts a pod of lower priority.
     fn preempts(&mut self) {
         let (node, prize) = (self.any(&["node-a", "node-b"]), self.any(&[Prize::Cpu, Prize::Claim]));
         self.steps(priorities::steps(node, prize));
     }
 
-    /// A pod with two generic ephemeral volumes, which go with it.
+    /// Adds a pod with two generic ephemeral volumes, which are deleted with it.
     fn ephemeral(&mut self) {
         let node = self.any(&["node-a", "node-b"]);
         let volume = |name: &str, size: &str, labels: Value| {
@@ -368,7 +368,7 @@ impl Asks {
         self.steps(begins.into_iter().chain(gone));
     }
 
-    /// A pod with fsGroup, and its successor with another one.
+    /// Adds a pod with fsGroup, and its successor with another fsGroup.
     fn group(&mut self) {
         let node = self.any(&["node-a", "node-b"]);
         let of_group = |name: &str, group: u64| {
@@ -383,7 +383,7 @@ impl Asks {
         self.steps(begins.into_iter().chain(goes));
     }
 
-    /// Two pods of a claim that is for one.
+    /// Adds two pods with the same ReadWriteOncePod claim.
     fn for_one_pod(&mut self) {
         let anywhere = |name: &str| json!({ "pod": { "name": name, "claim": "one", "grace": "5s", "tolerate": true } });
         let claim = json!({ "claim": { "name": "one", "mode": "ReadWriteOncePod" } });
@@ -391,7 +391,7 @@ impl Asks {
         self.steps(begins.into_iter().chain([delete("pod/one-1"), has_written("one-2")]));
     }
 
-    /// A pod that is removed by force and comes again under its name.
+    /// Adds a pod that is force-deleted and created again under the same name.
     fn same_name(&mut self) {
         let (to, later) = (self.any(&["node-a", "node-b"]), self.any(&["0s", "100ms", "3s"]));
         let claim = json!({ "claim": { "name": "again" } });
@@ -404,7 +404,7 @@ impl Asks {
         ]));
     }
 
-    /// A move during which the old node cannot unmount, for longer than attach-detach waits for an unmount.
+    /// Adds a move during which the old node cannot unmount, for longer than attach-detach waits for an unmount.
     fn unmount_fails(&mut self) {
         let op = self.any(&["unpublish", "unstage"]);
         let fault = json!({
@@ -419,13 +419,13 @@ impl Asks {
         self.steps(begins.into_iter().chain(goes));
     }
 
-    /// A size that the cloud rounds up.
+    /// Adds a claim with a size that the cloud rounds up.
     fn uneven(&mut self) {
         let claim = json!({ "claim": { "name": "uneven", "size": "1500Mi" } });
         self.steps([claim, pod("uneven", "uneven", "node-b"), has_written("uneven")]);
     }
 
-    /// A volume that shall be kept after all, before its claim and it go.
+    /// Changes the reclaim policy of a volume to Retain before its claim and the PersistentVolume are deleted.
     fn changed_to_retain(&mut self) {
         if !cloud_is_left_alone(&self.tree) {
             return;
@@ -448,7 +448,8 @@ impl Asks {
         ]);
     }
 
-    /// A kept volume whose PersistentVolume is deleted while it is attached, and given to another claim to read.
+    /// Deletes the PersistentVolume of a retained volume while it is attached, and gives the volume to another claim,
+    /// read-only.
     fn given_again(&mut self) {
         if !cloud_is_left_alone(&self.tree) {
             return;
@@ -473,7 +474,7 @@ impl Asks {
         ]);
     }
 
-    /// A volume with more IOPS than its type has by itself, which grows.
+    /// Adds a volume with more IOPS than the default of its type, which grows.
     fn fast_grows(&mut self) {
         let claim = json!({ "claim": { "name": "fast", "class": "fast", "size": "20Gi" } });
         let begins =
@@ -482,7 +483,7 @@ impl Asks {
         self.steps(begins.into_iter().chain(runs).chain(grows("fast", 30)));
     }
 
-    /// A copy of a claim that is larger than its source.
+    /// Adds a copy of a claim that is larger than its source.
     fn larger_copy(&mut self) {
         let copy = json!({
             "apiVersion": "v1",
@@ -501,7 +502,7 @@ impl Asks {
         self.steps(begins.into_iter().chain(ends));
     }
 
-    /// A raw device that grows while a pod has it.
+    /// Adds a raw device that grows while a pod uses it.
     fn raw_grows(&mut self) {
         let mut runs = pod("raw-grows", "raw-grows", "node-b");
         runs["pod"]["block"] = true.into();
@@ -509,7 +510,7 @@ impl Asks {
         self.steps([claim, runs, has_written("raw-grows")].into_iter().chain(grows("raw-grows", 3)));
     }
 
-    /// A pod with the default tolerations on a node whose kubelet is away for a shorter time.
+    /// Adds a pod with the default tolerations on a node whose kubelet is down for less than these tolerate.
     fn outlasts(&mut self) {
         let away = self.any(&["1m", "3m"]);
         let mut runs = pod("outlasts", "outlasts", "node-a");
@@ -528,7 +529,7 @@ impl Asks {
         ]);
     }
 
-    /// Static volumes of one class, of which the smaller one suffices.
+    /// Adds static volumes of one class; the smallest is large enough.
     fn smallest(&mut self) {
         if !cloud_is_left_alone(&self.tree) {
             return;
@@ -549,7 +550,7 @@ impl Asks {
         ]);
     }
 
-    /// A claim that is deleted while its pod runs, and stays until the pod is gone.
+    /// Deletes a claim while its pod runs. The claim must stay until the pod is gone.
     fn goes_first(&mut self) {
         let claim = json!({ "claim": { "name": "first" } });
         let begins = [claim, pod("first", "first", "node-a"), has_written("first"), delete("pvc/first")];

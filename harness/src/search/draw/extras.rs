@@ -1,5 +1,5 @@
 //! Additions to some drawn runs: a second replica of the control loops, and a volume from a snapshot of another volume
-//! that is being written. They have a random stream of their own, so that all other runs stay as they were.
+//! that is being written. Additions have their own random stream, so other runs do not change.
 
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use substrate::seed::between;
 use super::Drawn;
 use crate::search::document::Document;
 
-/// Delay of a snapshot before its blocks are complete, on top of the cloud's own.
+/// Delay until the blocks of a snapshot are complete, in addition to the cloud's own.
 const COPYING: &[&str] = &["1s", "3s", "6s"];
 /// Name of the claim and the volume that are created by hand.
 const COPY: &str = "copy";
@@ -34,8 +34,8 @@ pub(super) fn add(drawn: Drawn, mut rng: ChaCha8Rng) -> Drawn {
     Drawn { document: Document::of_tree(tree), kinds }
 }
 
-/// Returns true if no fault affects the cloud (the user's calls to it are not retried), if snapshots take time there,
-/// and if there is room for one more volume.
+/// Returns true if no fault affects the cloud, if snapshots take time there, and if there is room for one more volume.
+/// The user's calls to the cloud are not retried.
 pub(super) fn cloud_is_left_alone(tree: &Value) -> bool {
     let text = tree.to_string();
     let limited = !tree["driver"]["attach-limit"].is_null();

@@ -1,7 +1,7 @@
-//! Additions to some drawn runs: a planned change of a user or an operator (a node that is drained, an expansion, pods
-//! that are replaced one after the other, a workload that is deleted and applied again, a Node that is deleted, an instance that is replaced), and
-//! one fault during it, which lasts from milliseconds to ten minutes. They have a random stream of their own, so that
-//! all other runs stay as they were.
+//! Additions to some drawn runs: a planned change of a user or an operator, and one fault during it, which lasts from
+//! milliseconds to ten minutes. The changes are a node that is drained, an expansion, pods that are replaced one after
+//! the other, a workload that is deleted and applied again, a Node that is deleted, and an instance that is replaced.
+//! Additions have their own random stream, so other runs do not change.
 
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
@@ -70,7 +70,8 @@ pub(super) fn add(drawn: Drawn, rng: ChaCha8Rng) -> Drawn {
     Drawn { document: Document::of_tree(pairs.tree), kinds }
 }
 
-/// Adds one change to a scenario that has not got it. A scenario with a limit on volumes per node stays as it is.
+/// Adds one change to a scenario that does not have it yet. A scenario with a limit on volumes per node is returned
+/// unchanged.
 pub(super) fn add_one(document: Document, rng: ChaCha8Rng) -> Document {
     let mut pairs = Pairs { rng, tree: document.tree().clone() };
     let has = |name: &str| pairs.tree["steps"].to_string().contains(&during(name));

@@ -1,4 +1,5 @@
-//! Steps in which a pod takes the place of a less important one: the cpu of a node, or a claim that is for one pod.
+//! Steps in which a pod preempts a pod of lower priority. They compete for the cpu of a node, or for a ReadWriteOncePod
+//! claim.
 
 use serde_json::{Value, json};
 

@@ -105,7 +105,7 @@ impl Command {
             "continue" | "c" => Self::Continue,
             "reverse" | "r" | "rc" | "reverse-continue" => Self::Reverse,
             "break" | "b" if rest.is_empty() => Self::Breaks,
-            // `b` went back in earlier versions, before it meant the same as in gdb.
+            // In earlier versions `b` went back. Now it has the same meaning as in gdb.
             "b" if rest.parse::<u64>().is_ok() => {
                 return Err(format!("b: sets a breakpoint, as in `b kind csi.*`; `rs {rest}` goes back"));
             }

@@ -16,8 +16,8 @@ const CLOSE: u64 = 16;
 /// Minimum distance between two copies in events.
 const NEAR: u64 = 25;
 
-/// Event of the next copy after one at the event `n`. On the way to a known target the distance shrinks: a user who
-/// goes to an event is likely to go back from there step by step.
+/// Returns the event of the next copy after a copy at the event `n`. On the way to a known target the distance shrinks,
+/// because a user who goes to an event is likely to step back from there.
 fn next(n: u64, depth: u64, to: Option<u64>) -> u64 {
     let far = EVERY * (1 + depth / CLOSE);
     n + to.and_then(|to| to.checked_sub(n)).filter(|left| *left > 0).map_or(far, |left| far.min((left / 2).max(NEAR)))
@@ -79,9 +79,9 @@ impl Copies {
         self.next.is_some_and(|next| n >= next)
     }
 
-    /// Forks and continues in the copy, towards the event `to` if it is known. This process waits for a copy that goes
-    /// back to the event `n` or later, and then forks again. Returns true if that happened; `session` is then the one
-    /// to continue with. Exits when the debugger quits, and passes on a request to go back farther.
+    /// Forks and continues in the copy, towards the event `to` if it is known. This process waits until a copy goes
+    /// back to the event `n` or later, and then forks again. Returns true if that happened; `session` is then the
+    /// session to continue with. Exits when the debugger quits, and passes on a request to go back farther.
     pub fn copy(&mut self, n: u64, mut to: Option<u64>, session: &mut Session) -> bool {
         let mut back = false;
         loop {
@@ -92,7 +92,7 @@ impl Copies {
             match fork::fork() {
                 Ok(Side::Child) => {
                     drop(down);
-                    // This pipe leads to the process that waits here.
+                    // This pipe leads to the waiting process.
                     self.up = Some(up);
                     self.depth += 1;
                     self.next = Some(next(n, self.depth, to));

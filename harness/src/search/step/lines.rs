@@ -1,4 +1,4 @@
-//! Reads a line and no byte more: the rest belongs to the copy or parent that continues the session.
+//! Reads exactly one line: the following bytes belong to the copy or parent that continues the session.
 
 use std::fs::File;
 use std::io::Read;

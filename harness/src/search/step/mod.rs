@@ -12,7 +12,7 @@
 //! | `session` | the state that survives going back |
 //! | `copies` | the chain of waiting copies |
 //! | `player` | the run, event by event |
-//! | `lines` | reads a line and no byte more |
+//! | `lines` | reads exactly one line |
 
 mod command;
 mod copies;

@@ -506,6 +506,6 @@ fn say(text: &str) {
 
 fn flush() {
     use std::io::Write;
-    // If standard output is closed, its reader has gone.
+    // Standard output is closed if its reader has exited.
     let _ = std::io::stdout().flush();
 }

@@ -14,7 +14,7 @@ use crate::fault::{Fault, Kind, wild};
 use crate::json::Text;
 use crate::seed::unit;
 
-/// A fault in force, with its activity so far.
+/// An active fault, with its activity so far.
 pub(super) struct Entry {
     pub fault: Fault,
     /// Operations in which it can fire.
