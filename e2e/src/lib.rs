@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -81,21 +82,49 @@ fn succeeds(command: &mut Command) -> bool {
     command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
 }
 
-/// Holds the machine for one live test: loop devices are global to the kernel, and two live clusters on two cores would
-/// slow each other down. A file lock works under any test runner, and the kernel releases it.
+/// Live clusters that run at the same time. They mostly wait, so three share two cores.
+const SEATS: usize = 3;
+
+/// Takes one of the machine's seats for live clusters, and waits for one if all are taken. A file lock works under any test
+/// runner, and the kernel releases it.
 ///
 /// # Errors
 /// When the lock file cannot be created.
-pub fn alone() -> Result<std::fs::File> {
-    let path = std::env::temp_dir().join("mooring-live-tests.lock");
-    let file = std::fs::File::create(&path).with_context(|| path.display().to_string())?;
-    file.lock().with_context(|| path.display().to_string())?;
+pub fn seat() -> Result<std::fs::File> {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let first = NEXT.fetch_add(1, Ordering::Relaxed);
+    let free = (0..SEATS).find_map(|at| match opened(&format!("live-{}", (first + at) % SEATS)) {
+        Ok(file) => file.try_lock().is_ok().then_some(Ok(file)),
+        Err(error) => Some(Err(error)),
+    });
+    match free {
+        Some(seat) => seat,
+        None => locked(&format!("live-{}", first % SEATS)),
+    }
+}
+
+/// Waits until no other test holds `thing`, a resource that this machine has once, such as a container engine.
+///
+/// # Errors
+/// When the lock file cannot be created.
+pub fn alone_with(thing: &str) -> Result<std::fs::File> {
+    locked(thing)
+}
+
+fn locked(name: &str) -> Result<std::fs::File> {
+    let file = opened(name)?;
+    file.lock().with_context(|| name.to_owned())?;
     Ok(file)
+}
+
+fn opened(name: &str) -> Result<std::fs::File> {
+    let path = std::env::temp_dir().join(format!("mooring-tests-{name}.lock"));
+    std::fs::File::create(&path).with_context(|| path.display().to_string())
 }
 
 /// A live Mooring, stopped when dropped.
 pub struct Up {
-    _alone: std::fs::File,
+    _seat: std::fs::File,
     child: Child,
     ready: Value,
     home: tempfile::TempDir,
@@ -107,7 +136,7 @@ impl Up {
     /// # Errors
     /// When it does not become ready; with its output.
     pub fn start(binary: &str, args: &[&str]) -> Result<Self> {
-        let alone = alone()?;
+        let seat = seat()?;
         let home = tempfile::tempdir()?;
         let ready_file = home.path().join("ready.json");
         let log = std::fs::File::create(home.path().join("mooring.log"))?;
@@ -127,7 +156,7 @@ impl Up {
         for _ in 0..600 {
             if let Ok(text) = std::fs::read(&ready_file) {
                 let ready = serde_json::from_slice(&text)?;
-                return Ok(Self { _alone: alone, child, ready, home });
+                return Ok(Self { _seat: seat, child, ready, home });
             }
             if let Some(status) = child.try_wait()? {
                 let log = std::fs::read_to_string(home.path().join("mooring.log"))?;

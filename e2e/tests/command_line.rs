@@ -15,7 +15,7 @@ fn run_text(scenario: &str, more: &[&str]) -> Output {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("scenario.yaml");
     std::fs::write(&file, scenario).unwrap();
-    let _alone = more.contains(&"--live").then(|| e2e::alone().unwrap());
+    let _seat = more.contains(&"--live").then(|| e2e::seat().unwrap());
     Command::new(MOORING).arg("run").arg(&file).args(more).env("NO_COLOR", "1").output().unwrap()
 }
 

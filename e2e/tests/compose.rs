@@ -8,7 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use e2e::{CLAIM_AND_POD, alone, eventually, have, root};
+use e2e::{CLAIM_AND_POD, alone_with, eventually, have, root};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -243,7 +243,7 @@ fn a_cluster_of_containers_lives_through_a_crash_and_a_partition_live() {
     if !has_docker() {
         return;
     }
-    let _alone = alone().unwrap();
+    let _alone = alone_with("docker").unwrap();
     let mut project = Project::prepare().unwrap();
     if let Err(error) = story(&mut project) {
         panic!("{error:#}\n{}", project.logs());
@@ -255,7 +255,7 @@ fn one_container_has_a_whole_cluster_behind_its_published_ports_live() {
     if !has_docker() {
         return;
     }
-    let _alone = alone().unwrap();
+    let _alone = alone_with("docker").unwrap();
     let project = Project::prepare().unwrap();
     let name = format!("{}-one", project.name);
     let reported = one(&project, &name);

@@ -207,7 +207,7 @@ fn with_a_cluster_a_pod_runs_with_its_volume_live() {
     if !have("kubectl") {
         return;
     }
-    let _alone = e2e::alone().unwrap();
+    let _seat = e2e::seat().unwrap();
     let pair = Pair::start("cluster").unwrap();
     let nodes = eventually(Duration::from_secs(20), || {
         let nodes = pair.kubectl(&["get", "nodes", "-o", "name"])?;

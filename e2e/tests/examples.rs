@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use e2e::{alone, have, root};
+use e2e::{have, root, seat};
 
 const MOORING: &str = env!("CARGO_BIN_EXE_mooring-under-test");
 /// The longest example, in lines.
@@ -60,7 +60,7 @@ fn bash() {
     if !needs("bash", &["curl"]) {
         return;
     }
-    let _alone = alone().unwrap();
+    let _seat = seat().unwrap();
     let home = tempfile::tempdir().unwrap();
     let mut command = Command::new("bash");
     let out =
@@ -75,7 +75,7 @@ fn python_pytest() {
     if !needs("python-pytest", &["pytest", "boto3", "kubernetes"]) {
         return;
     }
-    let _alone = alone().unwrap();
+    let _seat = seat().unwrap();
     let home = tempfile::tempdir().unwrap();
     let mut command = Command::new("python3");
     command.args(["-B", "-m", "pytest", "-q", "-p", "no:cacheprovider"]).arg(file);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use e2e::{alone, have, root};
+use e2e::{have, root, seat};
 use serde_json::Value;
 
 const MOORING: &str = env!("CARGO_BIN_EXE_mooring-under-test");
@@ -74,7 +74,7 @@ fn a_go_test_with_the_standard_library_tells_the_story_live() {
     if !has_go && !have("go") {
         return;
     }
-    let _alone = alone().unwrap();
+    let _seat = seat().unwrap();
     let reader = Reader::new().unwrap();
     // A copy, so that the repository stays clean.
     let folder = reader.0.path().join("example");
@@ -95,7 +95,7 @@ fn the_steps_of_the_workflow_run_as_they_stand_there_live() {
     if !have("kubectl") {
         return;
     }
-    let _alone = alone().unwrap();
+    let _seat = seat().unwrap();
     let text = std::fs::read_to_string(example("github-actions/storage.yaml")).unwrap();
     let workflow: Value = substrate::yaml::from_str(&text).unwrap();
     let job = &workflow["jobs"]["storage"];
@@ -146,7 +146,7 @@ fn the_containers_of_the_example_tell_the_story_live() {
     if let Some(lacks) = lacks {
         return eprintln!("skipped: examples/compose: {lacks}");
     }
-    let _alone = alone().unwrap();
+    let _seat = seat().unwrap();
     let reader = Reader::new().unwrap();
     let message = passed(&reader.command("./test.sh", &example("compose")).output().unwrap()).unwrap();
     assert!(message.contains("the pod runs, the fault fired"), "{message}");

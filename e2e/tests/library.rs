@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use e2e::{CLAIM_AND_POD, alone, have};
+use e2e::{CLAIM_AND_POD, have, seat};
 use harness::prelude::*;
 
 /// A live cluster at ten times real speed.
@@ -15,7 +15,7 @@ fn live() -> harness::testing::Builder {
 
 #[test]
 fn a_lost_reply_loses_no_bytes_live() {
-    let _alone = alone().unwrap();
+    let _seat = seat().unwrap();
     let cluster = live().start().unwrap();
     let lost = cluster.inject(fault::ec2("AttachVolume").first(1).drop_reply()).unwrap();
     cluster.apply(CLAIM_AND_POD).unwrap();
@@ -33,7 +33,7 @@ fn a_lost_reply_loses_no_bytes_live() {
 /// The user's own controller, over sockets.
 #[tokio::test]
 async fn a_process_of_the_users_runs_in_a_live_cluster() {
-    let _alone = alone().unwrap();
+    let _seat = seat().unwrap();
     let cluster = live().directories().start_async().await.unwrap();
     cluster
         .spawn("labeller", async |ctx| {
@@ -79,7 +79,7 @@ fn threads() -> usize {
 
 #[test]
 fn a_test_that_panics_leaves_nothing_live() {
-    let _alone = alone().unwrap();
+    let _seat = seat().unwrap();
     let (tell, reported) = std::sync::mpsc::channel();
     let outcome = std::thread::spawn(move || {
         let cluster = live().start().unwrap();

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
-use e2e::{CLAIM_AND_POD, alone, have, outside, root};
+use e2e::{CLAIM_AND_POD, have, outside, root, seat};
 use harness::testing::Cluster;
 
 /// A cluster at ten times real speed, with disks that work here, and a running pod.
@@ -26,7 +26,7 @@ fn kubectl_follows_a_claim_to_a_running_pod_and_back() {
     if !have("kubectl") {
         return;
     }
-    let _alone = alone().unwrap();
+    let _seat = seat().unwrap();
     let cluster = Cluster::live().time_scale(10.0).start().unwrap();
     let kubectl = |args: &[&str]| outside(&cluster, "kubectl", args);
     let file = root().join("docs/pod-with-claim.yaml").display().to_string();
@@ -76,7 +76,7 @@ fn the_aws_cli_sees_the_volume_in_use_and_is_refused_a_second_attachment() {
     if !have("aws") {
         return;
     }
-    let _alone = alone().unwrap();
+    let _seat = seat().unwrap();
     let cluster = with_pod();
     let (volume, instance) = volume_of(&cluster);
     let aws = |args: &[&str]| outside(&cluster, "aws", &[&["ec2"], args].concat());
@@ -119,7 +119,7 @@ fn boto3_sees_the_volume_in_use_and_is_refused_a_second_attachment() {
     if !have("boto3") {
         return;
     }
-    let _alone = alone().unwrap();
+    let _seat = seat().unwrap();
     let cluster = with_pod();
     let (volume, instance) = volume_of(&cluster);
     assert_eq!(outside(&cluster, "python3", &["-c", BOTO, &volume, &instance]).unwrap().trim(), "ok");

@@ -19,7 +19,7 @@ fn run(scenario: &str, more: &[&str]) -> Value {
 
 /// Runs a scenario file and returns the exit code and the envelope.
 fn run_file(file: &Path, more: &[&str]) -> (Option<i32>, Value) {
-    let _alone = more.contains(&"--live").then(|| e2e::alone().unwrap());
+    let _seat = more.contains(&"--live").then(|| e2e::seat().unwrap());
     let output = Command::new(env!("CARGO_BIN_EXE_mooring-under-test"))
         .arg("run")
         .arg(file)
