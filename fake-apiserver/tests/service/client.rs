@@ -45,10 +45,15 @@ where
 
 /// Starts a process that serves `apiserver`.
 pub async fn serve(world: &World, apiserver: &Apiserver) -> Client {
+    serve_as(world, "fake-apiserver", apiserver).await
+}
+
+/// Starts the process `name`, which serves `apiserver`.
+pub async fn serve_as(world: &World, name: &str, apiserver: &Apiserver) -> Client {
     let (sender, receiver) = oneshot::channel();
     let slot = std::sync::Arc::new(parking_lot::Mutex::new(Some(sender)));
     let apiserver = apiserver.clone();
-    let process = Process::start(world, "fake-apiserver", move |ctx| {
+    let process = Process::start(world, name, move |ctx| {
         let service = apiserver.start(&ctx);
         if let Some(sender) = slot.lock().take() {
             let _ = sender.send((service, ctx.clone()));

@@ -26,6 +26,7 @@ mod logs;
 #[cfg(feature = "mutants")]
 mod mutants;
 mod order;
+mod origin;
 mod ownership;
 mod parameters;
 mod pod_security;
