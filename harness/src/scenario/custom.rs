@@ -8,7 +8,7 @@ use fake_apiserver::kinds;
 use fake_apiserver::kinds::priority;
 use serde_json::Value;
 
-use super::object::Kind;
+use super::kind::Kind;
 
 /// Custom kinds that a file has defined so far.
 #[derive(Clone, Debug, Default)]
@@ -54,9 +54,14 @@ impl Customs {
         self.0.iter().copied().find(|one| one.kind() == kind && one.api_version() == api_version)
     }
 
-    /// All of them; of several versions the preferred one comes first.
-    pub(crate) fn all(&self) -> impl Iterator<Item = Kind> + Clone + '_ {
-        self.0.iter().copied()
+    /// Finds the kind for `word` among these and the built-in ones.
+    pub(crate) fn find(&self, word: &str) -> Option<Kind> {
+        Kind::find(word, &self.0)
+    }
+
+    /// Every word that [`Customs::find`] accepts without a group; for custom kinds also with their groups.
+    pub(crate) fn words(&self) -> impl Iterator<Item = String> + '_ {
+        Kind::words(&self.0)
     }
 }
 

@@ -5,8 +5,7 @@ use std::fmt;
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource, SourceCode};
 use serde_json::{Value, json};
 
-use super::lower::Origin;
-use super::source_span::SourceSpan;
+use super::source_span::{Origin, SourceSpan};
 use super::words;
 
 /// Suggestion for a file without the required keys.

@@ -4,7 +4,7 @@
 //! [`ScenarioError`] with the position in the file and a suggestion.
 //!
 //! The modules: `document` is the file as written (serde), `lower` converts it to the checked `model`, `predicate`
-//! contains the expectations of a model, `object` names Kubernetes objects, `source_span` carries positions, `diagnostic`
+//! contains the expectations of a model, `kind` and `object` name Kubernetes objects, `source_span` carries positions, `diagnostic`
 //! renders errors.
 
 pub mod acts;
@@ -13,6 +13,7 @@ pub(crate) mod custom;
 mod describe;
 mod diagnostic;
 mod document;
+mod kind;
 pub mod large;
 mod lower;
 pub(crate) mod manifests;
@@ -29,10 +30,11 @@ mod words;
 
 pub use diagnostic::ScenarioError;
 pub use model::{
-    Action, Attached, BytesIntact, Delete, Elapsed, EventSeen, Expectation, LatencyProfile, Manifest, NodeSpec,
-    Scenario, Step, Taint, TimeScales, Untaint, Wait,
+    Action, Attached, BytesIntact, Delete, Elapsed, Expectation, LatencyProfile, Manifest, NodeSpec, Scenario, Step,
+    Taint, TimeScales, Untaint, Wait,
 };
 pub use object::{Kind, ObjectRef, State};
+pub use predicate::EventSeen;
 
 use std::path::Path;
 

@@ -18,7 +18,7 @@ use mock_ec2::VolumeSpec;
 
 use super::acts::{AdminAction, Call, NodeFile, Patch};
 use super::object::{Kind, ObjectRef, State};
-use super::predicate::{Calls, Cloud, Holds, Metric, Never, That, Times};
+use super::predicate::{Calls, Cloud, EventSeen, Holds, Metric, Never, That, Times};
 use crate::invariants::Id;
 use crate::program::ProgramSpec;
 use crate::writes::{Elsewhere, Expected};
@@ -338,21 +338,6 @@ pub struct Fired {
     /// Its name.
     pub fault: String,
     /// Time limit for the fault to fire. If zero, it must have fired already.
-    pub within: Duration,
-}
-
-/// A Kubernetes Event about an object.
-#[derive(Clone, Debug, PartialEq)]
-pub struct EventSeen {
-    /// Object of the event.
-    pub object: ObjectRef,
-    /// Exact reason.
-    pub reason: String,
-    /// Part of the message.
-    pub contains: Option<String>,
-    /// Number of recordings.
-    pub times: Times,
-    /// Time limit for it to appear. If zero, it must already exist.
     pub within: Duration,
 }
 

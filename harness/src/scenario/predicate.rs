@@ -12,7 +12,6 @@ use substrate::fault::Span;
 use substrate::json::Value;
 
 use super::diagnostic::nearest;
-use super::model::EventSeen;
 use super::object::{Kind, ObjectRef};
 use super::words;
 
@@ -24,6 +23,21 @@ const SELF: &str = "self";
 /// A condition in CEL over `self`.
 #[derive(Clone)]
 pub struct That(Arc<Expression>);
+
+/// A Kubernetes Event about an object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventSeen {
+    /// Object of the event.
+    pub object: ObjectRef,
+    /// Exact reason.
+    pub reason: String,
+    /// Part of the message.
+    pub contains: Option<String>,
+    /// Number of recordings.
+    pub times: Times,
+    /// Time limit for it to appear. If zero, it must already exist.
+    pub within: Duration,
+}
 
 /// Error in a condition, and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]

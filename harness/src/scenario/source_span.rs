@@ -1,12 +1,20 @@
-//! Values with their positions in the file.
+//! Values with their positions in the file, and the text that they are from.
 
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
+use std::sync::Arc;
 
 use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use substrate::yaml::WITH_PLACE;
+
+/// A text that is being read, and its file.
+#[derive(Clone, Debug)]
+pub(crate) struct Origin {
+    pub source: Arc<str>,
+    pub text: Arc<str>,
+}
 
 /// A position in a scenario file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -38,8 +38,8 @@ impl Scene {
     /// Returns the kind that a word names.
     pub(super) fn kind(&self, word: &str) -> Result<Kind> {
         let customs = self.customs();
-        Kind::find(word, &customs).ok_or_else(|| {
-            let words: Vec<String> = Kind::words(&customs).collect();
+        customs.find(word).ok_or_else(|| {
+            let words: Vec<String> = customs.words().collect();
             let near = substrate::words::nearest(word, words.iter().map(String::as_str));
             let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
             Error::usage(format!("`{word}` is not a kind of object{near}"))

@@ -8,7 +8,7 @@ use substrate::json::Value;
 
 use super::follow::Revision;
 use crate::runner::steps::{event_count, is_event};
-use crate::scenario::model::EventSeen;
+use crate::scenario::predicate::EventSeen;
 use crate::scenario::predicate::{Holds, Subject, That};
 
 /// Reason why a condition cannot be evaluated. Its text is created only when it is read.

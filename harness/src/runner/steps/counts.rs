@@ -4,8 +4,8 @@ use substrate::json::Value;
 
 use super::{Failure, Run};
 use crate::runner::waiter::Trigger;
-use crate::scenario::model::EventSeen;
 use crate::scenario::object::Kind;
+use crate::scenario::predicate::EventSeen;
 use crate::scenario::predicate::{CallPlane, Calls, Subject};
 
 /// Number of recordings of an Event.

@@ -13,7 +13,7 @@ use super::Checked;
 use super::steps::Steps;
 use crate::scenario::diagnostic::{Mistake, suggest};
 use crate::scenario::document as doc;
-use crate::scenario::source_span::{SourceSpan, Spanned};
+use crate::scenario::source_span::{Origin, SourceSpan, Spanned};
 use crate::scenario::{MAX_BYTES, options};
 
 /// Maximum number of repetitions.
@@ -24,13 +24,6 @@ const MAX_DEPTH: usize = 8;
 pub(super) const MAX_TEXT: usize = 8 << 20;
 /// Minimum cost of an expansion in bytes, however short its text is.
 const LEAST: usize = 256;
-
-/// A text that is being read, and its file.
-#[derive(Clone, Debug)]
-pub(in crate::scenario) struct Origin {
-    pub source: Arc<str>,
-    pub text: Arc<str>,
-}
 
 /// Parsed items of a repetition or fragment, with their text.
 pub(super) struct Body<T> {

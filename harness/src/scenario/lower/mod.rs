@@ -21,7 +21,6 @@ mod steps;
 
 use std::time::Duration;
 
-pub(super) use expand::Origin;
 pub(super) use manifest::manifest as manifest_of;
 
 use super::custom::Customs;
@@ -29,6 +28,7 @@ use super::diagnostic::Mistake;
 use super::document as doc;
 use super::model::*;
 use super::object::check_name;
+use super::source_span::Origin;
 use crate::cluster::spec::NodeSpec as ClusterNode;
 use crate::cluster::{ClusterSpec, Unserved, names};
 use crate::program::ProgramSpec;

@@ -48,8 +48,8 @@ impl Steps<'_> {
 
     /// Checks a list of all objects of a kind.
     pub(super) fn list(&self, list: Spanned<String>, namespace: Option<Spanned<String>>) -> Checked<Subject> {
-        let Some(kind) = Kind::find(&list, &self.customs) else {
-            let words: Vec<String> = Kind::words(&self.customs).collect();
+        let Some(kind) = self.customs.find(&list) else {
+            let words: Vec<String> = self.customs.words().collect();
             let near = nearest(&list, words.iter().map(String::as_str));
             let message = format!("`{}` is not a kind of object", *list);
             let mistake = Mistake::new(list.place, message, "this kind").refers(&list);

@@ -8,7 +8,7 @@ use controllers::kube::metadata::Propagation;
 use serde_json::{Map, Value};
 use substrate::fault::{Catalogue, Span};
 
-use super::expand::{MAX_TEXT, Origin};
+use super::expand::MAX_TEXT;
 use super::predicate::no_namespace;
 use super::{Checked, MOST_MISTAKES, Text};
 use crate::cluster::Unserved;
@@ -18,7 +18,7 @@ use crate::scenario::document as doc;
 use crate::scenario::model::{Action, Delete, Manifest, NodeSpec, Remark, Step, Taint, Untaint, Wait};
 use crate::scenario::object::{Kind, ObjectRef, State};
 use crate::scenario::predicate::Holds;
-use crate::scenario::source_span::{SourceSpan, Spanned};
+use crate::scenario::source_span::{Origin, SourceSpan, Spanned};
 
 /// Default time limit of a `wait`.
 const WITHIN: Duration = Duration::from_secs(5 * 60);
@@ -314,7 +314,7 @@ impl<'a> Steps<'a> {
     pub(super) fn object(&self, text: &Spanned<String>) -> Checked<ObjectRef> {
         let kind = text.split('/').next().unwrap_or_default();
         let wrong = |message| Mistake::new(text.place, message, "here");
-        ObjectRef::read(text, &self.customs).map_err(|message| match Kind::find(kind, &self.customs) {
+        ObjectRef::read(text, &self.customs).map_err(|message| match self.customs.find(kind) {
             Some(_) => wrong(message),
             None => wrong(message).refers(kind),
         })
