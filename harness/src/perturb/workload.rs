@@ -20,19 +20,24 @@ macro_rules! workload {
 const ATTACHER: Workload = workload!("attacher.yaml");
 const PROVISIONER: Workload = workload!("provisioner.yaml");
 const RESIZER: Workload = workload!("resizer.yaml");
+const SNAPSHOTTER: Workload = workload!("snapshotter.yaml");
 const VOLUME: Workload = workload!("volume.yaml");
 
 /// All included workloads.
-pub const ALL: [Workload; 4] = [ATTACHER, PROVISIONER, RESIZER, VOLUME];
+pub const ALL: [Workload; 5] = [ATTACHER, PROVISIONER, RESIZER, SNAPSHOTTER, VOLUME];
 
 /// Returns the workload for a program that replaces these components; `None` if it replaces no component.
 pub fn of(replaces: &BTreeSet<String>) -> Option<Workload> {
     let has = |name: &str| replaces.contains(name);
-    let own: Vec<Workload> = [("csi-attacher", ATTACHER), ("csi-provisioner", PROVISIONER), ("csi-resizer", RESIZER)]
-        .into_iter()
-        .filter(|(name, _)| has(name))
-        .map(|(_, workload)| workload)
-        .collect();
+    let own = [
+        ("csi-attacher", ATTACHER),
+        ("csi-provisioner", PROVISIONER),
+        ("csi-resizer", RESIZER),
+        ("csi-snapshotter", SNAPSHOTTER),
+        ("snapshot-controller", SNAPSHOTTER),
+    ];
+    let mut own: Vec<Workload> = own.into_iter().filter(|(name, _)| has(name)).map(|(_, workload)| workload).collect();
+    own.dedup();
     match own[..] {
         _ if has("csi-mock") => Some(VOLUME),
         [one] => Some(one),
@@ -50,6 +55,7 @@ mod tests {
         let of = |names: &[&str]| of(&names.iter().map(|name| (*name).to_owned()).collect()).map(|story| story.name);
         assert_eq!(of(&["csi-attacher"]), Some("attacher.yaml"));
         assert_eq!(of(&["csi-provisioner", "csi-attacher"]), Some("volume.yaml"));
+        assert_eq!(of(&["snapshot-controller", "csi-snapshotter"]), Some("snapshotter.yaml"));
         assert_eq!(of(&["csi-mock"]), Some("volume.yaml"));
         assert_eq!(of(&["kube-scheduler"]), Some("volume.yaml"));
         assert_eq!(of(&[]), None);
