@@ -245,6 +245,7 @@ impl StartContext {
             logs: self.mirrors.as_ref().map(|mirrors| mirrors.dial(&self.wiring)),
             unserved: self.mirrors.as_ref().map(Mirrors::warnings),
             publish_root_ca: !controllers::manager_is_left_out(&self.spec.without),
+            origin: self.spec.origin.clone(),
             ..front.map(|front| front.config.clone()).unwrap_or_default()
         };
         let config = match front {
@@ -260,7 +261,8 @@ impl StartContext {
         Process::start(&self.world, "fake-apiserver", move |ctx| {
             let opened = context.open(&ctx, &apiserver);
             let (context, service) = (context.clone(), apiserver.start(&ctx));
-            if let Some(ca) = &ca_pem {
+            // Behind an origin the clients of this server are not the origin's.
+            if let Some(ca) = ca_pem.as_ref().filter(|_| context.spec.origin.is_none()) {
                 apiserver.trust(&ctx, ca);
             }
             async move {
@@ -278,6 +280,14 @@ impl StartContext {
         self.spec.add_snapshot_kinds(&mut resources)?;
         if resources.is_empty() {
             return Ok(());
+        }
+        if self.spec.origin.is_some() {
+            // `Cluster::create_at_origin` creates the kinds of snapshots there.
+            return if self.spec.begin.is_empty() {
+                Ok(())
+            } else {
+                Err("a cluster with a real API server begins without objects: `begin` is not possible".to_owned())
+            };
         }
         let resources = substrate::json::to_value(&resources).map_err(|e| e.to_string())?;
         apiserver.open_with(ctx, &resources).map_err(|status| status.message.to_string())

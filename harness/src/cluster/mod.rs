@@ -17,6 +17,7 @@ pub mod namespace;
 mod node_files;
 mod nodes;
 mod programs;
+pub mod real;
 mod reset;
 mod simulated;
 pub(crate) mod snapshots;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use substrate::WorldKind;
 
-use super::ClusterSpec;
+use super::{Cluster, ClusterSpec};
 use crate::runner::Objects;
 use crate::scenario::model::Manifest;
 use crate::scenario::object::{Kind, ObjectRef};
@@ -58,7 +58,7 @@ impl ClusterSpec {
         Ok(())
     }
 
-    /// Creates the same objects in an API server that was reset.
+    /// Creates the same objects in an API server that was reset, or that is not ours.
     ///
     /// # Errors
     /// Names the object that cannot be created.
@@ -83,6 +83,16 @@ impl ClusterSpec {
         let definitions = definitions.into_iter().map(|one| (DEFINITIONS, one));
         let class = self.mirrors.then(|| (CLASSES, default_class(&self.driver_name)));
         Ok(definitions.chain(class).collect())
+    }
+}
+
+impl Cluster {
+    /// Creates the initial objects in a real API server, which begins without them.
+    ///
+    /// # Errors
+    /// Names the object that cannot be created.
+    pub async fn create_at_origin(&self) -> Result<(), String> {
+        self.spec.create_snapshot_kinds(&self.objects).await
     }
 }
 

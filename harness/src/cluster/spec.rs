@@ -74,6 +74,8 @@ pub struct ClusterSpec {
     /// True if control loops and drivers appear as pods of kube-system with their own logs, and the creator of an
     /// object that no control loop handles is warned. `mooring up` sets it.
     pub mirrors: bool,
+    /// Another API server, which answers in place of Mooring's.
+    pub origin: Option<fake_apiserver::Origin>,
     /// Programs of the user that start with the cluster, in the live world.
     pub programs: Vec<ProgramSpec>,
     /// Directory in which each of them has a file NAME.log with its output.
@@ -105,6 +107,7 @@ impl Default for ClusterSpec {
             has_snapshots: false,
             has_workloads: true,
             mirrors: false,
+            origin: None,
             programs: Vec::new(),
             program_logs: None,
         }

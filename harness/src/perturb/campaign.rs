@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::baseline::Baseline;
 use super::kind::Kind;
 use super::plan::{Calls, Trial};
+use super::real::Real;
 use super::verdict::{Class, Verdict};
 
 /// The evidence of a trial, for people.
@@ -43,6 +44,8 @@ pub struct Finding {
     pub trials: Vec<usize>,
     /// Result of its repetitions.
     pub again: Again,
+    /// Result of its trial with a real API server, if that was requested.
+    pub real: Option<Real>,
     /// True if the baseline contains it.
     pub known: bool,
     /// The file that repeats it.
@@ -94,6 +97,7 @@ impl Campaign {
                 class: verdict.class,
                 message: verdict.message.clone(),
                 again: Again::default(),
+                real: None,
                 known: baseline.has(signature),
                 file: None,
                 evidence: evidence.get(first).cloned().unwrap_or_default(),

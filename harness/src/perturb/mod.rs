@@ -32,6 +32,7 @@ pub mod kind;
 pub mod names;
 pub mod page;
 pub mod plan;
+pub mod real;
 pub mod recorded;
 pub mod repeat;
 pub mod report;

@@ -80,6 +80,9 @@ fn section(campaign: &Campaign, number: usize, finding: &Finding) -> String {
         let again = finding.again;
         let _ = writeln!(out, "<p class=\"facts\">Alone it came {} of {} times.</p>", again.came, again.runs);
     }
+    if let Some(real) = &finding.real {
+        let _ = writeln!(out, "<p class=\"facts\">{}</p>", escaped(&real.to_string()));
+    }
     if let Some(file) = &finding.file {
         let file = escaped(&file.display().to_string());
         let _ = writeln!(

@@ -105,6 +105,9 @@ fn paragraph(campaign: &Campaign, number: usize, finding: &Finding) -> String {
     if finding.again.runs > 0 {
         let _ = writeln!(out, "  alone it came {} of {} times", finding.again.came, finding.again.runs);
     }
+    if let Some(real) = &finding.real {
+        let _ = writeln!(out, "  {real}");
+    }
     if let Some(file) = &finding.file {
         let _ = writeln!(out, "  repeated by {}", file.display());
     }

@@ -2,13 +2,14 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use substrate::World;
 use substrate::clock::TimeScale;
 use substrate::latest;
 use substrate::world::Options;
+use substrate::{Process, World};
 
 use super::campaign::Evidence;
 use super::difference;
@@ -16,6 +17,7 @@ use super::ends::Usual;
 use super::recorded::{Line, Recorded, Recorder};
 use super::verdict::{Facts, Norm};
 use crate::cluster::live::{Addresses, Site};
+use crate::cluster::real::RealServer;
 use crate::cluster::{Cluster, ClusterSpec, live};
 use crate::program::{Program, ProgramReport, ProgramSpec};
 use crate::runner::settle::PAUSE;
@@ -54,6 +56,8 @@ pub(crate) struct Setting {
     pub settle: Duration,
     /// Time from the start of a program to its first call, if known.
     pub start_up: Duration,
+    /// Directory of a real `etcd` and `kube-apiserver`, which answer in place of Mooring's API server.
+    pub real_apiserver: Option<PathBuf>,
 }
 
 /// A finished run.
@@ -73,6 +77,8 @@ pub(crate) struct Ended {
     pub window: Duration,
     /// Wall-clock time of the run.
     pub wall: Duration,
+    /// Version of the real API server, if one answered.
+    pub real_version: Option<String>,
 }
 
 impl Ended {
@@ -144,14 +150,19 @@ async fn story(
     site: &Site,
     mut halt: latest::Receiver<bool>,
 ) -> Result<Ended, Trouble> {
-    let begin = tokio::time::Instant::now();
     let mut scenario = document.scenario("perturb.yaml").map_err(|e| Trouble::Unable(e.to_string()))?;
     scenario.programs.clone_from(&setting.programs);
     let scale = TimeScale::new(scenario.time_scale.live);
     let world = World::live(Options { seed: setting.seed, scale, ..Options::default() });
-    let spec = ClusterSpec::of_scenario(&scenario);
+    let mut spec = ClusterSpec::of_scenario(&scenario);
+    let real = real_server(setting, &world, site, halt.clone()).await?;
+    spec.origin = real.as_ref().map(|real| real.origin().clone());
+    let begin = tokio::time::Instant::now();
     let cluster = Cluster::live(&world, spec, site, &Addresses::default());
     let cluster = cluster.map_err(|e| Trouble::Unable(e.to_string()))?;
+    if real.is_some() {
+        cluster.create_at_origin().await.map_err(Trouble::Unable)?;
+    }
     let programs: Vec<Arc<Program>> = cluster.programs().cloned().collect();
     let printed = programs.clone();
     let printed = move || printed.iter().map(|program| (program.name().to_owned(), program.printed())).collect();
@@ -185,6 +196,10 @@ async fn story(
         program.is_buried().await;
     }
     cluster.stop().await;
+    let real_version = real.as_ref().map(|real| real.version().to_owned());
+    if let Some(real) = real {
+        real.stop().await;
+    }
     let mut outcome = outcome?;
     // The digest of a live run is not reproducible.
     outcome.events.clear();
@@ -193,7 +208,25 @@ async fn story(
     let task = judge::Task { ends: there, ..judge::Task::default() };
     let judged = judge::verdict(&task, &outcome, here.unwrap_or_else(|| ends.clone()), judge::Digest::default());
     let programs = if outcome.programs.is_empty() { reports } else { outcome.programs };
-    Ok(Ended { judged, ends, recorded, programs, idle: idle.into_inner(), window, wall: begin.elapsed() })
+    let idle = idle.into_inner();
+    Ok(Ended { judged, ends, recorded, programs, idle, window, wall: begin.elapsed(), real_version })
+}
+
+/// Starts the real API server that `setting` asks for.
+async fn real_server(
+    setting: &Setting,
+    world: &World,
+    site: &Site,
+    mut halt: latest::Receiver<bool>,
+) -> Result<Option<RealServer>, Trouble> {
+    let Some(binaries) = &setting.real_apiserver else { return Ok(None) };
+    let process = Process::start(world, "real-apiserver", |_| std::future::pending());
+    let ctx = process.ctx().ok_or_else(|| Trouble::Unable("the real API server has no process".to_owned()))?;
+    let directory = site.path().join("real-apiserver");
+    tokio::select! { biased;
+        server = RealServer::start(&ctx, binaries, &directory) => server.map(Some).map_err(Trouble::Unable),
+        _ = halt.wait_for(|halt| *halt) => Err(Trouble::Interrupted),
+    }
 }
 
 /// Waits until a run reaches the final state of the unbroken run, at most for the settle time, and returns its final

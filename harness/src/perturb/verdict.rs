@@ -99,6 +99,19 @@ pub struct Norm {
     pub ends: BTreeMap<String, u32>,
 }
 
+impl Norm {
+    /// Returns the larger value of each of two runs.
+    pub fn most(self, other: Self) -> Self {
+        fn join<T: Ord + Copy>(mut one: BTreeMap<String, T>, other: BTreeMap<String, T>) -> BTreeMap<String, T> {
+            for (name, value) in other {
+                one.entry(name).and_modify(|known| *known = (*known).max(value)).or_insert(value);
+            }
+            one
+        }
+        Self { idle: join(self.idle, other.idle), ends: join(self.ends, other.ends) }
+    }
+}
+
 /// The facts of a trial.
 #[derive(Clone, Debug)]
 pub struct Facts<'a> {

@@ -7,5 +7,6 @@ mod defects;
 mod examples;
 mod left;
 mod loops;
+mod real;
 mod refused;
 mod tools;

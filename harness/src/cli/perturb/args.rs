@@ -60,6 +60,10 @@ pub(in crate::cli) struct Args {
     /// The backend of the disks: loop needs root on Linux.
     #[arg(long, value_name = "BACKEND", default_value = "directory", help_heading = HOW)]
     pub backend: live::BackendChoice,
+    /// Repeat each finding with the etcd and kube-apiserver of this directory instead of Mooring's API server, and report
+    /// if it comes there, too. Mooring's API server stays in front of the real one and causes the faults.
+    #[arg(long, value_name = "DIR", help_heading = HOW, conflicts_with = "list")]
+    pub real_apiserver: Option<PathBuf>,
     /// Write a scenario file for each finding into this folder, which `mooring run --live --allow-exec` repeats.
     #[arg(long, value_name = "FOLDER", help_heading = RESULTS)]
     pub out: Option<PathBuf>,

@@ -22,7 +22,7 @@ use substrate::latest;
 
 /// Maximum number of findings that are repeated: for a program that fails everywhere, more repetitions give no new
 /// information.
-const AGAIN: usize = 20;
+pub(super) const AGAIN: usize = 20;
 
 /// The workload, the place and the unbroken runs for the trials.
 pub(super) struct Work<'a> {
@@ -33,7 +33,7 @@ pub(super) struct Work<'a> {
 }
 
 impl Work<'_> {
-    fn document(&self, trial: &Trial) -> Document {
+    pub(super) fn document(&self, trial: &Trial) -> Document {
         let (story, _) = self.references.story(self.given, trial);
         repeat::broken(story, trial, self.given.scenario.time_scale.live)
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::args::Args;
 use crate::cli::search::Wrong;
 use crate::cli::up::named;
-use crate::cluster::{ClusterSpec, names};
+use crate::cluster::{ClusterSpec, names, real};
 use crate::perturb::{repeat, workload};
 use crate::program::ProgramSpec;
 use crate::scenario::object::check_name;
@@ -49,6 +49,11 @@ impl<T: Into<Wrong>> From<T> for Refused {
 /// # Errors
 /// A program or a workload is missing or given twice, or a file is wrong.
 pub(super) fn read(args: &Args) -> Result<Given, Refused> {
+    if let Some(directory) = &args.real_apiserver {
+        real::check(directory).map_err(|why| {
+            refused(format!("--real-apiserver: {why}"), "setup-envtest downloads both: `setup-envtest use -p path`")
+        })?;
+    }
     let replaces = controllers::left_out(args.replaces.iter().map(String::as_str));
     let replaces: BTreeSet<String> = replaces.map_err(|why| format!("--replaces {why}"))?.into_iter().collect();
     let (source, text) = match &args.scenario {

@@ -4,6 +4,7 @@ mod args;
 mod carry;
 mod conclude;
 mod given;
+mod real;
 mod references;
 
 use std::process::ExitCode;
@@ -136,6 +137,13 @@ fn perturb(
     if whole && args.again > 0 && !campaign.findings.is_empty() {
         let phase = progress.phase("each finding again, alone");
         work.again(&mut campaign, &mut runs, &phase)?;
+        phase.done("");
+    }
+    if let Some(binaries) =
+        args.real_apiserver.as_deref().filter(|_| !runs.is_halted() && !campaign.findings.is_empty())
+    {
+        let phase = progress.phase("each finding with the real API server");
+        about.notes.extend(real::repeat(&work, binaries, &mut campaign, &mut runs, &phase)?);
         phase.done("");
     }
     if let Some(folder) = &args.out {

@@ -16,6 +16,7 @@ use crate::perturb::runs::Runs;
 use crate::perturb::trial::{self, Ended, Setting};
 use crate::perturb::user_acts::{self, Changed};
 use crate::perturb::verdict::Norm;
+use crate::search::document::Document;
 use crate::search::judge;
 
 /// Number of unbroken runs that are compared.
@@ -64,6 +65,7 @@ pub(super) fn carry_out(
         limit,
         settle: args.settle.0,
         start_up: Duration::ZERO,
+        real_apiserver: None,
     };
     let mut ended = unbroken(args, &setting, given, site, runs)?;
     let slowest = ended.iter().map(|ended| ended.wall).max().unwrap_or_default();
@@ -73,7 +75,7 @@ pub(super) fn carry_out(
         |ended: &Ended| Unbroken { observed: ended.recorded.observed.clone(), steps: ended.recorded.steps.clone() };
     let calls = plan::learn(&ended.iter().map(calls).collect::<Vec<_>>());
     let usual = Usual::of(&ended.iter().map(|ended| ended.ends.clone()).collect::<Vec<_>>());
-    let norm = ended.iter().map(Ended::norm).fold(Norm::default(), most);
+    let norm = ended.iter().map(Ended::norm).fold(Norm::default(), Norm::most);
     phase.done(&format!("{} calls", calls.all.len()));
     let journal = ended.swap_remove(0).recorded.journal;
     Ok(References { setting, calls, usual, norm, journal, acts: BTreeMap::new(), notes: Vec::new() })
@@ -131,16 +133,6 @@ fn failure(args: &Args, given: &Given, ended: &Ended) -> Failure {
     }
     let failure = Failure::new("unbroken", message);
     failure.action("`mooring run --live --allow-exec` the file with the program in its `run:` shows it alone")
-}
-
-fn most(one: Norm, other: Norm) -> Norm {
-    fn join<T: Ord + Copy>(mut one: BTreeMap<String, T>, other: BTreeMap<String, T>) -> BTreeMap<String, T> {
-        for (name, value) in other {
-            one.entry(name).and_modify(|known| *known = (*known).max(value)).or_insert(value);
-        }
-        one
-    }
-    Norm { idle: join(one.idle, other.idle), ends: join(one.ends, other.ends) }
 }
 
 impl References {
@@ -205,15 +197,21 @@ impl References {
     }
 
     /// Returns the workload of a trial and its expected final state.
-    pub(super) fn story<'a>(
-        &'a self,
-        given: &'a Given,
-        trial: &Trial,
-    ) -> (&'a crate::search::document::Document, &'a Usual) {
-        let step = trial.call.step.unwrap_or_default();
-        match self.acts.get(&(trial.kind, step, trial.call.key.program.clone())) {
-            Some((changed, usual)) if trial.kind.changes_story() => (&changed.broken, usual),
-            _ => (&given.document, &self.usual),
+    pub(super) fn story<'a>(&'a self, given: &'a Given, trial: &Trial) -> (&'a Document, &'a Usual) {
+        match self.act(trial) {
+            Some((changed, usual)) => (&changed.broken, usual),
+            None => (&given.document, &self.usual),
         }
+    }
+
+    /// Returns the scenario of a trial without its perturbation.
+    pub(super) fn unbroken<'a>(&'a self, given: &'a Given, trial: &Trial) -> &'a Document {
+        self.act(trial).map_or(&given.document, |(changed, _)| &changed.unbroken)
+    }
+
+    fn act(&self, trial: &Trial) -> Option<&(Changed, Usual)> {
+        let step = trial.call.step.unwrap_or_default();
+        let key = (trial.kind, step, trial.call.key.program.clone());
+        self.acts.get(&key).filter(|_| trial.kind.changes_story())
     }
 }
