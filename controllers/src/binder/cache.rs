@@ -170,7 +170,7 @@ impl BinderCache {
         matching::best_match(claim, reserved.chain(free).filter_map(|name| self.volumes.get(name)), delay_binding)
     }
 
-    /// Returns the claim without the requirements that seeded bugs ignore; `None` without such a defect.
+    /// Returns the claim without the requirements that seeded bugs ignore; `None` without such a bug.
     fn as_if_asked_for_less(&self, claim: &PersistentVolumeClaim) -> Option<PersistentVolumeClaim> {
         if !self.ignores_access_modes && !self.ignores_size {
             return None;

@@ -162,7 +162,7 @@ impl Writer {
         self.machine.ctx.emit(WorkloadStarted { node, pod, records_found, verified, volume });
     }
 
-    /// Waits for `wait`; false if it must stop.
+    /// Waits for `wait`. Returns false if it must stop.
     async fn pause(&self, wait: Duration, stop: &mut latest::Receiver<bool>) -> bool {
         let ctx = &self.machine.ctx;
         let due = ctx.now().mono + ctx.scaled(wait);

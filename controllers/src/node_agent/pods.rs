@@ -218,7 +218,7 @@ fn is_in_source(agent: &Agent, record: &PodRecord) -> bool {
 
 async fn take(agent: &Arc<Agent>, change: Delta<Pod>) {
     match change {
-        // A stand-in's process runs without this agent.
+        // The process that a stand-in pod represents runs without this agent.
         Delta::Applied { new: pod, .. } | Delta::Deleted(pod) if is_stand_in(&pod) => {}
         Delta::Applied { old, new } => {
             if let Some(old) = old.filter(|old| old.metadata.uid != new.metadata.uid) {

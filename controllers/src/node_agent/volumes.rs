@@ -1,5 +1,5 @@
-//! The async loop of the volume manager: runs the reconciler on its 100 ms grid when there is a reason, and performs the
-//! steps of its operations.
+//! The async loop of the volume manager: runs the reconciler at multiples of 100 ms, if there is a reason, and performs
+//! the steps of its operations.
 
 use std::collections::BTreeSet;
 use std::path::Path;

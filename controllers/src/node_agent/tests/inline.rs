@@ -22,7 +22,7 @@ async fn pod(hand: &Hand) -> Pod {
     hand.create("default", json!({ "metadata": { "name": "p" }, "spec": spec })).await
 }
 
-/// The messages of the events of one reason.
+/// Returns the messages of the events with this reason.
 fn messages(hand: &Hand, reason: &str) -> Vec<String> {
     let events = hand.ctx.trace().lines();
     let of = events.iter().filter(|e| e.kind == "k8s.event" && e.str("reason") == Some(reason));

@@ -74,7 +74,7 @@ impl Controller {
         })
     }
 
-    /// Removes the finalizer from the claim as the server has it (`removePVCFinalizer`).
+    /// Removes the finalizer from the claim in its state on the server (`removePVCFinalizer`).
     async fn remove_claim_finalizer(&self, claim: &PersistentVolumeClaim) -> Result<(), ApiError> {
         let claims = self.client.namespaced::<PersistentVolumeClaim>(claim.namespace());
         let mut attempt = 1;
