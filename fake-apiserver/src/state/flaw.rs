@@ -6,7 +6,7 @@ use super::Store;
 use super::command::WriteOptions;
 use super::status::Status;
 
-/// Maximum number of flaws of a request, as upstream.
+/// Maximum number of flaws of a request, as in upstream.
 pub const MOST_FLAWS: usize = 100;
 
 /// Treatment of unknown and duplicate fields (`fieldValidation`).

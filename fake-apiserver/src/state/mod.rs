@@ -274,7 +274,7 @@ impl Store {
         self.root_ca = root_ca.map(Into::into);
     }
 
-    /// Plants defects.
+    /// Activates seeded bugs.
     pub fn plant(&mut self, defects: Defects) {
         self.defects = defects;
     }
