@@ -201,7 +201,7 @@ impl Root {
         Ok(())
     }
 
-    /// Removes the empty directory at `path`; false if it does not exist.
+    /// Removes the empty directory at `path`. Returns false if it does not exist.
     ///
     /// # Errors
     /// The operating system's error.
@@ -209,7 +209,7 @@ impl Root {
         self.unlink("rmdir", path, AtFlags::REMOVEDIR)
     }
 
-    /// Removes the file or link at `path`; false if it does not exist.
+    /// Removes the file or link at `path`. Returns false if it does not exist.
     ///
     /// # Errors
     /// The operating system's error.

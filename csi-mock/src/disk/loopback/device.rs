@@ -186,7 +186,8 @@ impl LoopDevice {
         self.verify()?;
         let (number, proof) = (self.number, self.proof.clone());
         let name = self.path().display().to_string();
-        // The next user of the number must not get a read-only device. If this fails, the device must still go.
+        // The next user of the number must not get a read-only device. If this fails, the device must still be
+        // detached.
         let _ = ioctl::set_readonly(&self.held, false);
         match ioctl::clear(&self.held) {
             Ok(()) | Err(Errno::NXIO) => {}

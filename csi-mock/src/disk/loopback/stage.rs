@@ -10,7 +10,7 @@ use super::{Inner, mount, text};
 use crate::disk::{DiskError, Mount, Stage, Staged};
 
 impl Inner {
-    /// Creates a filesystem if the device is truly empty; true if it did.
+    /// Creates a filesystem if the device is truly empty. Returns true if it did.
     pub fn format(&self, plugged: &Plugged, stage: &Stage) -> Result<bool, DiskError> {
         let corrupt = |reason: String| DiskError::Corrupt { volume: stage.volume.clone(), reason };
         let marker = self.volumes.path().join(format!("{}.mkfs", plugged.record.file));
