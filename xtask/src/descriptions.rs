@@ -27,11 +27,11 @@ const PLAIN: &[(&str, &str)] = &[
     ("time", "io.k8s.apimachinery.pkg.apis.meta.v1.Time"),
 ];
 
-/// The descriptions of all types of `schema` (the text of `schema.txt`): `type field text`, each ended by a zero byte.
-/// `own` (the text of `descriptions.txt`) fills in what the crate does not describe.
+/// Returns the descriptions of all types of `schema` (the text of `schema.txt`): `type field text`, each ended by a
+/// zero byte. `own` (the text of `descriptions.txt`) fills in what the crate does not describe.
 ///
 /// # Errors
-/// When neither describes a type or field.
+/// If neither describes a type or field.
 pub fn render(schema: &str, own: &str) -> Result<String, anyhow::Error> {
     let mut texts = Texts::new();
     read_all(&sources()?.join(MODULE), &mut texts)?;
@@ -83,7 +83,7 @@ fn word(text: &str) -> &str {
     text.split(' ').next().unwrap_or_default()
 }
 
-/// The directory of the crate's sources in cargo's registry.
+/// Returns the directory of the crate's sources in cargo's registry.
 fn sources() -> Result<PathBuf, anyhow::Error> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
@@ -166,7 +166,7 @@ fn unescape(literal: &str) -> Result<String, anyhow::Error> {
     Ok(text)
 }
 
-/// `core/v1.Pod` as the crate names it: `io.k8s.api.core.v1.Pod`.
+/// Returns the crate's name of `core/v1.Pod`: `io.k8s.api.core.v1.Pod`.
 fn public_name(of: &str) -> String {
     let (package, name) = of.split_once('/').unwrap_or(("", of));
     match package {
