@@ -386,7 +386,7 @@ async fn node_agent(world: World, host: Host, args: NodeAgent) -> anyhow::Result
     }
     let door = Door::open(args.listen, &args.node_name).await.context("--listen")?;
     config.internal_ip = args.node_ip.map(|ip| ip.to_string());
-    // Clients reach the server at its listener, whatever its address in the modelled network is.
+    // Clients reach the server at its listener, not at its address in the modelled network.
     let listens = door.address().ip();
     config.external_ip = (!listens.is_unspecified()).then(|| listens.to_string());
     config.kubelet_port = door.address().port();

@@ -94,7 +94,7 @@ pub async fn run(ctx: Ctx, client: Client) {
     };
     loop {
         tokio::select! { biased;
-            // The volumes of a pod do not change, so only new pods count.
+            // The volumes of a pod do not change, so only new pods matter.
             Some(delta) = pod_changes.recv() => match delta {
                 Delta::Applied { old, new } if old.as_ref().is_none_or(|old| old.uid() != new.uid()) => enqueue(&new),
                 _ => {}

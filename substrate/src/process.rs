@@ -170,7 +170,7 @@ impl Ctx {
         value.clone().downcast().expect("a value is stored under its own type")
     }
 
-    /// Starts a task that belongs to this process and ends with it, whatever task calls this.
+    /// Starts a task that belongs to this process and ends with it, regardless of the calling task.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.0.tasks.send(Box::pin(task));
     }

@@ -12,7 +12,7 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use serde_json::Value;
 
-/// The crate, and its module for the API version that we serve.
+/// The crate, and its module for the API version that Mooring serves.
 const CRATE: &str = "k8s-openapi";
 const MODULE: &str = "src/v1_36";
 
@@ -113,7 +113,7 @@ fn read_all(dir: &Path, texts: &mut Texts) -> Result<(), anyhow::Error> {
     Ok(())
 }
 
-/// Reads the schema of one generated file. The indentation of a line tells whether it is about a type or a field.
+/// Reads the schema of one generated file. The indentation of a line shows whether it is about a type or a field.
 fn read(source: &str, texts: &mut Texts) -> Result<(), anyhow::Error> {
     let (mut of, mut field) = (None, String::new());
     for line in source.lines() {

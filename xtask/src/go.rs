@@ -1,6 +1,6 @@
 //! Reads the declarations of Go API types: structs with the tags and markers of their fields, and named types.
 //!
-//! Not a full Go parser: gofmt puts each field on a line of its own.
+//! Not a full Go parser: gofmt puts each field on its own line.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

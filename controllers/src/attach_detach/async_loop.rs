@@ -234,7 +234,7 @@ impl AsyncLoop {
             Delta::Deleted(node) => {
                 self.reconciler.remove_node(node.name());
                 self.reconciler.desired.delete_node(node.name());
-                // The last status of a deleted node still counts, so the detach of a mounted volume waits for six
+                // The last status of a deleted node still applies, so the detach of a mounted volume waits for six
                 // minutes.
                 let forgotten = mutant!(self.ctx, "deleted-node-is-unmounted");
                 self.reconciler.actual.set_mounted(node.name(), if forgotten { &[] } else { volumes_in_use(&node) });

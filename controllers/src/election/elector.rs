@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn the_times_in_a_record_are_not_believed() {
-        // The holder's clock is years ahead or behind: only a change of the record counts.
+        // The holder's clock is years ahead or behind: only a change of the record matters.
         for renewed in [0, 1_000_000_000] {
             let mut b = elector("b");
             assert_eq!(b.decide(at(100), S(100), Some(&held_by("a", renewed, 0))), Action::Wait);

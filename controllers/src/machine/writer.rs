@@ -83,7 +83,7 @@ pub(super) struct Writer {
     pub pace: Pace,
 }
 
-/// Reason why a writer cannot go on.
+/// Reason why a writer cannot continue.
 enum Failure {
     Corrupt(Corruption),
     Disk(DiskError),

@@ -214,7 +214,7 @@ pub struct Staged {
     pub fs_type: String,
     /// Options that it was mounted with, besides `ro`.
     pub options: Vec<String>,
-    /// Size of the filesystem in bytes, if the backend tells it.
+    /// Size of the filesystem in bytes, if the backend reports it.
     pub fs_bytes: Option<u64>,
     /// Other nodes that now hold a writable mount of the volume. Only the memory backend, which sees all nodes, fills
     /// it. With a writable mount here, any entry means corruption.

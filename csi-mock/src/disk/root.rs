@@ -27,9 +27,9 @@ pub(super) struct PathAt {
     pub name: PathBuf,
 }
 
-/// Mode of directories that we create.
+/// Mode of directories that this process creates.
 const DIR_MODE: Mode = Mode::from_raw_mode(0o755);
-/// Mode of files that we create.
+/// Mode of files that this process creates.
 const FILE_MODE: Mode = Mode::from_raw_mode(0o644);
 
 /// Errnos of opening a read-only device for writing.

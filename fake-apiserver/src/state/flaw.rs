@@ -36,7 +36,7 @@ impl Flaw {
         Self::Field(format!("unknown field \"{path}\""))
     }
 
-    /// Returns the flaw of a field that occurs more than once; the last value counts.
+    /// Returns the flaw of a field that occurs more than once; the last value is used.
     pub fn duplicate(path: impl fmt::Display) -> Self {
         Self::Field(format!("duplicate field \"{path}\""))
     }

@@ -1,4 +1,4 @@
-//! The `mock-ec2` program: parses flags, and serves a cloud until it is told to end.
+//! The `mock-ec2` program: parses flags, and serves a cloud until it is asked to end.
 
 mod files;
 mod flags;

@@ -1,9 +1,9 @@
 //! Runs `mooring up` for half an hour with a load and faults: checks that the invariants hold, that memory stays flat,
 //! and that nothing leaks.
 //!
-//! In each round, faults, crashes and partitions that `mooring explore` would draw are in force while pods and claims
-//! are created, deleted, moved and grown. Then all faults end, the cluster must come to rest, and `mooring check`
-//! compares the state of the cloud, Kubernetes and the nodes.
+//! In each round, faults, crashes and partitions that `mooring explore` would draw are active while pods and claims are
+//! created, deleted, moved and grown. Then all faults end, the cluster must come to rest, and `mooring check` compares
+//! the state of the cloud, Kubernetes and the nodes.
 
 mod breaks;
 mod load;

@@ -1,4 +1,4 @@
-//! The Mooring under test: started in the background with a home directory of its own, controlled by its own commands.
+//! The Mooring under test: started in the background with its own home directory, controlled by its own commands.
 
 use std::fs;
 use std::io::Write;
