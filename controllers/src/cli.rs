@@ -159,7 +159,7 @@ where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
 {
-    // Keeps the program out of the caller's crate.
+    // This function is not generic, so that it is not compiled into the caller's crate.
     controllers_main(args.into_iter().map(Into::into).collect())
 }
 
@@ -334,7 +334,7 @@ where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
 {
-    // Keeps the program out of the caller's crate.
+    // This function is not generic, so that it is not compiled into the caller's crate.
     node_agent_main(args.into_iter().map(Into::into).collect())
 }
 
@@ -386,7 +386,7 @@ async fn node_agent(world: World, host: Host, args: NodeAgent) -> anyhow::Result
     }
     let door = Door::open(args.listen, &args.node_name).await.context("--listen")?;
     config.internal_ip = args.node_ip.map(|ip| ip.to_string());
-    // The server is reached at its listener, whatever its address in the modelled network.
+    // Clients reach the server at its listener, not at its address in the modelled network.
     let listens = door.address().ip();
     config.external_ip = (!listens.is_unspecified()).then(|| listens.to_string());
     config.kubelet_port = door.address().port();

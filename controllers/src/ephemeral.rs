@@ -24,7 +24,7 @@ fn ephemeral_volumes(pod: &Pod) -> impl Iterator<Item = &Volume> {
     volumes.iter().filter(|volume| volume.ephemeral.is_some())
 }
 
-/// Returns the claim of a volume of a pod (`VolumeClaimName`); nothing if the volume has no template.
+/// Returns the claim of a volume of a pod (`VolumeClaimName`); None if the volume has no template.
 fn claim(pod: &Pod, volume: &Volume) -> Option<PersistentVolumeClaim> {
     let template = volume.ephemeral.as_ref()?.volume_claim_template.as_ref()?;
     let given = template.metadata.as_ref();
@@ -50,7 +50,7 @@ fn claim(pod: &Pod, volume: &Volume) -> Option<PersistentVolumeClaim> {
     })
 }
 
-/// Returns the error of a claim that exists and is not of the pod (`VolumeIsForPod`).
+/// Returns the error for an existing claim that does not belong to the pod (`VolumeIsForPod`).
 fn not_for(pod: &Pod, claim: &PersistentVolumeClaim) -> Option<String> {
     let owners = claim.metadata.owner_references.as_deref().unwrap_or_default();
     let is_owner = owners.iter().any(|owner| owner.controller == Some(true) && owner.uid == pod.uid());
@@ -94,12 +94,12 @@ pub async fn run(ctx: Ctx, client: Client) {
     };
     loop {
         tokio::select! { biased;
-            // The volumes of a pod do not change, so only new pods count.
+            // The volumes of a pod do not change, so only new pods matter.
             Some(delta) = pod_changes.recv() => match delta {
                 Delta::Applied { old, new } if old.as_ref().is_none_or(|old| old.uid() != new.uid()) => enqueue(&new),
                 _ => {}
             },
-            // A claim that is deleted under its pod is created again.
+            // A claim that is deleted while its pod exists is created again.
             Some(delta) = claim_changes.recv() => if let Delta::Deleted(claim) = delta {
                 let uses = |pod: &Pod| {
                     pod.namespace() == claim.namespace() && pod_claims(pod).any(|(name, _)| name == claim.name())

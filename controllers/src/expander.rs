@@ -1,6 +1,6 @@
 //! The expander (`persistentvolume-expander-controller`, `pkg/controller/volume/expand/expand_controller.go`): it
-//! expands volumes of kube-controller-manager's in-tree plugins. CSI volumes are the resizer's; the expander emits an
-//! event of the claim that says so.
+//! expands volumes of kube-controller-manager's in-tree plugins. The resizer expands CSI volumes; for these the
+//! expander only emits an event of the claim that says so.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,7 +61,7 @@ struct Controller {
     client: Client,
     claims: Informer<PersistentVolumeClaim>,
     recorder: EventRecorder,
-    /// Seeded bug: emits the event of every claim.
+    /// Seeded bug: emits the event for every claim.
     announces_all: bool,
 }
 

@@ -1,7 +1,7 @@
-//! The storage control loops, the scheduler and the node agent (our kubelet), over the wire APIs only.
+//! The storage control loops, the scheduler and the node agent (Mooring's kubelet), over the wire APIs only.
 //!
-//! Each loop has a pure part that follows its Kubernetes original, and a thin async loop (informer → world →
-//! executor). The shells share [`kube`].
+//! Each loop has a pure part that follows its Kubernetes original, and a thin async loop (informer → world → executor).
+//! The async loops share [`kube`].
 
 pub mod attach_detach;
 pub mod attacher;

@@ -66,7 +66,7 @@ impl StandIns {
 /// # Errors
 /// The invalid field.
 pub fn pod_of(object: &Value) -> Result<Pod, serde_json::Error> {
-    // As text, because that decoder is compiled already.
+    // Decoded from text, because that decoder is already compiled.
     crate::kube::decode(object.to_string().as_bytes())
 }
 

@@ -34,7 +34,7 @@ pub const GARBAGE_COLLECTOR: &str = "garbage-collector-controller";
 /// Name of the ephemeral volume controller, whose claims the garbage collector deletes.
 pub const EPHEMERAL_VOLUME: &str = "ephemeral-volume-controller";
 
-/// Loops of workloads: they make pods, and count them. A simulation without such objects leaves them out.
+/// Loops of workloads: they create and count pods. A simulation without such objects leaves them out.
 pub const WORKLOADS: &[&str] = &[
     "endpointslice-controller",
     "daemonset-controller",
@@ -75,11 +75,11 @@ pub(crate) struct Loop {
 /// User agent of a loop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Agent {
-    /// Own client beside its process' shared informers, with this component.
+    /// Own client besides the shared informers of its process; names this component.
     Of(&'static str),
-    /// Only client of its process, with this component.
+    /// Only client of its process; names this component.
     Only(&'static str),
-    /// Program of a Kubernetes SIG beside Kubernetes itself: only its name.
+    /// Program of a Kubernetes SIG outside Kubernetes itself: only its name.
     Named,
 }
 
@@ -220,7 +220,8 @@ pub(crate) fn loops_of<'a>(
     TABLE.iter().filter(move |one| one.process == process && !without.contains(one.name))
 }
 
-/// Returns true if a loop of `process` remains without the loops `without`; false for a name outside [`PROCESSES`].
+/// Returns true if a loop of `process` remains without the loops `without`. Returns false for a name outside
+/// [`PROCESSES`].
 pub fn runs(process: &str, without: &BTreeSet<String>) -> bool {
     loops_of(process, without).next().is_some()
 }
@@ -261,7 +262,7 @@ pub fn can_be_left_out() -> Vec<&'static str> {
     LOOPS.iter().copied().chain(ON_NODES).chain([MANAGER]).collect()
 }
 
-/// Returns true if no loop of kube-controller-manager is ours.
+/// Returns true if Mooring runs no loop of kube-controller-manager.
 pub fn manager_is_left_out(without: &BTreeSet<String>) -> bool {
     !runs(MANAGER, without)
 }

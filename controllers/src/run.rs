@@ -93,7 +93,7 @@ async fn serve(
     lead(candidate, || start_all(ctx, process, &loops, &client, &config)).await
 }
 
-/// Starts the loops of a process that is no sidecar.
+/// Starts the loops of a process that is not a sidecar.
 fn start_all(ctx: &Ctx, process: &str, loops: &[&Loop], client: &Client, config: &LoopsConfig) {
     for one in loops {
         let client = match one.agent {

@@ -200,7 +200,7 @@ fn a_pod_that_waits_for_its_volumes_says_where_it_is_about_to_go() {
             pod.status.as_ref().and_then(|s| s.nominated_node_name.clone()).unwrap_or_default()
         };
         rig.until(S(2), "nominated", async || nominated().await == "node-a").await;
-        // There is no room: the binding is given up, and so is the node.
+        // There is no room: the scheduler gives up the binding and the node.
         rig.until(S(5), "not nominated any more", async || nominated().await.is_empty()).await;
         assert_eq!(node_of(&rig).await, None);
         rig.until(S(30), "bound", async || node_of(&rig).await.is_some()).await;

@@ -1,4 +1,4 @@
-//! Replicas of one process, of which one works.
+//! Replicas of one process, of which only the leader works.
 
 mod common;
 

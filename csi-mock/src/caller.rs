@@ -1,4 +1,4 @@
-//! The program of the user's that makes a call, as its door to the driver names it.
+//! The user's program that makes a call, as its endpoint to the driver names it.
 
 use substrate::body::{HttpService, call};
 use substrate::link::PROGRAM;
@@ -8,7 +8,7 @@ tokio::task_local! {
     static CALLER: String;
 }
 
-/// `service`, which knows the program that calls while it works on a request.
+/// Wraps `service` so that it knows the calling program while it handles a request.
 pub(crate) fn with_caller(service: HttpService) -> HttpService {
     HttpService::new(move |request| {
         let named = request.headers().get(PROGRAM).and_then(|name| name.to_str().ok()).map(str::to_owned);
@@ -20,7 +20,7 @@ pub(crate) fn with_caller(service: HttpService) -> HttpService {
     })
 }
 
-/// Returns the program that makes the call that is worked on; empty for any other caller.
+/// Returns the program whose call is being handled; empty for any other caller.
 pub(crate) fn caller() -> String {
     CALLER.try_with(Clone::clone).unwrap_or_default()
 }

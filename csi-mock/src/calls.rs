@@ -140,7 +140,7 @@ fn some(text: &str) -> Option<Text> {
 pub struct Call {
     calls: Calls,
     about: About,
-    /// The program of the user's that calls; empty for any other caller.
+    /// The user's program that calls; empty for any other caller.
     caller: String,
     ordinal: u64,
     began: Duration,
@@ -177,7 +177,7 @@ impl Calls {
         Self::made(ctx, settings, true)
     }
 
-    /// Creates a log for calls outside CSI, without events; faults apply all the same.
+    /// Creates a log for calls outside CSI, without events; faults still apply.
     pub(crate) fn untraced(ctx: &Ctx) -> Self {
         Self::made(ctx, Settings::default(), false)
     }

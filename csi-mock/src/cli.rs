@@ -341,7 +341,7 @@ impl Plan {
             }
             Endpoint::Tcp(address) => format!("tcp://{}", serve::tcp(ctx, *address, service).await?),
         };
-        // The driver must answer before kubelet is told of it.
+        // The driver must answer before kubelet learns of it.
         if let Some(socket) = self.registration_socket() {
             let driver = endpoint.strip_prefix("unix://").unwrap_or(&endpoint);
             serve::unix(ctx, &socket, registration::start(ctx, &self.args.driver_name, driver))?;
@@ -356,7 +356,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Runs until it is told to end.
+    /// Runs until it is asked to end.
     async fn serve(self, world: World, host: Host) -> anyhow::Result<()> {
         let disk = self.disk()?;
         let (failed, mut failure) = mpsc::unbounded_channel();
@@ -383,7 +383,7 @@ where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
 {
-    // Keeps the program out of the caller's crate.
+    // This function is not generic, so that it is not compiled into the caller's crate.
     main_of(args.into_iter().map(Into::into).collect())
 }
 

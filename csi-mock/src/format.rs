@@ -43,7 +43,8 @@ pub(crate) fn read(name: &str, key: &str, value: &str) -> Result<Option<(&'stati
 /// Returns the entries that have an effect.
 ///
 /// # Errors
-/// INVALID_ARGUMENT if one of them is not for the filesystem, or for a raw device (`fs_type` is none).
+/// INVALID_ARGUMENT if one of them does not apply to the filesystem, or if the volume is a raw device (`fs_type` is
+/// none).
 pub(crate) fn checked(
     context: BTreeMap<&'static str, String>,
     fs_type: Option<&str>,

@@ -70,7 +70,7 @@ impl Identity for IdentityService {
             (Feature::ExpansionOnline, expansion(volume_expansion::Type::Online)),
             (Feature::ExpansionOffline, expansion(volume_expansion::Type::Offline)),
         ];
-        // Controller capabilities are offered only where the controller answers.
+        // Controller capabilities are offered only if the controller answers here.
         let here = |feature: Feature| {
             self.controller || matches!(feature, Feature::VolumeAccessibilityConstraints | Feature::ExpansionOnline)
         };

@@ -142,7 +142,7 @@ async fn follow(ctx: &Ctx, config: &PlugConfig, caught_up: &mut bool) -> Result<
     Ok(())
 }
 
-/// Applies a line; false if the disk fails at it.
+/// Applies a line. Returns false if the disk fails at it.
 async fn apply(ctx: &Ctx, config: &PlugConfig, line: Line) -> bool {
     let (volume, done) = match line {
         Line::Attached { volume, device, file, size_bytes } => {
@@ -201,7 +201,7 @@ async fn pull(ctx: &Ctx, config: &PlugConfig, volume: &str, force: bool) -> Resu
     config.disk.done("unplug", volume, Path::new("")).await
 }
 
-/// Pulls the devices of volumes that the cloud no longer lists; false if the disk fails at it.
+/// Pulls the devices of volumes that the cloud no longer lists. Returns false if the disk fails at it.
 async fn pull_strangers(ctx: &Ctx, config: &PlugConfig, listed: &BTreeSet<String>) -> bool {
     let Ok(devices) = config.disk.devices().await else { return false };
     let mut done = true;

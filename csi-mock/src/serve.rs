@@ -52,7 +52,7 @@ pub fn endpoint(text: &str) -> Result<Endpoint, String> {
     if address.ip().is_loopback() { Ok(Endpoint::Tcp(address)) } else { Err(format!("`{text}` is not on loopback")) }
 }
 
-/// Binds `path`. A stale socket is removed first (CSI requires it); any other file is left alone.
+/// Binds `path`. A stale socket is removed first (CSI requires it); any other file is kept.
 fn bind(path: &Path) -> anyhow::Result<UnixListener> {
     match std::fs::symlink_metadata(path) {
         Ok(there) if there.file_type().is_socket() => {
@@ -64,8 +64,8 @@ fn bind(path: &Path) -> anyhow::Result<UnixListener> {
     UnixListener::bind(path).with_context(|| format!("cannot listen on {}", path.display()))
 }
 
-/// Serves `service` on a unix socket within process `ctx`. A stale socket is removed first (CSI requires it);
-/// any other file at the path is left alone.
+/// Serves `service` on a unix socket within process `ctx`. A stale socket is removed first (CSI requires it); any other
+/// file at the path is kept.
 ///
 /// # Errors
 /// The operating system's error.

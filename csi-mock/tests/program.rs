@@ -222,7 +222,7 @@ async fn it_answers_over_tcp_too() {
     assert_eq!(node.node_get_info(NodeGetInfoRequest {}).await.unwrap().into_inner().node_id, NODE);
     let outside = NodeUnpublishVolumeRequest { volume_id: "vol-1".into(), target_path: "/etc/x".into() };
     assert_eq!(node.node_unpublish_volume(outside).await.unwrap_err().code(), tonic::Code::InvalidArgument);
-    // A page of the web that had its name point here is refused.
+    // A web page whose DNS name points here is refused.
     let request = http::Request::post("/csi.v1.Node/NodeGetInfo").header("host", "evil.example:80");
     let request = request.header("origin", "http://evil.example").body(substrate::body::empty()).unwrap();
     assert!(substrate::body::call(driver, request).await.unwrap().status().is_client_error());

@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 /// Sends a request to `endpoint` and returns the body of the response.
 ///
 /// # Errors
-/// When it is refused; with the response.
+/// If it is refused; with the response.
 pub fn send(endpoint: &str, method: &str, path: &str, body: &str) -> Result<String> {
     let address = endpoint.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address)?;

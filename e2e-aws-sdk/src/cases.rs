@@ -28,7 +28,7 @@ pub struct TestCloud {
 }
 
 impl TestCloud {
-    /// The cloud at `endpoint` with two running instances.
+    /// Returns the cloud at `endpoint` with two running instances.
     pub fn new(endpoint: &str, instance: &str, other: &str) -> Self {
         let client = client(endpoint, RetryConfig::disabled());
         Self { endpoint: endpoint.to_owned(), instance: instance.to_owned(), other: other.to_owned(), client }
@@ -54,7 +54,7 @@ impl TestCloud {
         self.admin("DELETE", "faults", "").map(|_| ())
     }
 
-    /// The number of requests of `action` that ended with `outcome`.
+    /// Returns the number of requests of `action` that ended with `outcome`.
     fn count(&self, action: &str, outcome: &str) -> Result<u64> {
         let labels = format!("action=\"{action}\",outcome=\"{outcome}\"");
         let text = admin::send(&self.endpoint, "GET", "/metrics", "")?;

@@ -30,7 +30,7 @@ pub async fn soon<T>(future: impl Future<Output = T>) -> Result<T> {
     tokio::time::timeout(TIMEOUT, future).await.context("it did not happen in time")
 }
 
-/// The status code with which a request was refused.
+/// Returns the status code with which a request was refused.
 pub fn refused<T>(answer: kube::Result<T>) -> Result<(u16, String)> {
     match answer {
         Ok(_) => bail!("it was not refused"),

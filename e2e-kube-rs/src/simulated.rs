@@ -28,7 +28,7 @@ async fn reconcile(map: Arc<ConfigMap>, state: Arc<State>) -> kube::Result<Actio
     Ok(Action::requeue(Duration::from_secs(300)))
 }
 
-/// The user's controller.
+/// Runs the user's controller.
 async fn keep(ctx: Ctx, reconciled: Arc<AtomicU64>) {
     let client = Client::new(ctx.kubernetes(), "default");
     let state = Arc::new(State { client: client.clone(), reconciled });

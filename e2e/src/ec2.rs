@@ -21,7 +21,7 @@ impl Server {
     /// Starts `binary` on a free port with `instances` (a seed list in YAML) and `flags`, and waits until it answers.
     ///
     /// # Errors
-    /// When it does not become ready within ten seconds; with its output.
+    /// If it does not become ready within ten seconds; with its output.
     pub fn start(binary: &str, instances: &str, flags: &[&str]) -> Result<Self> {
         let home = tempfile::tempdir()?;
         let [ready, seeds, log] = ["ready.json", "instances.yaml", "log"].map(|name| home.path().join(name));
@@ -44,7 +44,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Its URL.
+    /// Returns its URL.
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
@@ -55,18 +55,18 @@ impl Server {
         Ok(answer.body)
     }
 
-    /// The response to a request of the admin API, or of another path outside the EC2 API.
+    /// Returns the response to a request of the admin API, or of another path outside the EC2 API.
     ///
     /// # Errors
-    /// When it is refused; with the response.
+    /// If it is refused; with the response.
     pub fn admin(&self, method: &str, path: &str) -> Result<String> {
         self.request(method, path, &[("content-type", "application/json")], "")
     }
 
-    /// The text of element `tag` in the response to an EC2 action.
+    /// Returns the text of element `tag` in the response to an EC2 action.
     ///
     /// # Errors
-    /// When it is refused or has no such element.
+    /// If it is refused or has no such element.
     pub fn ask(&self, form: &str, tag: &str) -> Result<String> {
         // A dummy signature, which the server accepts as long as no credentials are configured.
         let signature =
@@ -77,12 +77,12 @@ impl Server {
         Ok(text.with_context(|| format!("no {tag} in {answer}"))?.0.to_owned())
     }
 
-    /// The AWS CLI with this cloud's environment and a HOME of its own.
+    /// Returns the AWS CLI with this cloud's environment and its own HOME.
     pub fn aws(&self) -> Command {
         self.client("aws")
     }
 
-    /// A program with this cloud's environment and a HOME of its own, in which it runs.
+    /// Returns a program with this cloud's environment and its own HOME, in which it runs.
     pub fn client(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         without_aws_settings(&mut command);
@@ -99,10 +99,10 @@ impl Server {
         command
     }
 
-    /// The output of `aws ec2 <line>`; `line` is split at spaces.
+    /// Returns the output of `aws ec2 <line>`; `line` is split at spaces.
     ///
     /// # Errors
-    /// When it fails; with its output.
+    /// If it fails; with its output.
     pub fn ec2(&self, line: &str) -> Result<String> {
         let Output { status, stdout, stderr } = self.aws().arg("ec2").args(line.split_whitespace()).output()?;
         let (out, err) = (String::from_utf8(stdout)?, String::from_utf8_lossy(&stderr));
@@ -110,19 +110,19 @@ impl Server {
         Ok(out)
     }
 
-    /// The same as JSON.
+    /// Returns the same as JSON.
     ///
     /// # Errors
-    /// When it fails or its output is not JSON.
+    /// If it fails or its output is not JSON.
     pub fn ec2_json(&self, line: &str) -> Result<Value> {
         let text = self.ec2(&format!("{line} --output json"))?;
         serde_json::from_str(&text).with_context(|| text)
     }
 
-    /// The standard error of `aws ec2 <line>`, which must fail.
+    /// Returns the standard error of `aws ec2 <line>`, which must fail.
     ///
     /// # Errors
-    /// When it succeeds.
+    /// If it succeeds.
     pub fn ec2_refused(&self, line: &str) -> Result<String> {
         let output = self.aws().arg("ec2").args(line.split_whitespace()).output()?;
         if output.status.success() {

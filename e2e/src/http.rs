@@ -17,7 +17,7 @@ pub struct Answer {
 /// Sends a request to `endpoint` (`http://127.0.0.1:4566`) with extra `headers`, such as `[("accept", "text/plain")]`.
 ///
 /// # Errors
-/// When the connection fails, or the response is not HTTP.
+/// If the connection fails, or the response is not HTTP.
 pub fn send(endpoint: &str, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Result<Answer> {
     let address = endpoint.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address).with_context(|| endpoint.to_owned())?;

@@ -18,23 +18,23 @@ use serde_json::Value;
 /// A claim and a pod that writes to it, as a user would apply them.
 pub const CLAIM_AND_POD: &str = include_str!("../../docs/pod-with-claim.yaml");
 
-/// The repository's root.
+/// Returns the repository's root.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// A scenario of the repository.
+/// Returns a scenario of the repository.
 pub fn scenario(name: &str) -> PathBuf {
     root().join("scenarios").join(name)
 }
 
-/// Returns whether this machine has `what` (`root`, `kubectl`, `aws`, `curl`, `cargo`, `boto3`, `pytest`, the Python
+/// Returns true if this machine has `what` (`root`, `kubectl`, `aws`, `curl`, `cargo`, `boto3`, `pytest`, the Python
 /// package `kubernetes`, `ansible` with its collections, `c7n`, `libcloud`). A test that needs it calls this first and
 /// returns when it is false; standard error then names the missing program. If `MOORING_REQUIRE` lists it, its absence
 /// is a failure instead.
 ///
 /// # Panics
-/// When it is required and missing.
+/// If it is required and missing.
 pub fn have(what: &str) -> bool {
     static FOUND: Mutex<BTreeMap<String, bool>> = Mutex::new(BTreeMap::new());
     let found = *FOUND.lock().entry(what.to_owned()).or_insert_with(|| find(what));
@@ -89,7 +89,7 @@ const SEATS: usize = 3;
 /// runner, and the kernel releases it.
 ///
 /// # Errors
-/// When the lock file cannot be created.
+/// If the lock file cannot be created.
 pub fn seat() -> Result<std::fs::File> {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let first = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -106,7 +106,7 @@ pub fn seat() -> Result<std::fs::File> {
 /// Waits until no other test holds `thing`, a resource that this machine has once, such as a container engine.
 ///
 /// # Errors
-/// When the lock file cannot be created.
+/// If the lock file cannot be created.
 pub fn alone_with(thing: &str) -> Result<std::fs::File> {
     locked(thing)
 }
@@ -134,7 +134,7 @@ impl Up {
     /// Starts `binary up` with `args` and waits until it is ready, at most 30 seconds.
     ///
     /// # Errors
-    /// When it does not become ready; with its output.
+    /// If it does not become ready; with its output.
     pub fn start(binary: &str, args: &[&str]) -> Result<Self> {
         let seat = seat()?;
         let home = tempfile::tempdir()?;
@@ -168,28 +168,28 @@ impl Up {
         bail!("mooring up was not ready within 30 s:\n{}", std::fs::read_to_string(home.path().join("mooring.log"))?)
     }
 
-    /// The whole ready file.
+    /// Returns the whole ready file.
     pub fn all_ready(&self) -> &Value {
         &self.ready
     }
 
-    /// A value of the ready file, such as `ec2` or `kubeconfig`.
+    /// Returns a value of the ready file, such as `ec2` or `kubeconfig`.
     pub fn ready(&self, key: &str) -> &str {
         self.ready[key].as_str().unwrap_or_default()
     }
 
-    /// The process id.
+    /// Returns the process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Its output so far.
+    /// Returns its output so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.home.path().join("mooring.log")).unwrap_or_default()
     }
 
-    /// A command with this cluster's environment and a HOME of its own, so that it reads and writes none of the user's
-    /// files.
+    /// Returns a command with this cluster's environment and its own HOME, so that it reads and writes none of the
+    /// user's files.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command
@@ -207,7 +207,7 @@ impl Up {
     /// Runs a command with this cluster's environment and returns its output.
     ///
     /// # Errors
-    /// When it cannot be started or fails; with all its output.
+    /// If it cannot be started or fails; with all its output.
     pub fn run(&self, program: &str, args: &[&str]) -> Result<String> {
         let output = self.command(program).args(args).output().with_context(|| format!("start {program}"))?;
         text(program, args, output)
@@ -216,7 +216,7 @@ impl Up {
     /// Kills it as `kill -9` does.
     ///
     /// # Errors
-    /// When it has already exited.
+    /// If it has already exited.
     pub fn kill(&mut self) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;
@@ -224,10 +224,10 @@ impl Up {
     }
 }
 
-/// Runs a program that finds `cluster` through its environment, with a HOME of its own, and returns its output.
+/// Runs a program that finds `cluster` through its environment, with its own HOME, and returns its output.
 ///
 /// # Errors
-/// When it cannot be started or fails; with all its output.
+/// If it cannot be started or fails; with all its output.
 pub fn outside(cluster: &Cluster, program: &str, args: &[&str]) -> Result<String> {
     let home = tempfile::tempdir()?;
     let mut command = Command::new(program);
@@ -236,7 +236,7 @@ pub fn outside(cluster: &Cluster, program: &str, args: &[&str]) -> Result<String
     text(program, args, command.output().with_context(|| format!("start {program}"))?)
 }
 
-/// Free loopback ports for those of `flags` that `args` does not set.
+/// Returns free loopback ports for those of `flags` that `args` does not set.
 fn unless_given<'a, const N: usize>(args: &[&str], flags: [&'a str; N]) -> Vec<&'a str> {
     flags.into_iter().filter(|flag| !args.contains(flag)).flat_map(|flag| [flag, "127.0.0.1:0"]).collect()
 }

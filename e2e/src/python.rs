@@ -21,10 +21,10 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Starts `script` with `argument`, with a HOME of its own and none of the user's AWS settings.
+    /// Starts `script` with `argument`, with its own HOME and none of the user's AWS settings.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// If it cannot be started.
     pub fn start(script: &Path, argument: &str) -> Result<Self> {
         let home = tempfile::tempdir()?;
         let mut command = Command::new("python3");
@@ -47,7 +47,7 @@ impl Worker {
     /// Sends one line and reads the answer.
     ///
     /// # Errors
-    /// When the worker has exited, as it does when a case hangs; its standard error tells where.
+    /// If the worker has exited, as it does when a case hangs; its standard error shows where.
     pub fn ask(&mut self, line: &str) -> Result<Value> {
         writeln!(self.requests, "{line}").context("the worker has ended")?;
         let mut answer = String::new();
@@ -69,7 +69,7 @@ impl Drop for Worker {
 /// Lets a worker of `script` run the case `name`; tests of one process share workers.
 ///
 /// # Errors
-/// When the case fails; with Python's traceback.
+/// If the case fails; with Python's traceback.
 pub fn run(script: &Path, argument: &str, name: &str) -> Result<Value> {
     let idle = IDLE.lock().pop();
     let mut worker = match idle {

@@ -92,7 +92,7 @@ fn a_live_run_says_what_its_disks_are() {
     assert!(error.contains("disks: directories (no block devices, no mkfs, no mounts)"), "{error}");
 }
 
-/// Loop devices with a backing file below `path`.
+/// Returns the loop devices with a backing file below `path`.
 fn loops_below(path: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/sys/block").unwrap().flatten() {
@@ -170,7 +170,7 @@ fn every_port_checks_host_and_origin_and_unsigned_calls_are_refused_live() {
     assert!(refused.contains(" 401 ") || refused.contains(" 403 ") || refused.contains(" 400 "), "{refused}");
 }
 
-/// A page in headless Chromium: the document after its script has run, and the console messages.
+/// Returns a page in headless Chromium: the document after its script has run, and the console messages.
 fn page(html: &str, columns: u32) -> (String, String) {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("report.html");

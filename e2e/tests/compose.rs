@@ -91,9 +91,9 @@ fn docker_answers(host: &str) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// A compose project with an image of its own, taken down when dropped.
+/// A compose project with its own image, taken down when dropped.
 struct Project {
-    /// Docker's address; taken from the environment when empty.
+    /// Docker's address; taken from the environment if empty.
     host: String,
     name: String,
     home: tempfile::TempDir,
@@ -172,7 +172,7 @@ impl Project {
         Ok(())
     }
 
-    /// The filesystem of the cloud's volume, as major:minor; no other project shares it.
+    /// Returns the filesystem of the cloud's volume, as major:minor; no other project shares it.
     fn cloud(&self) -> Result<String> {
         let volume = format!("{}_cloud", self.name);
         let path = self.run("docker", &["volume", "inspect", "--format", "{{.Mountpoint}}", &volume])?;
@@ -205,8 +205,8 @@ impl Drop for Project {
     }
 }
 
-/// The kernel's loop devices with a backing file on filesystem `device` (major:minor). Others do not belong to this
-/// test.
+/// Returns the kernel's loop devices with a backing file on filesystem `device` (major:minor). Others do not belong to
+/// this test.
 fn loops_of(device: &str) -> Result<Vec<String>> {
     let output = Command::new("losetup").args(["--list", "--json", "--output", "NAME,BACK-MAJ:MIN"]).output()?;
     if output.stdout.is_empty() {
@@ -218,7 +218,7 @@ fn loops_of(device: &str) -> Result<Vec<String>> {
     Ok(own.filter_map(|one| one["name"].as_str().map(str::to_owned)).collect())
 }
 
-/// Returns whether docker and the other programs are here; panics when a required one is missing.
+/// Returns true if docker and the other programs are installed; panics if a required one is missing.
 fn has_docker() -> bool {
     have("docker") && have("docker-compose") && have("root") && have("kubectl")
 }
@@ -229,7 +229,7 @@ fn running_on(project: &Project, node: &str) -> Result<()> {
     Ok(())
 }
 
-/// The node that the volume is attached to, from its VolumeAttachment.
+/// Returns the node that the volume is attached to, from its VolumeAttachment.
 fn attached_to(project: &Project) -> Result<String> {
     let attachments = project.object("volumeattachments")?;
     let items = attachments["items"].as_array().cloned().unwrap_or_default();
@@ -266,7 +266,7 @@ fn one_container_has_a_whole_cluster_behind_its_published_ports_live() {
     }
 }
 
-/// The single container of docs/compose.md, on free ports, unprivileged.
+/// Tests the single container of docs/compose.md, on free ports, unprivileged.
 fn one(project: &Project, name: &str) -> Result<()> {
     let [ec2, kubernetes] = ["127.0.0.1:0:4566", "127.0.0.1:0:6443"];
     let safe = ["--user", "65532:65532", "--read-only", "--tmpfs", "/tmp"];
@@ -311,7 +311,7 @@ fn one(project: &Project, name: &str) -> Result<()> {
     ready.map(drop)
 }
 
-/// The everyday commands work with containers too.
+/// Tests that the everyday commands work with containers too.
 fn day(project: &Project) -> Result<()> {
     let of = ["--compose", "--project", &project.name];
     let mooring = |args: &[&str]| project.mooring(&[args, &of].concat());
@@ -428,7 +428,7 @@ fn story(project: &mut Project) -> Result<()> {
     Ok(())
 }
 
-/// A pod without a volume, on this node.
+/// Returns a pod without a volume, on this node.
 fn pod_on(node: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: on-{node}}}\nspec:\n  nodeName: {node}\n  containers: [{{name: writer, image: mooring/writer}}]\n"
@@ -492,8 +492,8 @@ steps:
   - restart: node-b
 ";
 
-/// A machine hears the API server, but its own messages do not arrive: it runs a pod and cannot report it. Then:
-/// without its kubelet a pod cannot be deleted, and with a restarted one it can; likewise for the driver.
+/// A machine receives messages of the API server, but its own messages do not arrive: it runs a pod and cannot report
+/// it. Then: without its kubelet a pod cannot be deleted, and with a restarted one it can; likewise for the driver.
 const ALONE: &str = "
 name: alone
 nodes: {count: 2}
@@ -555,7 +555,7 @@ fn container(project: &Project, service: &str) -> Result<String> {
     Ok(project.compose(&["ps", "--quiet", service])?.trim().to_owned())
 }
 
-/// No container is privileged; servers and loops are not root and cannot write to their root filesystem.
+/// Tests that no container is privileged; servers and loops are not root and cannot write to their root filesystem.
 fn nobody_is_privileged(project: &Project) -> Result<()> {
     let services = project.compose(&["config", "--services"])?;
     for service in services.lines() {

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The scenarios of the repository: the files that have steps.
+/// Returns the scenarios of the repository: the files that have steps.
 fn scenarios() -> Vec<String> {
     let dir = e2e::scenario("first-volume.yaml").parent().unwrap().to_owned();
     let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
@@ -17,7 +17,7 @@ fn scenarios() -> Vec<String> {
     names
 }
 
-/// The trace of a run in a process of its own, at trace level.
+/// Returns the trace of a run in its own process, at trace level.
 fn trace(scenario: &str, seed: u64, more: &[&str]) -> Vec<u8> {
     trace_of(&e2e::scenario(scenario), seed, more)
 }

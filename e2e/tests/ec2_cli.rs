@@ -22,7 +22,7 @@ const INSTANCES: &str = "
 /// New volumes stay `creating` until the test ends that.
 const HELD: &str = "{rules: [{operation: CreateVolume, quantiles: [[0, 3600000], [1, 3600000]]}]}";
 
-/// A cloud with two instances, unless this machine has no AWS CLI.
+/// Returns a cloud with two instances, unless this machine has no AWS CLI.
 fn cloud() -> Option<Server> {
     have("aws").then(|| Server::start(env!("CARGO_BIN_EXE_mock-ec2-under-test"), INSTANCES, &[]).unwrap())
 }

@@ -20,12 +20,12 @@ fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ec2_tools").join(name)
 }
 
-/// The cloud's state from its admin API.
+/// Returns the cloud's state from its admin API.
 fn state(server: &Server) -> Value {
     serde_json::from_str(&server.admin("GET", "/admin/v1/state").unwrap()).unwrap()
 }
 
-/// The things called `kind` in `state` with tag `key` set to `value`.
+/// Returns the objects called `kind` in `state` with tag `key` set to `value`.
 fn tagged<'a>(state: &'a Value, kind: &str, key: &str, value: &str) -> Vec<&'a Value> {
     state[kind].as_array().unwrap().iter().filter(|thing| thing["tags"][key] == value).collect()
 }

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 const MOORING: &str = env!("CARGO_BIN_EXE_mooring-under-test");
 
-/// Runs `mooring envtest` with a home of its own.
+/// Runs `mooring envtest` with its own home directory.
 fn envtest(home: &Path, more: &[&str]) -> Output {
     let mut command = Command::new(MOORING);
     command.arg("envtest").args(more).env("HOME", home).env_remove("XDG_CACHE_HOME").output().unwrap()

@@ -15,7 +15,7 @@ fn example(name: &str) -> PathBuf {
     root().join("examples").join(name).canonicalize().unwrap()
 }
 
-/// Returns whether everything that an example needs is here.
+/// Returns true if everything that an example needs is installed.
 fn needs(folder: &str, all: &[&str]) -> bool {
     let missing: Vec<&str> = all.iter().copied().filter(|what| !have(what)).collect();
     match missing.as_slice() {
@@ -25,7 +25,7 @@ fn needs(folder: &str, all: &[&str]) -> bool {
     missing.is_empty()
 }
 
-/// Runs a command that must succeed, with a home of its own.
+/// Runs a command that must succeed, with its own home directory.
 fn succeeds(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let (out, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

@@ -1,4 +1,4 @@
-//! The test library in the live world: the story of harness/tests/library.rs, clients from outside, and no leaks.
+//! The test library in the live world: the steps of harness/tests/library.rs, clients from outside, and no leaks.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
@@ -8,7 +8,7 @@ use std::process::Command;
 use e2e::{CLAIM_AND_POD, have, seat};
 use harness::prelude::*;
 
-/// A live cluster at ten times real speed.
+/// Returns a live cluster at ten times real speed.
 fn live() -> harness::testing::Builder {
     Cluster::live().time_scale(10.0)
 }
@@ -55,7 +55,7 @@ async fn a_process_of_the_users_runs_in_a_live_cluster() {
     assert_eq!(cluster.events_of("process.crashed").unwrap().len(), 1);
 }
 
-/// The loop devices with backing files below `directory`.
+/// Returns the loop devices with backing files below `directory`.
 fn loops_below(directory: &Path) -> Vec<String> {
     let listed =
         Command::new("losetup").args(["--list", "--noheadings", "--output", "NAME,BACK-FILE"]).output().unwrap();
@@ -63,7 +63,7 @@ fn loops_below(directory: &Path) -> Vec<String> {
     String::from_utf8_lossy(&listed.stdout).lines().filter(|line| line.contains(&below)).map(str::to_owned).collect()
 }
 
-/// Returns whether anything is mounted below `directory` in the mount namespace of any thread of this process.
+/// Returns true if anything is mounted below `directory` in the mount namespace of any thread of this process.
 fn is_mounted_below(directory: &Path) -> bool {
     let below = directory.display().to_string();
     let threads = std::fs::read_dir("/proc/self/task").unwrap().map(|entry| entry.unwrap().path().join("mountinfo"));
@@ -71,7 +71,7 @@ fn is_mounted_below(directory: &Path) -> bool {
     threads.filter_map(|file| std::fs::read_to_string(file).ok()).any(|text| text.contains(&below))
 }
 
-/// The threads of this process that belong to a cluster.
+/// Returns the threads of this process that belong to a cluster.
 fn threads() -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(|entry| entry.unwrap().path().join("comm"));
     tasks.filter_map(|file| std::fs::read_to_string(file).ok()).filter(|name| name.starts_with("mooring")).count()

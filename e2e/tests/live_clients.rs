@@ -5,7 +5,7 @@
 use e2e::{CLAIM_AND_POD, have, outside, root, seat};
 use harness::testing::Cluster;
 
-/// A cluster at ten times real speed, with disks that work here, and a running pod.
+/// Returns a cluster at ten times real speed, with disks that work here, and a running pod.
 fn with_pod() -> Cluster {
     let cluster = Cluster::live().time_scale(10.0).start().unwrap();
     cluster.apply(CLAIM_AND_POD).unwrap();
@@ -13,7 +13,7 @@ fn with_pod() -> Cluster {
     cluster
 }
 
-/// The pod's volume, and the instance that it is attached to.
+/// Returns the pod's volume, and the instance that it is attached to.
 fn volume_of(cluster: &Cluster) -> (String, String) {
     let volume = cluster.list("pv").unwrap()[0]["spec"]["csi"]["volumeHandle"].as_str().unwrap().to_owned();
     let node = cluster.get("pod/web").unwrap().unwrap()["spec"]["nodeName"].as_str().unwrap().to_owned();

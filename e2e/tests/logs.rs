@@ -1,4 +1,4 @@
-//! `kubectl logs` on modelled pods: in one process, and with the API server and a node agent as processes of their own.
+//! `kubectl logs` on modelled pods: in one process, and with the API server and a node agent as separate processes.
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -9,7 +9,7 @@ use e2e::{CLAIM_AND_POD, Up, eventually, have};
 
 const MOORING: &str = env!("CARGO_BIN_EXE_mooring-under-test");
 
-/// The output of a failed command.
+/// Returns the output of a failed command.
 fn refusal(output: &Output) -> String {
     assert!(!output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     String::from_utf8_lossy(&output.stderr).into_owned()
@@ -63,7 +63,7 @@ fn kubectl_logs_tells_what_a_pod_does_live() {
     assert!(followed.is_empty() || followed.ends_with("asked to stop (SIGTERM)\nstopped\n"), "{followed}");
 }
 
-/// A component as a process of its own, killed when dropped.
+/// A component as a separate process, killed when dropped.
 struct Component(Child);
 
 impl Component {

@@ -14,8 +14,8 @@ const MOORING: &str = env!("CARGO_BIN_EXE_mooring-under-test");
 /// kubectl's messages for commands and flags of a later version.
 const LATER: [&str; 3] = ["unknown command", "unknown flag", "unknown shorthand flag"];
 
-/// The output of a playbook's command, which must have succeeded. None for a command of a later kubectl: it is skipped
-/// with a message, and the others run.
+/// Returns the output of a playbook's command, which must have succeeded. None for a command of a later kubectl: it is
+/// skipped with a message, and the others run.
 fn printed(line: &str, output: &Output) -> Result<Option<String>> {
     let message = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() && LATER.iter().any(|later| message.contains(later)) {
@@ -84,7 +84,7 @@ impl Bench {
         })
     }
 
-    /// The value of a JSONPath of an object.
+    /// Returns the value of a JSONPath of an object.
     fn path(&self, object: &str, path: &str) -> String {
         self.sh(&format!("kubectl get {object} -o jsonpath='{path}'")).unwrap()
     }
@@ -169,7 +169,7 @@ fn a_node_that_is_gone_is_deleted_or_tainted_as_the_playbooks_say() {
     let node = bench.path("pod web", "{.spec.nodeName}");
     let system = |node: &str| format!("kubectl get pods -n kube-system --field-selector spec.nodeName={node} -o name");
     assert_eq!(bench.sh(&system(&node)).unwrap(), format!("pod/ebs-csi-node-{node}\n"));
-    // A drain leaves the driver where it is and needs no flag for it.
+    // A drain does not evict the driver, and needs no flag for it.
     if let Some(drained) = bench.does(&format!("kubectl drain {node} --force --timeout=60s")).unwrap() {
         assert!(drained.contains("evicting pod default/web") && !drained.contains("ebs-csi-node"), "{drained}");
     }

@@ -67,7 +67,7 @@ fn a_cluster_is_larger_than_the_usual_limit_of_open_files_live() {
     .unwrap();
 }
 
-/// A driver of another name, as a program of its own; stopped when dropped.
+/// A driver of another name, as a separate program; stopped when dropped.
 struct Foreign(std::process::Child);
 
 impl Foreign {
@@ -281,7 +281,7 @@ fn a_volume_that_is_detached_by_hand_is_busy_while_its_pod_has_it_mounted_live()
     .unwrap();
 }
 
-/// A driver's node service in a container has a mount namespace of its own, with its node's `/dev`.
+/// A driver's node service in a container has its own mount namespace, with its node's `/dev`.
 #[test]
 fn a_driver_in_a_mount_namespace_of_its_own_mounts_for_the_node_live() {
     if !have("root") || !have("kubectl") {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# A pod gets its volume although EC2's answer is lost, in containers. It needs kubectl, and the image of docs/compose.md.
+# In containers, a pod gets its volume although EC2's answer is lost. It needs kubectl, and the image of docs/compose.md.
 set -eu
 cd "$(dirname "$0")"
 if docker compose version > /dev/null 2>&1; then compose() { docker compose "$@"; }; else compose() { docker-compose "$@"; }; fi

@@ -1,4 +1,4 @@
-"""The reply of AttachVolume is lost. The pod runs all the same, and another one finds its bytes."""
+"""The reply of AttachVolume is lost. The pod still runs, and a later pod finds its bytes."""
 import json, os, pathlib, re, subprocess, time
 import boto3, pytest, yaml
 from kubernetes import client, config

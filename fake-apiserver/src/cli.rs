@@ -109,7 +109,8 @@ enum Authorization {
     Rbac,
 }
 
-/// Parses a duration; zero needs no unit. Below a second the server would do little but compact.
+/// Parses a duration; zero needs no unit. With less than a second the server would spend most of its time on
+/// compaction.
 fn compaction_interval(text: &str) -> Result<Duration, String> {
     let Span(interval) = if text == "0" { Span::default() } else { text.parse()? };
     if interval.is_zero() || interval >= Duration::from_secs(1) {

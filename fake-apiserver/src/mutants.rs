@@ -2,7 +2,7 @@
 
 use substrate::mutant::Mutant;
 
-/// All defects. They exist with the cargo feature `mutants` only.
+/// All seeded bugs. They exist with the cargo feature `mutants` only.
 pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "watch-gap",

@@ -100,9 +100,9 @@ fn json_output(args: &[&str]) -> Option<serde_json::Value> {
     Some(envelope["data"].take())
 }
 
-/// Wall time of one simulation in milliseconds, with invariants on, from the start of the first component to the end of
-/// the steps. It excludes the start of the process, the reading of the file, and the destruction of the world, which
-/// `mooring run` skips.
+/// Returns the wall time of one simulation in milliseconds, with invariants on, from the start of the first component
+/// to the end of the steps. It excludes the start of the process, the reading of the file, and the destruction of the
+/// world, which `mooring run` skips.
 fn simulated(scenario: &Path) -> Option<f64> {
     json_output(&["run", scenario.to_str()?])?["summary"]["wallMs"].as_f64()
 }
@@ -128,15 +128,15 @@ fn lists_beside_single_waits(lists: &Path, single: &Path) -> Option<f64> {
     Some(time(lists)? / time(single)?)
 }
 
-/// Runs per second of a scenario of the repository with seeds 1 to 100 on two jobs, with invariants on, as `mooring
-/// run` reports it. It includes the destruction of each world.
+/// Returns the runs per second of a scenario of the repository with seeds 1 to 100 on two jobs, with invariants on, as
+/// `mooring run` reports it. It includes the destruction of each world.
 fn runs_per_second(scenario: &str) -> Option<f64> {
     let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios").join(scenario);
     let data = json_output(&["run", scenario.to_str()?, "--seeds", "1..100", "--jobs", "2"])?;
     data["summary"]["runsPerSecond"].as_f64()
 }
 
-/// Milliseconds from the creation of the pod to `running`, in a live run with loop devices and ext4.
+/// Returns the milliseconds from the creation of the pod to `running`, in a live run with loop devices and ext4.
 fn first_volume_live(time_scale: &str) -> Option<f64> {
     let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/first-volume.yaml");
     let data = json_output(&["run", scenario.to_str()?, "--live", "--backend", "loop", "--time-scale", time_scale])?;
@@ -146,7 +146,8 @@ fn first_volume_live(time_scale: &str) -> Option<f64> {
     Some(start("running")? - start("scheduled")?)
 }
 
-/// Milliseconds from the start of a simulated cluster in a test, to its first applied object and to a running pod.
+/// Returns the milliseconds from the start of a simulated cluster in a test, to its first applied object and to a
+/// running pod.
 fn in_a_test() -> Option<(f64, f64)> {
     const CLAIM: &str = include_str!("../../docs/pod-with-claim.yaml");
     let started = Instant::now();
@@ -170,7 +171,8 @@ impl Drop for Killed {
     }
 }
 
-/// Milliseconds until all endpoints of `mooring up` answer, and its resident memory in MB two seconds later.
+/// Returns the milliseconds until all endpoints of `mooring up` answer, and the resident memory in MB two seconds
+/// later.
 fn up() -> Option<(f64, f64)> {
     let home = tempfile::tempdir().ok()?;
     let ready: PathBuf = home.path().join("ready.json");
@@ -205,7 +207,7 @@ fn up() -> Option<(f64, f64)> {
     Some((took, kb / 1024.0))
 }
 
-/// Milliseconds until the server of moto answers; none if it is not installed.
+/// Returns the milliseconds until the server of moto answers; none if it is not installed.
 fn moto() -> Option<f64> {
     let started = Instant::now();
     let child =
@@ -225,7 +227,8 @@ fn before(text: &str, unit: &str) -> Option<f64> {
     text.split_once(unit)?.0.split_whitespace().next_back()?.parse().ok()
 }
 
-/// Points per second of a sweep of the migration by branches with one job, and its speed-up over runs from the start.
+/// Returns the points per second of a sweep of the migration by branches with one job, and its speed-up over runs from
+/// the start.
 fn swept() -> Option<(f64, f64)> {
     let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/migration.yaml");
     let mut sweep = Command::new(mooring());
@@ -255,7 +258,7 @@ steps:
 teardown: false
 ";
 
-/// Runs per second of the standard profile with one job.
+/// Returns the runs per second of the standard profile with one job.
 fn standard(home: &Path) -> Option<f64> {
     let path = home.join("standard.yaml");
     std::fs::write(&path, STANDARD).ok()?;
@@ -263,7 +266,7 @@ fn standard(home: &Path) -> Option<f64> {
     data["summary"]["runsPerSecond"].as_f64()
 }
 
-/// Milliseconds per step back from about the 10,000th event, in the debugger.
+/// Returns the milliseconds per step back from about the 10,000th event, in the debugger.
 fn steps_back(scenario: &Path) -> Option<Sample> {
     let mut child = Command::new(mooring())
         .arg("replay")
@@ -293,8 +296,8 @@ fn steps_back(scenario: &Path) -> Option<Sample> {
     })
 }
 
-/// Trials a second of `mooring perturb` with the attacher of this program, as it says it itself: unbroken runs and the
-/// start of the command count, too.
+/// Returns the trials per second of `mooring perturb` with this program's attacher, as the command reports them. They
+/// include the runs without a fault and the start of the command.
 fn perturbed() -> Option<f64> {
     const TRIALS: &str = "40";
     let program = mooring();

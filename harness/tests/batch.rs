@@ -30,7 +30,7 @@ fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
     dir
 }
 
-/// A scenario of the repository with a step added that leaves a volume behind.
+/// Returns a scenario of the repository with a step added that leaves a volume behind.
 fn leaks() -> String {
     let text = std::fs::read_to_string(scenario("first-volume.yaml")).unwrap();
     // A volume that no step deletes.
@@ -42,7 +42,7 @@ fn scenario(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios").join(name)
 }
 
-/// `mooring run` in `dir`, without the variables of CI.
+/// Returns the command `mooring run` in `dir`, without the variables of CI.
 fn command(dir: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mooring"));
     command.arg("run").args(args).current_dir(dir).env_remove("GITHUB_ACTIONS").env("NO_COLOR", "1");
@@ -181,7 +181,7 @@ fn of_several_runs_the_first_exit_code_of_the_order_counts() {
     };
     assert_eq!(exits(&["leaks.yaml", "quiet.yaml"], &[]), (6, vec![6, 0]));
     assert_eq!(exits(&["leaks.yaml", "quiet.yaml", "fails.yaml"], &[]), (1, vec![6, 0, 1]));
-    // A run that does not end is given up, and the others go on.
+    // A run that does not end is aborted, and the others continue.
     let limited = ["--timeout", "10s", "--jobs", "1"];
     assert_eq!(exits(&["endless.yaml", "quiet.yaml"], &limited), (4, vec![4, 0]));
 }

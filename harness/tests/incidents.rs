@@ -47,7 +47,7 @@ fn failed(scenario: &Scenario, seed: u64) -> Option<String> {
     })
 }
 
-/// Calls `of` for each item of `work` on two threads, and collects the results. Each run has a world of its own.
+/// Calls `of` for each item of `work` on two threads, and collects the results. Each run has its own world.
 fn each<T: Sync>(work: &[T], of: impl Fn(&T) -> Option<String> + Sync) -> Vec<String> {
     let (next, message) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {

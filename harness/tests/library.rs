@@ -196,8 +196,7 @@ fn virtual_time_without_end_fails_its_own_test() {
     assert_eq!(error.kind(), ErrorKind::GivenUp, "{error}");
 }
 
-/// A process that neither awaits nor returns cannot be ended. The test fails all the same, and the test program goes
-/// on.
+/// A process that neither awaits nor returns cannot be ended. The test still fails, and the test program continues.
 #[test]
 fn a_process_that_blocks_the_thread_fails_its_own_test() {
     let cluster = Cluster::simulated().wall_limit(Duration::from_secs(2)).start().unwrap();

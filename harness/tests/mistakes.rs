@@ -12,7 +12,7 @@ fn scenario(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios").join(name)
 }
 
-/// `mooring` with its own home directory.
+/// Returns the command `mooring` with its own home directory.
 fn mooring(home: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mooring"));
     command.args(args).env("HOME", home).env("XDG_STATE_HOME", home.join("state")).env("NO_COLOR", "1");

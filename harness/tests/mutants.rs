@@ -1,4 +1,4 @@
-//! Every invariant detects a defect of a component in a whole run. The defect is compiled into the component and
+//! Every invariant detects a seeded bug of a component in a whole run. The bug is compiled into the component and
 //! switched on by name; without it the same scenario passes.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
@@ -20,7 +20,7 @@ mod shipped;
 /// Seed of each run.
 const SEED: u64 = 1;
 
-/// Defects, a scenario in which they show, and the invariant that they break in it.
+/// Seeded bugs, a scenario in which they show, and the invariant that they break in it.
 struct Case {
     mutants: &'static [&'static str],
     story: fn() -> String,
@@ -33,7 +33,7 @@ const fn case(mutants: &'static [&'static str], story: fn() -> String, breaks: I
     Case { mutants, story, breaks, says }
 }
 
-/// A defect that fails a step, the scenario with that step, and a part of the failure's text.
+/// A seeded bug that fails a step, the scenario with that step, and a part of the failure's text.
 struct Slip {
     mutant: &'static str,
     story: fn() -> String,
@@ -44,12 +44,12 @@ const fn slip(mutant: &'static str, story: fn() -> String, says: &'static str) -
     Slip { mutant, story, says }
 }
 
-/// Returns all defects that break an invariant.
+/// Returns all seeded bugs that break an invariant.
 fn cases() -> impl Iterator<Item = &'static Case> {
     CASES.iter().chain(more::CASES)
 }
 
-/// If the next component compensates for one defect, the defects that are needed together are listed together.
+/// If the next component compensates for one bug, the bugs that are needed together are listed together.
 const CASES: &[Case] = &[
     case(&["detach-without-unmount-wait", "busy-ignored"], slow_unstage, Id::I1, "became writable on node-b"),
     case(
@@ -59,7 +59,7 @@ const CASES: &[Case] = &[
         "became writable on node-b",
     ),
     case(&["force-detach-early", "busy-ignored"], lost_kubelet, Id::I1, "became writable on node-b"),
-    // The driver refuses a volume with two attachments, so the third defect reports the attachment without the driver.
+    // The driver refuses a volume with two attachments, so the third bug reports the attachment without the driver.
     case(
         &["multi-attach-check-skipped", "attach-twice", "attached-before-publish"],
         second_pod_first,
@@ -87,7 +87,7 @@ const CASES: &[Case] = &[
     case(&["client-token-ignored"], create_reply_lost, Id::I5, "a cloud volume is left over"),
     case(&["unstage-leaves-directory", "removal-failures-ignored"], moved, Id::I5, "directories are left over"),
     case(&["unpublish-leaves-directory", "removal-failures-ignored"], moved, Id::I5, "directories are left over"),
-    // A volume is not deleted while its VolumeAttachment exists, so the first defect removes the VolumeAttachment too
+    // A volume is not deleted while its VolumeAttachment exists, so the first bug removes the VolumeAttachment too
     // early.
     case(&["unpublish-answers-early", "delete-while-attached"], left, Id::I5, "devices are left over"),
     case(&["sync-does-nothing"], moved, Id::I6, "found 0 records"),
@@ -126,7 +126,8 @@ const CASES: &[Case] = &[
     case(&["populated-too-early"], kubelet_restarts, Id::I2, "while the container of default/web writes to it"),
 ];
 
-/// Defects that break no invariant of a whole run, and the reason. The tests of their crates show the effect of each.
+/// Seeded bugs that break no invariant of a whole run, and the reason. The tests of their crates show the effect of
+/// each.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("stale-write-accepted", "loops patch what they own; who overwrites whom breaks no invariant while they do"),
     ("publish-trusts-directory", "a target directory outlives its mount only where a machine loses its power"),
@@ -158,7 +159,7 @@ const WEB_2_RUNS: &str = "
   - wait: {object: pod/web-2, is: Running, on: node-b, within: 20m}
   - wait: {object: pod/web-2, records: 3, within: 2m}";
 
-/// A scenario text of two nodes.
+/// Returns a scenario text of two nodes.
 fn story(faults: &str, steps: &str) -> String {
     let faults = if faults.is_empty() { String::new() } else { format!("faults:\n  - {faults}\n") };
     format!(
@@ -223,7 +224,7 @@ fn moved() -> String {
     story("", &moves())
 }
 
-/// The same with a driver without STAGE_UNSTAGE_VOLUME.
+/// Returns the same with a driver without STAGE_UNSTAGE_VOLUME.
 fn unstaged(story: &str) -> String {
     format!("driver: {{capabilities: -STAGE_UNSTAGE_VOLUME}}\n{story}")
 }
@@ -331,7 +332,7 @@ fn kubelet_down() -> String {
     story("", &(up() + down + &up_again()))
 }
 
-/// The pod goes on running while its kubelet is down.
+/// The pod continues to run while its kubelet is down.
 fn kubelet_restarts() -> String {
     let away = "
   - crash: node-a/kubelet
@@ -359,7 +360,7 @@ fn leaves() -> String {
     other + &up() + "\n  - delete: {object: pod/web}\n  - sleep: 2m"
 }
 
-/// Without the teardown the volume stays attached: the defects show only while it is.
+/// Without the teardown the volume stays attached: the bugs show only while it is attached.
 fn left_standing() -> String {
     format!("teardown: false\n{}", left())
 }
@@ -486,8 +487,8 @@ fn run(text: &str, seed: u64, mutants: &[&str]) -> (Outcome, Exit) {
     (outcome, exit)
 }
 
-/// Checks that the scenario passes and the invariant had something to check, and that with the defects the invariant is
-/// violated.
+/// Checks that the scenario passes and the invariant had something to check, and that with the seeded bugs the
+/// invariant is violated.
 fn shows(case: &Case) {
     let Case { mutants, breaks, says, .. } = case;
     let text = (case.story)();
@@ -595,7 +596,7 @@ fn every_planted_defect_and_every_invariant_is_here() {
     }
 }
 
-/// A defect of [`ELSEWHERE`] that a scenario of this file shows belongs in [`CASES`].
+/// A seeded bug of [`ELSEWHERE`] that a scenario of this file shows belongs in [`CASES`].
 #[test]
 fn what_breaks_nothing_breaks_nothing() {
     for (name, why) in ELSEWHERE {
@@ -607,10 +608,10 @@ fn what_breaks_nothing_breaks_nothing() {
     }
 }
 
-/// A known bug of upstream excuses its own cause, and no defect of ours with the same symptom.
+/// The declaration of a known upstream bug covers only its own cause, and no seeded bug with the same symptom.
 #[test]
 fn a_known_bug_does_not_excuse_a_defect_with_its_symptom() {
-    // News of a node was late once, long before the detach: attach-detach knows the node when it detaches.
+    // An event of a node was late once, long before the detach: attach-detach knows the node when it detaches.
     let late = "{name: late, match: {plane: k8s, op: watch-event, where: {resource: nodes}}, when: {first: 1}, \
                 effect: {delay: 1s}}";
     let (outcome, _) = run(&story(late, &leaves()), SEED, &["volumes-attached-not-updated"]);

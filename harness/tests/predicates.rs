@@ -29,12 +29,12 @@ fn why(outcome: &Outcome) -> String {
     format!("{:?} {:?} {:?} {:?}", outcome.failure, outcome.violations, outcome.silent_faults, outcome.leftovers)
 }
 
-/// The migration with these steps after its own.
+/// Returns the migration with these steps after its own.
 fn ends(steps: &[&str]) -> String {
     steps.iter().fold(MIGRATION.to_owned(), |text, step| format!("{text}  - {step}\n"))
 }
 
-/// The migration with this step before its own.
+/// Returns the migration with this step before its own.
 fn begins(step: &str) -> String {
     let text = MIGRATION.replacen("\nsteps:\n", &format!("\nsteps:\n  - {step}\n"), 1);
     assert_ne!(text, MIGRATION);

@@ -27,7 +27,7 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
 }
 
-/// The scenarios of the repository: files with nodes.
+/// Returns the scenarios of the repository: files with nodes.
 fn scenarios() -> Vec<(PathBuf, String, Value)> {
     let pattern = repository().join("scenarios/**/*.yaml");
     let files = glob::glob(pattern.to_str().unwrap()).unwrap().map(|path| {
@@ -87,7 +87,7 @@ fn what_the_reader_refuses_does_not_fit() {
     }
 }
 
-/// All operations of all planes as a catalogue, without names of a cluster.
+/// Returns the catalogue of all operations of all planes, without names of a cluster.
 fn catalogue() -> Catalogue {
     let mut catalogue = Catalogue::default();
     for operations in OPERATIONS {

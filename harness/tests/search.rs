@@ -170,7 +170,7 @@ fn branches_of_one_run_come_to_what_runs_from_the_start_come_to() {
     for (run, verdict) in told {
         assert_eq!(verdict, judge(&sweep.task(run), LIMIT), "{}", sweep.about(run));
     }
-    // A copy that does not end within a millisecond is killed, and its parent goes on to the next point.
+    // A copy that does not end within a millisecond is killed, and its parent continues with the next point.
     let told = branches_of(&sweep.trunk(), late, "1");
     assert_eq!(
         told.iter().map(|(run, verdict)| (*run, verdict.class)).collect::<Vec<_>>(),
@@ -513,8 +513,8 @@ fn drawn_runs_are_the_same_in_two_processes() {
     assert_eq!((code, &wording["error"]["code"]), (Some(3), &"environment".into()), "{wording}");
 }
 
-/// Faults that break nothing by themselves become findings with a seeded bug. The sweep finds each defect at a
-/// point of the small scenario; with the same fault and without the defect the run has another result.
+/// Faults that break nothing by themselves become findings with a seeded bug. The sweep finds each bug at a point of
+/// the small scenario; with the same fault and without the bug the run has another result.
 #[cfg(feature = "mutants")]
 mod planted {
     use harness::search::points::PointKind;

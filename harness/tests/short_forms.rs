@@ -16,7 +16,7 @@ fn refusal(text: &str) -> String {
     scenario::parse("t.yaml", text).expect_err("the text has a mistake").render(false, 100)
 }
 
-/// A scenario text of three nodes with these steps.
+/// Returns a scenario text of three nodes with these steps.
 fn with_steps(steps: &str) -> String {
     format!("name: t\nnodes: {{count: 3}}\nsteps:\n{steps}")
 }
@@ -289,7 +289,7 @@ fn a_manifest_that_the_api_server_would_refuse_is_refused_when_it_is_read() {
     parse(&format!("{text}{more}"));
     let message = refusal(&format!("{text}{}", more.replace("requests", "request")));
     assert!(message.contains("did you mean `requests`?"), "{message}");
-    // A short form is checked like the object that it stands for.
+    // A short form is checked like the object that it expands to.
     let message = refusal(&with_steps("  - claim: {name: data, size: much}\n"));
     assert!(message.contains("t.yaml:4:31: ") && message.contains("`much` is not a quantity"), "{message}");
 }

@@ -56,7 +56,7 @@ fn why(outcome: &Outcome) -> String {
     format!("{failure:?} {violations:?} {leftovers:?} {silent_faults:?}")
 }
 
-/// A scenario text with two nodes, a storage class and these lines.
+/// Returns a scenario text with two nodes, a storage class and these lines.
 fn story(head: &str, steps: &str) -> String {
     format!(
         "name: t
@@ -94,7 +94,7 @@ fn pod(name: &str, claim: &str, node: &str) -> String {
     )
 }
 
-/// A scenario text with a pod that runs on node-a, and these steps.
+/// Returns a scenario text with a pod that runs on node-a, and these steps.
 fn with_pod(head: &str, steps: &str) -> String {
     let runs = "  - wait: {object: pod/web, is: Running, on: node-a, within: 5m}
   - wait: {object: pod/web, records: 3, within: 1m}\n";
@@ -361,7 +361,7 @@ fn a_driver_whose_socket_is_removed_is_back_when_it_starts_anew() {
     assert_eq!(fails(&story("", &twice)).1, "there is no registration socket");
 }
 
-/// A file that expects writes while a claim is bound. `{bound}` is the phase that the line names.
+/// Returns a file that expects writes while a claim is bound. `{bound}` is the phase that the line names.
 fn with_writes(bound: &str, more: &str) -> String {
     format!(
         "name: bind

@@ -31,7 +31,7 @@ impl Copy {
         Ok(Self { from, to, making: Mutex::default() })
     }
 
-    /// Shares the blocks of the source (`FICLONE`); false if the filesystem cannot.
+    /// Shares the blocks of the source (`FICLONE`). Returns false if the filesystem cannot.
     pub(crate) fn by_reference(&self) -> io::Result<bool> {
         let Self { from, to, .. } = self;
         let length = to.metadata()?.len();

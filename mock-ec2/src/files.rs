@@ -230,7 +230,7 @@ impl VolumeFiles {
         let mut total: u64 = 0;
         for name in names {
             match fs::symlink_metadata(self.dir.join(name)) {
-                // st_blocks counts 512-byte units whatever the filesystem's block size.
+                // st_blocks counts 512-byte units regardless of the filesystem's block size.
                 Ok(meta) => total = total.saturating_add(meta.blocks().saturating_mul(512)),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),

@@ -46,17 +46,17 @@ pub use config::{
 };
 pub use regions::Regions;
 
-/// True if `text` can be the id of an instance: `i-` and 8 to 17 lower-case hex digits.
+/// Returns true if `text` can be the id of an instance: `i-` and 8 to 17 lower-case hex digits.
 pub fn is_instance_id(text: &str) -> bool {
     text.parse::<state::ids::InstanceId>().is_ok()
 }
 
-/// True if `text` can be the id of a volume: `vol-` and 8 to 17 lower-case hex digits.
+/// Returns true if `text` can be the id of a volume: `vol-` and 8 to 17 lower-case hex digits.
 pub fn is_volume_id(text: &str) -> bool {
     text.parse::<state::ids::VolumeId>().is_ok()
 }
 
-/// True if the cloud has the instance type.
+/// Returns true if the cloud has the instance type.
 pub fn is_instance_type(name: &str) -> bool {
     state::instance_types::find(name).is_some()
 }

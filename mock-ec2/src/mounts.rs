@@ -1,8 +1,8 @@
 //! Mounted volumes on this machine, according to the kernel.
 //!
 //! A loop device names its backing file in sysfs, and every mount namespace lists its mounts with their device numbers.
-//! A published raw device is the bind of a device node; its line has the node's name. Only files in our own directory
-//! count.
+//! A published raw device is the bind of a device node; its line has the node's name. Only files in this server's own
+//! directory matter.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -89,7 +89,7 @@ pub const MUTANTS: &[Mutant] = &[
     },
 ];
 
-/// Returns the defects that are switched on in the world of `ctx`.
+/// Returns the seeded bugs that are switched on in the world of `ctx`.
 pub(crate) fn seeded_bugs(ctx: &Ctx) -> SeededBugs {
     SeededBugs {
         busy_ignored: mutant!(ctx, "busy-ignored"),

@@ -263,7 +263,7 @@ impl Endpoint {
             Ok(reply) => Ending::Reply(action, reply),
             Err(error) => Ending::Error(error),
         };
-        // The trace records this result, whatever happens to the reply.
+        // The trace records this result, regardless of the reply.
         let ending = self.ended(action, caller, &named, ending);
         if quiet {
             return ending;

@@ -191,7 +191,7 @@ fn attachment_lingers(#[case] mutants: &[&str], #[case] lingers: bool) {
         assert_eq!(devices.next().await["type"], "detaching");
         let more = tokio::time::timeout(std::time::Duration::from_secs(60), devices.next()).await;
         assert_eq!(more.is_err(), lingers);
-        // Another node gets it all the same.
+        // Another node still gets it.
         assert_eq!(cloud.attach(&volume, &cloud.instance("node-b"), "/dev/sdf").await.status, 200);
     });
 }

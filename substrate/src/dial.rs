@@ -90,7 +90,7 @@ pub fn unix(path: impl Into<PathBuf>) -> HttpService {
     based(client, Uri::from_static("http://localhost"))
 }
 
-/// Sends each request to `base`, whatever host it names.
+/// Sends each request to `base`, regardless of the host that it names.
 fn based(client: Client<Connector, Body>, base: Uri) -> HttpService {
     HttpService::new(move |mut request| {
         let mut parts = base.clone().into_parts();

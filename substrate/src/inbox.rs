@@ -15,9 +15,9 @@ pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 struct State {
     tasks: Vec<Task>,
     waker: Option<Waker>,
-    /// The sender is gone: no more tasks will come.
+    /// True if the sender is gone: no more tasks will come.
     unasked: bool,
-    /// The inbox is gone: tasks are no longer started.
+    /// True if the inbox is gone: tasks are no longer started.
     unread: bool,
 }
 

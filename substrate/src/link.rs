@@ -170,7 +170,7 @@ impl Link {
         self.0.world.is_cut(a, b)
     }
 
-    /// Waits while the way is cut, at most `limit`; false if it still is.
+    /// Waits while the way is cut, at most `limit`. Returns false if it still is.
     async fn wait_out_partition(&self, outward: bool, limit: Duration) -> bool {
         let mut waited = Duration::ZERO;
         while self.cut(outward) {

@@ -1,6 +1,6 @@
 //! Seeded bugs: wrong code that a whole run can switch on, to prove that a checker sees it.
 //!
-//! A component asks [`mutant!`](crate::mutant) at the place of the defect. Without the cargo feature `mutants` of the
+//! A component asks [`mutant!`](crate::mutant) at the place of the bug. Without the cargo feature `mutants` of the
 //! component's crate, the answer is the constant `false`, and no release has the feature.
 
 /// A seeded bug.
@@ -8,14 +8,14 @@
 pub struct Mutant {
     /// Name by which it is switched on.
     pub name: &'static str,
-    /// The defect, in one sentence.
+    /// The bug, in one sentence.
     pub about: &'static str,
     /// Public issue that it reproduces.
     pub recreates: &'static str,
 }
 
-/// Returns true if the defect `$name` is switched on in the world of `$ctx`; always false without the feature `mutants`
-/// of the calling crate.
+/// Returns true if the seeded bug `$name` is switched on in the world of `$ctx`; always false without the feature
+/// `mutants` of the calling crate.
 #[macro_export]
 macro_rules! mutant {
     ($ctx:expr, $name:literal) => {

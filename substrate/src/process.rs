@@ -170,7 +170,7 @@ impl Ctx {
         value.clone().downcast().expect("a value is stored under its own type")
     }
 
-    /// Starts a task that belongs to this process and ends with it, whatever task calls this.
+    /// Starts a task that belongs to this process and ends with it, regardless of the calling task.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.0.tasks.send(Box::pin(task));
     }
@@ -345,13 +345,14 @@ impl Drop for Ended {
     }
 }
 
-/// Ends a process in which a task panics: half a component would go on without any sign that it is broken.
+/// Ends a process in which a task panics: otherwise a part of the component would continue without any sign of the
+/// failure.
 struct Fuse {
     name: Arc<str>,
     trace: Trace,
     blown: AtomicBool,
     /// True if the process was ended from outside. The runtime drops its tasks a little later, and until then none may
-    /// go on.
+    /// continue.
     dead: AtomicBool,
     /// Notified at the same time.
     alarm: Notify,

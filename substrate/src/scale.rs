@@ -1,4 +1,4 @@
-//! `time-scale`: the durations that it divides, and those that it leaves alone.
+//! `time-scale`: the durations that it divides, and those that it does not divide.
 //!
 //! A scale shortens a whole run: it divides waits and the events between them alike, so that their order does not
 //! change. The time that a real machine needs for its work does not change. A deadline that only protects against a

@@ -15,7 +15,7 @@ impl Secret {
         &self.0
     }
 
-    /// Returns true if `given` is this token. Takes the same time wherever the two differ.
+    /// Returns true if `given` is this token. Takes the same time regardless of where the two differ.
     pub fn matches(&self, given: &str) -> bool {
         let (own, given) = (self.0.as_bytes(), given.as_bytes());
         let differing = own.iter().zip(given).fold(0, |acc, (a, b)| acc | (a ^ b));

@@ -127,7 +127,7 @@ impl Trace {
         self.add_observer(observer);
     }
 
-    /// Like [`Trace::observe`], until the result is dropped: for a temporary observer in a world that goes on.
+    /// Like [`Trace::observe`], until the result is dropped: for a temporary observer in a world that continues.
     pub fn observe_for_now(&self, observer: impl Fn(&Event) + Send + Sync + 'static) -> Observing {
         Observing { trace: self.clone(), number: self.add_observer(observer) }
     }

@@ -5,7 +5,7 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     let plain = word.to_ascii_lowercase();
     let score = |candidate: &str| strsim::jaro_winkler(&plain, &candidate.to_ascii_lowercase());
     let best = known.into_iter().map(|candidate| (score(candidate), candidate));
-    // Of equally near ones the first counts.
+    // Among equally near words, the first one wins.
     let best = best.fold(None, |best: Option<(f64, &str)>, next| match best {
         Some(best) if best.0 >= next.0 => Some(best),
         _ => Some(next),
@@ -19,7 +19,7 @@ pub fn slip<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<
     let plain = word.to_ascii_lowercase();
     let most = if plain.len() < 8 { 1 } else { 2 };
     let slips = |candidate: &&str| strsim::osa_distance(&plain, &candidate.to_ascii_lowercase());
-    // Of equally near ones the first counts.
+    // Among equally near words, the first one wins.
     known.into_iter().min_by_key(slips).filter(|nearest| slips(nearest) <= most)
 }
 

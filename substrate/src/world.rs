@@ -235,7 +235,7 @@ impl World {
     }
 }
 
-/// Runs `story` in virtual time on the calling thread and returns its result.
+/// Runs `body` in virtual time on the calling thread and returns its result.
 ///
 /// # Panics
 /// If the runtime cannot be built, which needs no resource but memory.
@@ -261,7 +261,7 @@ where
     simulate_then(options, body, std::mem::forget)
 }
 
-/// Runs `story` in a simulated world, and passes what is left of it to `then`.
+/// Runs `body` in a simulated world, and passes what is left of it to `then`.
 fn simulate_then<'a, T: 'a, F>(
     options: Options,
     body: impl FnOnce(World) -> F + 'a,
@@ -270,7 +270,7 @@ fn simulate_then<'a, T: 'a, F>(
 where
     F: Future<Output = T> + 'a,
 {
-    // Boxed, so that the scheduler is compiled once per result type and not for each story.
+    // Boxed, so that the scheduler is compiled once per result type and not for each body.
     simulate_boxed(options, Box::new(move |world| Box::pin(body(world))), then)
 }
 
@@ -298,7 +298,7 @@ fn simulate_boxed<T>(
         let _ = watched.set(world.trace().clone());
         let fabric = world.fabric().clone();
         tokio::task::spawn_local(fabric.clone().run());
-        // Alone, the story would be polled, and counted, on every wake-up; in a set it is polled only when it is woken.
+        // Alone, the body would be polled, and counted, on every wake-up. In a set it is polled only when it is woken.
         let mut body = FuturesUnordered::from_iter([fabric.restless(body(world.clone()))]);
         let Some(result) = body.next().await else { unreachable!("one future has one result") };
         (result, world)

@@ -23,7 +23,7 @@ substrate::events! {
     /// The server has answered a slow request.
     pub struct ServerDone = "server.done" {}
 
-    /// A process goes on although one of its tasks panicked.
+    /// A process continues although one of its tasks panicked.
     pub struct HalfAlive = "half.alive" {}
 
     /// The client has its answer.

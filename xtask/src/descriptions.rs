@@ -12,7 +12,7 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use serde_json::Value;
 
-/// The crate, and its module for the API version that we serve.
+/// The crate, and its module for the API version that Mooring serves.
 const CRATE: &str = "k8s-openapi";
 const MODULE: &str = "src/v1_36";
 
@@ -27,11 +27,11 @@ const PLAIN: &[(&str, &str)] = &[
     ("time", "io.k8s.apimachinery.pkg.apis.meta.v1.Time"),
 ];
 
-/// The descriptions of all types of `schema` (the text of `schema.txt`): `type field text`, each ended by a zero byte.
-/// `own` (the text of `descriptions.txt`) fills in what the crate does not describe.
+/// Returns the descriptions of all types of `schema` (the text of `schema.txt`): `type field text`, each ended by a
+/// zero byte. `own` (the text of `descriptions.txt`) fills in what the crate does not describe.
 ///
 /// # Errors
-/// When neither describes a type or field.
+/// If neither describes a type or field.
 pub fn render(schema: &str, own: &str) -> Result<String, anyhow::Error> {
     let mut texts = Texts::new();
     read_all(&sources()?.join(MODULE), &mut texts)?;
@@ -83,7 +83,7 @@ fn word(text: &str) -> &str {
     text.split(' ').next().unwrap_or_default()
 }
 
-/// The directory of the crate's sources in cargo's registry.
+/// Returns the directory of the crate's sources in cargo's registry.
 fn sources() -> Result<PathBuf, anyhow::Error> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
@@ -113,7 +113,7 @@ fn read_all(dir: &Path, texts: &mut Texts) -> Result<(), anyhow::Error> {
     Ok(())
 }
 
-/// Reads the schema of one generated file. The indentation of a line tells whether it is about a type or a field.
+/// Reads the schema of one generated file. The indentation of a line shows whether it is about a type or a field.
 fn read(source: &str, texts: &mut Texts) -> Result<(), anyhow::Error> {
     let (mut of, mut field) = (None, String::new());
     for line in source.lines() {
@@ -166,7 +166,7 @@ fn unescape(literal: &str) -> Result<String, anyhow::Error> {
     Ok(text)
 }
 
-/// `core/v1.Pod` as the crate names it: `io.k8s.api.core.v1.Pod`.
+/// Returns the crate's name of `core/v1.Pod`: `io.k8s.api.core.v1.Pod`.
 fn public_name(of: &str) -> String {
     let (package, name) = of.split_once('/').unwrap_or(("", of));
     match package {

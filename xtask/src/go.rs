@@ -1,6 +1,6 @@
 //! Reads the declarations of Go API types: structs with the tags and markers of their fields, and named types.
 //!
-//! Not a full Go parser: gofmt puts each field on a line of its own.
+//! Not a full Go parser: gofmt puts each field on its own line.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -115,7 +115,7 @@ impl Package {
     }
 }
 
-/// The type and value of a constant of a named type: `PullAlways PullPolicy = "Always"`, or with a conversion.
+/// Returns the type and value of a constant of a named type: `PullAlways PullPolicy = "Always"`, or with a conversion.
 fn constant(line: &str) -> Option<(String, String)> {
     let (declared, value) = line.strip_prefix("const ").unwrap_or(line).split_once(" = ")?;
     let words: Vec<&str> = declared.split_whitespace().collect();
@@ -128,7 +128,7 @@ fn constant(line: &str) -> Option<(String, String)> {
     Some((of.to_owned(), text.to_owned()))
 }
 
-/// A file's imports, by the package name that it uses.
+/// Returns a file's imports, by the package name that it uses.
 fn imports(text: &str) -> BTreeMap<String, String> {
     let block = text.split_once("import (").and_then(|(_, rest)| rest.split_once("\n)")).map_or("", |(block, _)| block);
     let single = text.lines().filter_map(|line| line.strip_prefix("import ")).filter(|line| *line != "(");

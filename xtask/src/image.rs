@@ -77,7 +77,7 @@ fn megabytes(bytes: u64) -> String {
 /// Recreates `context` as the build context of `Dockerfile`; the image's root filesystem is below `root`.
 ///
 /// # Errors
-/// When a program is missing (the error names its package), or the system fails.
+/// If a program is missing (the error names its package), or the system fails.
 pub fn gather(dockerfile: &Path, mooring: &Path, context: &Path) -> Result<Size, anyhow::Error> {
     if context.exists() {
         // Remove only directories that this function created: a wrong --context must not delete the user's files.
@@ -132,7 +132,7 @@ const MARK: &str = ".mooring-image";
 /// Builds the image of a context with `docker`.
 ///
 /// # Errors
-/// When docker is missing or fails.
+/// If docker is missing or fails.
 pub fn build(docker: &mut Command, context: &Path, tag: &str) -> Result<(), anyhow::Error> {
     let status = docker.args(["build", "--quiet", "--tag", tag]).arg(context).status();
     let status =
@@ -143,7 +143,7 @@ pub fn build(docker: &mut Command, context: &Path, tag: &str) -> Result<(), anyh
     Ok(())
 }
 
-/// The libraries that a program loads and the loader itself, from `ldd`.
+/// Returns the libraries that a program loads and the loader itself, from `ldd`.
 fn libraries_of(program: &Path) -> Result<Vec<PathBuf>, anyhow::Error> {
     let output = Command::new("ldd").arg(program).output().context("ldd (Debian package libc-bin)")?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -216,7 +216,8 @@ fn licences<'a>(root: &Path, files: impl Iterator<Item = &'a PathBuf>) -> Result
     Ok(())
 }
 
-/// The Debian package that contains a file. dpkg knows the path at packaging time, which may lack /usr (usrmerge).
+/// Returns the Debian package that contains a file. dpkg knows the path at packaging time, which may lack /usr
+/// (usrmerge).
 fn package_of(file: &Path) -> Option<String> {
     let real = fs::canonicalize(file).ok()?;
     let bare = real.strip_prefix("/usr").map(|rest| Path::new("/").join(rest)).unwrap_or_else(|_| real.clone());
@@ -227,7 +228,7 @@ fn package_of(file: &Path) -> Option<String> {
     })
 }
 
-/// The bytes of all files below a directory.
+/// Returns the size of all files below a directory in bytes.
 fn bytes(dir: &Path) -> Result<u64, anyhow::Error> {
     let mut sum = 0;
     for entry in fs::read_dir(dir).with_context(|| dir.display().to_string())? {

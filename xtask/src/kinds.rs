@@ -58,13 +58,13 @@ impl Resource {
         self.group == group && self.version == version && self.plural == plural
     }
 
-    /// True if objects of it are stored; a resource that only answers requests cannot be watched.
+    /// Returns true if objects of it are stored; a resource that only answers requests cannot be watched.
     fn is_stored(&self) -> bool {
         self.verbs.iter().any(|verb| verb == "watch")
     }
 }
 
-/// The resources in the order of discovery.
+/// Returns the resources in the order of discovery.
 pub fn read(documents: &Value) -> Result<Vec<Resource>, anyhow::Error> {
     let mut resources = Vec::new();
     for document in ["api", "apis"] {
@@ -183,7 +183,7 @@ pub fn render_names(resources: &[Resource]) -> String {
     out + &kinds
 }
 
-/// The constant of a kind in upper snake case, in the plural: `CSI_DRIVERS`.
+/// Returns the constant of a kind in upper snake case, in the plural: `CSI_DRIVERS`.
 fn constant(kind: &str, plural: &str) -> String {
     let letters: Vec<char> = kind.chars().collect();
     let lower = |i: usize| letters.get(i).is_some_and(char::is_ascii_lowercase);

@@ -4,7 +4,7 @@ use parking_lot::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// `count` pseudo-random seeds derived from `from` (splitmix64).
+/// Returns `count` pseudo-random seeds, derived from `from` (splitmix64).
 pub fn random(count: usize, from: u64) -> Vec<u64> {
     let mut state = from;
     let next = || {
@@ -17,7 +17,7 @@ pub fn random(count: usize, from: u64) -> Vec<u64> {
     std::iter::repeat_with(next).take(count).collect()
 }
 
-/// One job per processor.
+/// Returns the default number of jobs: one per processor.
 pub fn processors() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }

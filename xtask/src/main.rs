@@ -110,7 +110,7 @@ fn main() -> Result<ExitCode, anyhow::Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The directory of cargo's build output.
+/// Returns the directory of cargo's build output.
 fn target(repository: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository.join("target"), PathBuf::from)
 }

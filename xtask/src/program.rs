@@ -35,7 +35,7 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// True if it passed.
+    /// Returns true if it passed.
     pub fn passed(&self) -> bool {
         self.code == Some(0)
     }
@@ -52,10 +52,10 @@ impl fmt::Display for Ended {
 }
 
 impl Mooring {
-    /// The program that the variable `MOORING` names; without it, a release build of the repository.
+    /// Returns the program that the variable `MOORING` names; without it, a release build of the repository.
     ///
     /// # Errors
-    /// When it does not exist and cannot be built.
+    /// If it does not exist and cannot be built.
     pub fn find(repository: &Path) -> Result<Self, anyhow::Error> {
         if let Some(named) = env::var_os("MOORING") {
             let path = PathBuf::from(named);
@@ -75,7 +75,7 @@ impl Mooring {
         Ok(Self(built.context("cargo names no executable of mooring")?))
     }
 
-    /// The program at `path`.
+    /// Returns the program at `path`.
     #[cfg(test)]
     pub fn at(path: &Path) -> Self {
         Self(path.to_owned())
@@ -84,7 +84,7 @@ impl Mooring {
     /// Runs `scenario` to its end.
     ///
     /// # Errors
-    /// When the program does not start.
+    /// If the program does not start.
     pub fn run(&self, scenario: &Path, run: Run<'_>) -> Result<Ended, anyhow::Error> {
         let mut command = Command::new(&self.0);
         command.arg("run").arg(scenario).args(["--seed", &run.seed.to_string()]);
@@ -106,16 +106,16 @@ impl Mooring {
     }
 }
 
-/// The executable that a cargo message names.
+/// Returns the executable that a cargo message names.
 fn executable(message: &str) -> Option<PathBuf> {
     let message: serde_json::Value = serde_json::from_str(message).ok()?;
     message["executable"].as_str().map(PathBuf::from)
 }
 
-/// The scenarios of the repository, by name: the files of `scenarios/` that have steps.
+/// Returns the scenarios of the repository, by name: the files of `scenarios/` that have steps.
 ///
 /// # Errors
-/// When they cannot be read.
+/// If they cannot be read.
 pub fn scenarios(repository: &Path) -> Result<Vec<PathBuf>, anyhow::Error> {
     let dir = repository.join("scenarios");
     let mut all = Vec::new();
@@ -135,7 +135,7 @@ pub fn scenarios(repository: &Path) -> Result<Vec<PathBuf>, anyhow::Error> {
     Ok(all)
 }
 
-/// A path for messages: relative to the working directory when that is shorter.
+/// Returns a path for messages: relative to the working directory when that is shorter.
 pub fn shown(path: &Path) -> String {
     let here = env::current_dir().ok().and_then(|here| path.strip_prefix(here).ok().map(Path::to_owned));
     here.unwrap_or_else(|| path.to_owned()).display().to_string()

@@ -38,10 +38,10 @@ pub struct Args {
     latency: Option<String>,
 }
 
-/// Replays, prints a line for each file, and returns whether all traces were the same.
+/// Replays, prints a line for each file, and returns true if all traces were the same.
 ///
 /// # Errors
-/// When the program or a file is missing.
+/// If the program or a file is missing.
 pub fn run(repository: &Path, args: &Args) -> Result<bool, anyhow::Error> {
     let files = if args.files.is_empty() { program::scenarios(repository)? } else { args.files.clone() };
     let seeds = match (args.random, &args.seeds) {
@@ -64,7 +64,7 @@ pub fn run(repository: &Path, args: &Args) -> Result<bool, anyhow::Error> {
     Ok(same)
 }
 
-/// A number that differs each time.
+/// Returns a number that differs each time.
 fn fresh() -> u64 {
     #[expect(clippy::disallowed_methods, reason = "the user is shown it, and can give it back")]
     let now = SystemTime::now();
@@ -99,7 +99,7 @@ fn replay(
 
 /// Runs a seed three times and returns how a later run differs from the first, if it does.
 fn part(mooring: &Mooring, file: &Path, seed: u64, latency: Option<&str>) -> Result<Option<String>, anyhow::Error> {
-    // The traces are in it, so they go with it.
+    // It contains the traces, which are removed with it.
     let dir = tempfile::tempdir()?;
     let [first, again] = ["first", "again"].map(|name| dir.path().join(name));
     let run = |transport, trace: &Path| mooring.run(file, Run { seed, latency, transport, trace: Some(trace) });
@@ -131,7 +131,7 @@ fn open(path: &Path) -> Result<BufReader<File>, anyhow::Error> {
     Ok(BufReader::with_capacity(1 << 16, file))
 }
 
-/// The first line in which two traces differ, with both versions of it.
+/// Returns the first line in which two traces differ, with both versions of it.
 fn first_difference(mut one: impl BufRead, mut other: impl BufRead) -> Result<Option<String>, anyhow::Error> {
     let (mut a, mut b) = (Vec::new(), Vec::new());
     for line in 1u64.. {
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(part("a\n", "a").unwrap(), "line 1 is the first that differs\n    a\n    a");
     }
 
-    /// A shell script that stands for the program; its arguments are `run FILE --seed N … --trace PATH`.
+    /// Creates a shell script that replaces the program; its arguments are `run FILE --seed N … --trace PATH`.
     fn stand_in(dir: &Path, body: &str) -> Mooring {
         let path = dir.join("mooring");
         fs::write(&path, format!("#!/bin/sh\nfor trace; do :; done\n{body}\n")).unwrap();

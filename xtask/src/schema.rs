@@ -21,7 +21,7 @@ const OTHERS: &[&str] = &[
     "policy/v1.Eviction",
 ];
 
-/// The text of `schema.txt`.
+/// Returns the text of `schema.txt`.
 pub fn render(root: &Path, resources: &[Resource]) -> Result<String, anyhow::Error> {
     let mut reader = Reader { root: root.to_owned(), packages: BTreeMap::new(), rows: BTreeMap::new() };
     let kinds = resources.iter().map(|of| {
@@ -58,13 +58,13 @@ struct Reader {
 }
 
 impl Reader {
-    /// True for a struct that server-side apply treats as one value; it must have been read.
+    /// Returns true for a struct that server-side apply treats as one value; it must have been read.
     fn is_atomic(&self, name: &str) -> bool {
         let of = name.split_once('.').and_then(|(package, of)| Some((self.packages.get(package)?, of)));
         of.is_some_and(|(package, of)| package.atomic.contains(of))
     }
 
-    /// The directory with the sources of a package (`core/v1`).
+    /// Returns the directory with the sources of a package (`core/v1`).
     fn dir(&self, package: &str) -> PathBuf {
         self.root.join(match package {
             "meta/v1" => "apimachinery/pkg/apis/meta/v1".to_owned(),
@@ -182,7 +182,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The values of an enum, or of a list of enums.
+    /// Returns the values of an enum, or of a list of enums.
     fn values(&mut self, package: &str, of: &Type) -> Result<Option<Vec<String>>, anyhow::Error> {
         let named = match of {
             Type::Pointer(of) | Type::List(of) => return self.values(package, of),
@@ -197,7 +197,7 @@ impl Reader {
         Ok(values.map(|values| values.iter().cloned().collect()))
     }
 
-    /// The qualified name of an API struct.
+    /// Returns the qualified name of an API struct.
     fn reference(&self, package: &str, of: &Type) -> Result<String, anyhow::Error> {
         let Type::Named(path, name) = of else { bail!("not a struct: {of:?}") };
         let package = match path.as_str() {
@@ -208,7 +208,7 @@ impl Reader {
         Ok(format!("{package}.{name}"))
     }
 
-    /// The name of a type in Go's reflection: `v1.PodSpec`, `map[string]string`.
+    /// Returns the name of a type in Go's reflection: `v1.PodSpec`, `map[string]string`.
     fn go(&mut self, package: &str, of: &Type) -> Result<String, anyhow::Error> {
         Ok(match of {
             Type::Pointer(of) => format!("*{}", self.go(package, of)?),
@@ -270,7 +270,7 @@ impl Reader {
     }
 }
 
-/// The Go name of a type of which only the shape is known, derived as in the API server.
+/// Returns the Go name of a type of which only the shape is known, derived as in the API server.
 fn derived(shape: &str) -> String {
     if let Some(element) = shape.strip_prefix("[]") {
         return format!("[]{}", derived(element));
@@ -292,7 +292,7 @@ fn derived(shape: &str) -> String {
     }
 }
 
-/// True if a shape is a struct in Go.
+/// Returns true if a shape is a struct in Go.
 fn is_struct(shape: &str) -> bool {
     !shape.starts_with(['[', '{'])
         && (shape.contains('/') || matches!(shape, "time" | "microtime" | "quantity" | "intstr" | "any"))

@@ -143,8 +143,8 @@ impl AsyncLoop {
             let (volume, node) = (spec.unique_name(), attachment.spec.node_name.as_str());
             match self.reconciler.actual.state(&volume, node) {
                 AttachState::Attached => self.reconciler.actual.add(&volume, Some(&spec), node, true),
-                // Left by a controller that crashed between the attach and the node status. Detached if no pod needs
-                // it.
+                // The attachment was left by a controller that crashed between the attach and the node status. It is
+                // detached if no pod needs it.
                 AttachState::Detached => self.reconciler.actual.add(&volume, Some(&spec), node, false),
                 AttachState::Uncertain => {}
             }
@@ -234,7 +234,8 @@ impl AsyncLoop {
             Delta::Deleted(node) => {
                 self.reconciler.remove_node(node.name());
                 self.reconciler.desired.delete_node(node.name());
-                // The last status of a deleted node still counts, so a mounted volume waits its six minutes.
+                // The last status of a deleted node still applies, so the detach of a mounted volume waits for six
+                // minutes.
                 let forgotten = mutant!(self.ctx, "deleted-node-is-unmounted");
                 self.reconciler.actual.set_mounted(node.name(), if forgotten { &[] } else { volumes_in_use(&node) });
                 self.dirty = true;
@@ -311,7 +312,7 @@ impl AsyncLoop {
     fn remove_vanished_pods(&mut self) {
         let mut gone = Vec::new();
         for (node, volume, entry) in self.reconciler.desired.volumes() {
-            // A driver may stop attaching (kubernetes#89173).
+            // The driver's `attachRequired` may have become false (kubernetes#89173).
             let attachable = self.listers.attachable(&entry.spec.driver);
             for (uid, pod) in &entry.pods {
                 let (namespace, name) = (pod.namespace.as_deref(), pod.name.as_deref());

@@ -14,9 +14,9 @@ pub(super) enum Wait {
     Until(Duration),
 }
 
-/// Volumes on nodes whose desired and actual state differ, and perhaps some where they agree.
+/// Volumes on nodes whose desired and actual state differ. Some entries may be equal.
 ///
-/// After a node failure most of them wait for minutes while others change. Waiting entries are not checked.
+/// After a node failure most entries wait for minutes. A pass does not check waiting entries.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Differences {
     awake: BTreeSet<VolumeOnNode>,
@@ -48,7 +48,7 @@ impl Differences {
         }
     }
 
-    /// Wakes the entries whose time has come.
+    /// Wakes the entries whose wait is over.
     pub fn wake_due(&mut self, now: Duration) {
         while let Some((at, place)) = self.alarms.first()
             && *at <= now
@@ -75,7 +75,7 @@ impl Differences {
         self.awake.retain(is_one);
     }
 
-    /// Puts the awake entries to sleep that wait.
+    /// Puts the awake entries that have a reason to wait to sleep.
     pub fn settle(&mut self, waits: impl Fn(&VolumeOnNode) -> Option<Wait>) {
         for place in std::mem::take(&mut self.awake) {
             match waits(&place) {
@@ -92,7 +92,7 @@ impl Differences {
         }
     }
 
-    /// Returns the first time that an entry waits for.
+    /// Returns the earliest time for which an entry waits.
     pub fn next(&self) -> Option<Duration> {
         self.alarms.first().map(|(at, _)| *at)
     }

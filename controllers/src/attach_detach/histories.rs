@@ -20,7 +20,7 @@ enum Step {
         node: usize,
         gone: bool,
     },
-    /// Ends the operation that started last of those under way.
+    /// Ends the pending operation that started last.
     End {
         well: bool,
     },

@@ -60,7 +60,7 @@ impl Operations {
                     return Err("volume is still in use by node, according to Node status".to_owned());
                 }
                 Ok(_) => {}
-                // Without a node there is no user of the volume.
+                // If the node does not exist, the volume has no user there.
                 Err(e) if e.is_not_found() => {}
                 Err(e) => return Err(format!("failed fetching node from API server: {e}")),
             }

@@ -68,7 +68,7 @@ pub enum Action {
         spec: Option<Arc<VolumeSpec>>,
         /// `status.volumesAttached` to write first.
         report: Option<Vec<String>>,
-        /// Reason to skip the safety check. None: make the check.
+        /// Reason to skip the safety check. None: perform the check.
         forced: Option<ForcedReason>,
     },
     /// Attach, then call [`Reconciler::attached`].

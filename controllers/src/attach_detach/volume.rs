@@ -54,7 +54,7 @@ pub fn parse_unique_name(name: &str) -> Option<(&str, &str)> {
     name.strip_prefix("kubernetes.io/csi/")?.split_once('^')
 }
 
-/// Numbers of attachments by driver. A driver stays with zero after its last one.
+/// Numbers of attachments by driver. A driver without attachments stays with zero.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counts(BTreeMap<String, u64>);
 
@@ -64,7 +64,7 @@ impl Counts {
         *self.of_volume(volume) += 1;
     }
 
-    /// Takes an attachment back.
+    /// Removes an attachment from the count.
     pub fn removed(&mut self, volume: &str) {
         let count = self.of_volume(volume);
         *count = count.checked_sub(1).expect("an attachment is counted before it is removed");

@@ -89,7 +89,7 @@ pub async fn run(ctx: Ctx, client: Client, reached: Reached, timers: Timers) {
                     }
                 }
                 Delta::Deleted(gone) => {
-                    // It may have been the last one of a deleting volume.
+                    // It may have been the last attachment of a deleting volume.
                     if let Some(pv) = gone.spec.source.persistent_volume_name.clone() {
                         volume_queue.add(pv);
                     }

@@ -160,7 +160,7 @@ impl Handler {
         self.driver.unpublish(ControllerUnpublishVolumeRequest { volume_id, node_id, secrets }).await
     }
 
-    /// Marks the attachment as detached: the finalizer goes first. The other order caused a second Unpublish
+    /// Marks the attachment as detached: removes the finalizer first. The other order caused a second Unpublish
     /// (external-attacher#587).
     async fn mark_detached(&self, attachment: &VolumeAttachment) -> Result<(), RpcError> {
         if mutant!(self.ctx, "attachment-finalizer-kept") {
@@ -177,7 +177,7 @@ impl Handler {
             return Ok(());
         };
         match self.patch_status(&released, &patches::detached(&released)).await {
-            // Usual: without its finalizer the object is gone.
+            // The usual case: without its finalizer the object is gone.
             Err(e) if e.is_not_found() => Ok(()),
             written => written.map_err(unmarked),
         }

@@ -20,8 +20,8 @@ use crate::events::BinderError;
 use crate::kube::{ApiError, Client, Delta, EventRecorder, Informer, ListParams, WorkQueue, reference};
 use crate::metrics::Metrics;
 
-/// Largest number of writes in one visit of an object. Four bind, two more release or repair; a rule that needs more
-/// would loop.
+/// Largest number of writes in one visit of an object. A binding needs four, a release or a repair two more. A rule
+/// that needs more would loop.
 const MAX_STEPS: usize = 8;
 
 /// Runs the binder forever. `client` is kube-controller-manager's, under the name `persistent-volume-binder`.
@@ -174,7 +174,7 @@ impl Binder {
         }
     }
 
-    /// Returns the next step of a claim, once the worker of volumes does not write the volume concerned.
+    /// Returns the next step of a claim. Waits until the worker of volumes does not write the step's volume.
     async fn next_of_claim(&self, key: &ClaimKey) -> Step {
         loop {
             let step = sync_claim(&self.cache(), key);

@@ -64,8 +64,8 @@ impl BinderCache {
         self.claims.iter()
     }
 
-    /// Stores a volume from the API server or from the answer to our own write. Returns false if the cache has a newer
-    /// one.
+    /// Stores a volume from the API server or from the answer to the binder's own write. Returns false if the cache has
+    /// a newer one.
     pub fn store_volume(&mut self, volume: Arc<PersistentVolume>) -> bool {
         let name = name(&volume.metadata).to_owned();
         let newer = |old: &Arc<PersistentVolume>| resource_version(&old.metadata) > resource_version(&volume.metadata);
@@ -97,8 +97,8 @@ impl BinderCache {
         }
     }
 
-    /// Stores a claim from the API server or from the answer to our own write. Returns false if the cache has a newer
-    /// one.
+    /// Stores a claim from the API server or from the answer to the binder's own write. Returns false if the cache has
+    /// a newer one.
     pub fn store_claim(&mut self, claim: Arc<PersistentVolumeClaim>) -> bool {
         let key = ClaimKey::of(&claim);
         let newer =
@@ -170,7 +170,7 @@ impl BinderCache {
         matching::best_match(claim, reserved.chain(free).filter_map(|name| self.volumes.get(name)), delay_binding)
     }
 
-    /// Returns the claim without the requirements that seeded bugs ignore; `None` without such a defect.
+    /// Returns the claim without the requirements that seeded bugs ignore; `None` without such a bug.
     fn as_if_asked_for_less(&self, claim: &PersistentVolumeClaim) -> Option<PersistentVolumeClaim> {
         if !self.ignores_access_modes && !self.ignores_size {
             return None;

@@ -38,7 +38,7 @@ fn sync_unbound(cache: &BinderCache, key: &ClaimKey, claim: &Arc<PersistentVolum
         return bind(&volume, claim);
     }
     if let Some(claim) = with_default_class(cache, claim) {
-        // The informer delivers the update, and the claim starts again.
+        // The informer delivers the update, and the sync of the claim starts again.
         return Step { call: Some(Call::ReplaceClaim(Box::new(claim))), ..Step::default() };
     }
     if delay_binding && annotation(&claim.metadata, SELECTED_NODE).is_none() {

@@ -10,11 +10,11 @@ use crate::metrics::{Family, Metrics, families, plugin};
 /// Labels of a sample, with its family.
 type Sample = (&'static Family, Vec<String>);
 
-/// Samples by family name and labels. One stays with zero after its last object.
+/// Samples by family name and labels. A sample without objects stays with zero.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     counts: BTreeMap<(&'static str, Vec<String>), (&'static Family, u64)>,
-    /// Samples that changed since they were shown last.
+    /// Samples that changed since the gauges were last set.
     changed: Vec<Sample>,
 }
 
@@ -24,7 +24,7 @@ impl Tally {
         samples_of_volume(volume).into_iter().for_each(|sample| self.change(sample, 1));
     }
 
-    /// Takes a volume back.
+    /// Removes a volume from the counts.
     pub fn remove_volume(&mut self, volume: &PersistentVolume) {
         samples_of_volume(volume).into_iter().for_each(|sample| self.change(sample, -1));
     }
@@ -34,7 +34,7 @@ impl Tally {
         self.change(sample_of_claim(claim), 1);
     }
 
-    /// Takes a claim back.
+    /// Removes a claim from the counts.
     pub fn remove_claim(&mut self, claim: &PersistentVolumeClaim) {
         self.change(sample_of_claim(claim), -1);
     }

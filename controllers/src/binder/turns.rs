@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 #[derive(Debug, Default)]
 pub struct Turns {
     held: Mutex<Held>,
-    /// Notified when the worker of volumes has finished one.
+    /// Notified when the worker of volumes has finished a volume.
     through: Notify,
 }
 

@@ -38,8 +38,8 @@ pub fn sync_volume(cache: &BinderCache, name: &str, live: &Live) -> Step {
     let claim = match (cache.claim(&key), live) {
         // A claim with the right uid in the cache is sufficient.
         (Some(claim), _) if is_same(claim) => Some(claim),
-        // Otherwise the cache may be stale, and a wrong release loses data: ask the API server. Only if the volume was
-        // released before, the absence in the cache is trusted.
+        // Otherwise the cache may be stale, and a wrong release loses data: ask the API server. The absence from the
+        // cache is trusted only if the volume was released before.
         (None, Live::NotAsked) if given_up => None,
         (_, Live::NotAsked) => return Step { call: Some(Call::ReadClaim(key)), again: true, ..Step::default() },
         (_, Live::Found(claim)) if is_same(claim) => Some(claim),
@@ -88,7 +88,7 @@ fn sync_with_claim(volume: &Arc<PersistentVolume>, key: &ClaimKey, claim: &Arc<P
     }
     let dynamic = annotation(&volume.metadata, PROVISIONED_BY).is_some();
     if dynamic && policy(volume) == "Delete" {
-        // Provisioned for this claim, which took another volume: not needed.
+        // The volume was provisioned for this claim, but the claim is bound to another volume: it is not needed.
         return release(volume);
     }
     Step::then_again(Call::ReplaceVolume(Box::new(unbind(volume))))

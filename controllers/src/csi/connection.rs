@@ -25,7 +25,7 @@ use crate::events::CsiUnreached;
 use crate::kube::client::scaled_timeout;
 use crate::metrics::{Family, families};
 
-/// Period of asking a driver that is not ready.
+/// Interval between probes of a driver that is not ready.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Connection to a driver with a deadline on each call.

@@ -1,4 +1,4 @@
-//! Failed calls are reported as Go reports them, over real bytes where it matters.
+//! Tests that failed calls are reported as Go reports them, over real connections if that matters.
 
 use std::path::Path;
 use std::time::Duration;

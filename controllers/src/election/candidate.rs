@@ -100,18 +100,19 @@ impl Candidate {
         self.ctx.emit(LeaderLost { lease, identity });
     }
 
-    /// Sets the metric that tells the leader.
+    /// Sets the metric that shows whether this replica leads.
     fn leads(&self, is: bool) {
         Metrics::of(&self.ctx).set(&families::MASTER_STATUS, &[self.lock.name()], u64::from(is));
     }
 
-    /// Attempts a renewal on a grid of the retry period. Returns false if no attempt succeeded in time.
+    /// Attempts a renewal in each retry period. Returns false if no attempt succeeded in time.
     async fn renew(&mut self) -> bool {
         let limit = if self.waits_for_answers() { Duration::MAX } else { self.renew_deadline };
         let tries = async {
             let mut began = self.ctx.now().mono;
             while !self.attempt().await {
-                // Counted from the start of an attempt; after a longer one the next follows at once.
+                // The period counts from the start of an attempt. After an attempt that took longer, the next one
+                // follows at once.
                 self.ctx.sleep_until(began + self.retry).await;
                 began = self.ctx.now().mono;
             }
@@ -162,7 +163,7 @@ impl Candidate {
     }
 
     async fn release(&mut self) {
-        // As upstream: a replica that believes to lead does not check for another leader.
+        // As upstream: a replica that believes it leads does not check for another leader.
         while self.elector.is_leader()
             && let Ok(Some(found)) = self.lock.get().await
         {

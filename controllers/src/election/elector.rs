@@ -32,8 +32,8 @@ pub struct Elector {
 }
 
 impl Elector {
-    /// Creates a replica that has not read yet. It asks for `seconds` at a time; `second` is one second after
-    /// `time-scale`.
+    /// Creates a replica that has not read the lease yet. Its lease lasts `seconds`; `second` is the length of a second
+    /// after `time-scale`.
     pub fn new(identity: impl Into<String>, seconds: i32, second: Duration) -> Self {
         Self {
             identity: identity.into(),
@@ -50,7 +50,7 @@ impl Elector {
         &self.identity
     }
 
-    /// Returns true if it believes to lead.
+    /// Returns true if it believes that it leads.
     pub fn is_leader(&self) -> bool {
         self.observed.holder == self.identity
     }
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn the_times_in_a_record_are_not_believed() {
-        // The holder's clock is years ahead or behind: only a change of the record counts.
+        // The holder's clock is years ahead or behind: only a change of the record matters.
         for renewed in [0, 1_000_000_000] {
             let mut b = elector("b");
             assert_eq!(b.decide(at(100), S(100), Some(&held_by("a", renewed, 0))), Action::Wait);
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_leader_that_reads_its_own_record_keeps_its_term() {
-        // Like a sidecar that returns under its name: no wait, no transition.
+        // Like a sidecar that restarts under the same name: no wait, no transition.
         let mut a = elector("a");
         let next = update(&mut a, 9, &held_by("a", 7, 4));
         assert_eq!((next.acquired, next.renewed, next.transitions), (at(0).wall, at(9).wall, 4));

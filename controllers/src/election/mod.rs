@@ -12,7 +12,7 @@ pub use candidate::{Candidate, Post};
 pub use elector::{Action, Elector};
 pub use record::Record;
 
-/// Settings of a process that is one of several replicas, of which one works.
+/// Settings of one of several replicas of a process. Only the leader works.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Election {
     /// Name of the replica, such as a host name. kube-controller-manager and kube-scheduler add a uuid at each start; a

@@ -21,7 +21,7 @@ impl AbsentOwners {
         self.0.push_front(owner);
     }
 
-    /// True if the owner is known to be absent.
+    /// Returns true if the owner is known to be absent.
     pub fn has(&mut self, owner: &Identity) -> bool {
         let Some(at) = self.0.iter().position(|known| known == owner) else { return false };
         if let Some(known) = self.0.remove(at) {

@@ -241,7 +241,8 @@ impl Collector {
         Stop::Absent
     }
 
-    /// Handles an object in foreground deletion: it goes once no dependent blocks it (`processDeletingDependentsItem`).
+    /// Handles an object in foreground deletion: removes its finalizer once no dependent blocks it
+    /// (`processDeletingDependentsItem`).
     async fn wait_for_dependents(&self, node: &Node) -> Result<(), Stop> {
         let (is_blocked, waiting) = {
             let graph = self.graph();
@@ -334,7 +335,7 @@ impl Collector {
         .await
     }
 
-    /// Makes the references of an object not block its owners.
+    /// Changes the references of an object so that they do not block its owners.
     async fn unblock(&self, node: &Node) -> Result<(), Stop> {
         let uid = node.identity.uid.clone();
         let patch = MetadataPatch::SetOwners { uid, owners: unblocked(&node.owners) };

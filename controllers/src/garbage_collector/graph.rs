@@ -28,8 +28,8 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// True if it waits for the deletion of its dependents, or is not being deleted: otherwise no work is left until it
-    /// is gone.
+    /// Returns true if it waits for the deletion of its dependents, or is not being deleted: otherwise no work is left
+    /// until it is gone.
     pub fn needs_work(&self) -> bool {
         !self.is_being_deleted || self.is_deleting_dependents
     }
@@ -38,7 +38,7 @@ impl Node {
 /// Work that a change of the graph requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Task {
-    /// Delete the object with this uid if it should go.
+    /// Decide whether to delete the object with this uid.
     Delete(String),
     /// The same after the object's backoff.
     DeleteLater(String),

@@ -27,7 +27,7 @@ impl Identity {
         }
     }
 
-    /// True if the reference names this object, except for the namespace (`ownerReferenceMatchesCoordinates`).
+    /// Returns true if the reference names this object, except for the namespace (`ownerReferenceMatchesCoordinates`).
     pub fn is_named_by(&self, owner: &OwnerReference) -> bool {
         owner.uid == self.uid
             && owner.name == self.name
@@ -43,7 +43,7 @@ impl fmt::Display for Identity {
     }
 }
 
-/// True if the owner must wait until this dependent is gone.
+/// Returns true if the owner must wait until this dependent is gone.
 pub(super) fn blocks(owner: &OwnerReference) -> bool {
     owner.block_owner_deletion == Some(true)
 }

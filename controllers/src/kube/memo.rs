@@ -12,7 +12,7 @@ use bytes::Bytes;
 use serde::de::{DeserializeOwned, Error};
 
 /// Largest number of cached objects; a power of two. Each holds the bytes that it came in: over a socket a whole read
-/// buffer of 16 KiB. A larger cache would cost tens of megabytes and have few more hits.
+/// buffer of 16 KiB. A larger cache would cost tens of megabytes and gain few hits.
 const REMEMBERED: usize = 128;
 const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 

@@ -48,12 +48,12 @@ fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D)
 }
 
 impl Metadata {
-    /// True if deletion was requested.
+    /// Returns true if deletion was requested.
     pub fn is_deleting(&self) -> bool {
         self.deletion_timestamp.is_some()
     }
 
-    /// True if the object has the finalizer.
+    /// Returns true if the object has the finalizer.
     pub fn has_finalizer(&self, finalizer: &str) -> bool {
         self.finalizers.iter().any(|f| f == finalizer)
     }
@@ -161,7 +161,7 @@ fn metadata(object: &Object) -> Option<Arc<Metadata>> {
 }
 
 impl MetadataInformer {
-    /// A cache, and the future that keeps it up to date.
+    /// Returns a cache, and the future that keeps it up to date.
     pub fn start(ctx: &Ctx, client: &Client, resource: &ResourcePath) -> (Self, impl Future<Output = ()> + use<>) {
         let reads = Reads {
             kind: "PartialObjectMetadata",

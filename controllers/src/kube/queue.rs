@@ -89,7 +89,7 @@ impl<T: Ord + Clone + Send + 'static> WorkQueue<T> {
         }))
     }
 
-    /// Names the queue, as the metrics of its process show it.
+    /// Sets the queue's name, which the metrics of its process show.
     #[must_use]
     pub fn named(self, name: &'static str) -> Self {
         let metrics = Metrics::of(&self.0.ctx);
@@ -252,7 +252,7 @@ impl<T: Ord + Clone + Send + 'static> WorkQueue<T> {
 }
 
 impl<T: Ord + Clone> State<T> {
-    /// Adds an item; true if a worker must be woken.
+    /// Adds an item. Returns true if a worker must be woken.
     fn add(&mut self, item: T) -> bool {
         if !self.dirty.insert(item.clone()) || self.processing.contains(&item) {
             return false;
@@ -261,7 +261,7 @@ impl<T: Ord + Clone> State<T> {
         true
     }
 
-    /// Makes the items ready whose time has come. Returns the number of new ones.
+    /// Makes due items ready. Returns the number of new ones.
     fn promote(&mut self, now: Duration) -> u64 {
         let mut added = 0;
         while self.waiting.first().is_some_and(|(at, _, _)| *at <= now) {

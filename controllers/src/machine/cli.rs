@@ -65,7 +65,7 @@ where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
 {
-    // Keeps the program out of the caller's crate.
+    // This function is not generic, so that it is not compiled into the caller's crate.
     machine_main(args.into_iter().map(Into::into).collect())
 }
 

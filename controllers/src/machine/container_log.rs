@@ -100,7 +100,7 @@ impl LogOptions {
         }
         let ago = |seconds: u64| {
             let ago = SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX));
-            // Before the earliest time: from the beginning.
+            // A time before the earliest timestamp: read from the beginning.
             now.checked_sub(ago).unwrap_or(Timestamp::MIN)
         };
         Ok(Self {

@@ -1,4 +1,5 @@
-//! Response body of a log that grows while it is read. It knows no log: its caller provides new lines and the end.
+//! Response body of a log that grows while it is read. It does not depend on a log type: its caller provides new lines
+//! and the end.
 
 use bytes::Bytes;
 use http_body::Frame;

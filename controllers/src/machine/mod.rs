@@ -1,9 +1,9 @@
 //! The container runtime of a machine, in the role of containerd.
 //!
-//! Containers belong to the machine. They outlive the kubelet that requested them, which finds them again after a
-//! restart, and they end without a notice when the machine's process ends. Here each container is a modelled workload
-//! that writes records to the pod's volumes. A kubelet talks to the runtime over HTTP: it runs, stops and removes the
-//! containers of a pod, reads their logs, and follows an event stream.
+//! Containers belong to the machine. They outlive the kubelet that requested them; it finds them again after a restart.
+//! They end without a notice when the machine's process ends. Here each container is a modelled workload that writes
+//! records to the pod's volumes. A kubelet talks to the runtime over HTTP: it runs, stops and removes the containers of
+//! a pod, reads their logs, and follows an event stream.
 
 pub mod api;
 mod cli;

@@ -18,7 +18,7 @@ use super::writer::{Records, Writer};
 pub(super) struct Orders {
     /// Time of the first request to stop.
     pub asked: Option<Duration>,
-    /// Grace period from then on. It may become shorter or longer meanwhile.
+    /// Grace period from that request on. A later request may change it.
     pub grace: Duration,
 }
 

@@ -18,7 +18,7 @@ pub fn slot(line: &[u8]) -> Option<Vec<u8>> {
     (line.len() <= SLOT).then_some(slot)
 }
 
-/// Verifies the records of a device, piece by piece.
+/// Verifier of the records of a device, piece by piece.
 #[derive(Clone, Debug, Default)]
 pub struct Reader {
     chain: Chain,

@@ -83,7 +83,7 @@ pub(super) struct Writer {
     pub pace: Pace,
 }
 
-/// Reason why a writer cannot go on.
+/// Reason why a writer cannot continue.
 enum Failure {
     Corrupt(Corruption),
     Disk(DiskError),
@@ -162,7 +162,7 @@ impl Writer {
         self.machine.ctx.emit(WorkloadStarted { node, pod, records_found, verified, volume });
     }
 
-    /// Waits for `wait`; false if it must stop.
+    /// Waits for `wait`. Returns false if it must stop.
     async fn pause(&self, wait: Duration, stop: &mut latest::Receiver<bool>) -> bool {
         let ctx = &self.machine.ctx;
         let due = ctx.now().mono + ctx.scaled(wait);

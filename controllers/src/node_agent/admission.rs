@@ -23,7 +23,7 @@ const NO_ATTACHMENT_LEFT: &str = "VolumeAttachmentLimitExceeded";
 const RESOURCE_EXHAUSTED: i32 = 8;
 /// Operating system of all nodes.
 const OS: &str = "linux";
-/// Why a taint refuses a pod. The scheduler's words for it differ.
+/// Reason of a refusal because of a taint. The scheduler's text differs.
 const UNTOLERATED: &str = "node(s) had taints that the pod didn't tolerate";
 
 /// Refusal of a pod, in upstream's words.

@@ -24,7 +24,7 @@ fn left(limit: i64, start: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(SignedDuration::from_secs(limit).saturating_sub(active)).unwrap_or(Duration::ZERO)
 }
 
-/// Orders the worker of a pod to stop at the pod's deadline. A deadline that changes meanwhile counts.
+/// Orders the worker of a pod to stop at the pod's deadline. If the deadline changes meanwhile, the new one applies.
 pub(super) fn watch(agent: &Arc<Agent>, uid: &str, pod: &Pod) {
     if limit(pod).is_none() {
         return;

@@ -69,7 +69,7 @@ impl Paths {
         Self { root: root.into() }
     }
 
-    /// The directory of a volume's staging data: `plugins/kubernetes.io/csi/<driver>/<sha256(handle)>`.
+    /// Returns the directory of a volume's staging data: `plugins/kubernetes.io/csi/<driver>/<sha256(handle)>`.
     pub fn staging_dir(&self, driver: &str, handle: &str) -> PathBuf {
         self.drivers().join(driver).join(hex::encode(Sha256::digest(handle)))
     }
@@ -79,12 +79,12 @@ impl Paths {
         self.staging_dir(driver, handle).join("globalmount")
     }
 
-    /// The parent of all drivers' staging directories.
+    /// Returns the parent of all drivers' staging directories.
     pub fn drivers(&self) -> PathBuf {
         self.root.join("plugins").join(PLUGIN_PREFIX)
     }
 
-    /// The parent of all pods' directories.
+    /// Returns the parent of all pods' directories.
     pub fn pods(&self) -> PathBuf {
         self.root.join("pods")
     }
@@ -94,12 +94,12 @@ impl Paths {
         self.pods().join(uid)
     }
 
-    /// The parent of a pod's CSI filesystem volumes.
+    /// Returns the parent of a pod's CSI filesystem volumes.
     pub fn pod_volumes(&self, uid: &str) -> PathBuf {
         self.pod(uid).join("volumes").join(PLUGIN_DIR)
     }
 
-    /// The directory of a pod's volume: holds the target path and [`VOL_DATA`].
+    /// Returns the directory of a pod's volume: holds the target path and [`VOL_DATA`].
     pub fn volume_dir(&self, uid: &str, pv: &str) -> PathBuf {
         self.pod_volumes(uid).join(pv)
     }
@@ -125,7 +125,7 @@ impl Paths {
         self.devices().join(pv)
     }
 
-    /// The directory of a raw device's [`VOL_DATA`].
+    /// Returns the directory of a raw device's [`VOL_DATA`].
     pub fn device_data_dir(&self, pv: &str) -> PathBuf {
         self.device_dir(pv).join("data")
     }
@@ -150,7 +150,7 @@ impl Paths {
         self.staged_devices().join(pv)
     }
 
-    /// The parent of a raw device's target paths.
+    /// Returns the parent of a raw device's target paths.
     pub fn device_publish_dir(&self, pv: &str) -> PathBuf {
         self.devices().join("publish").join(pv)
     }
@@ -172,7 +172,7 @@ impl Paths {
         self.pod(uid).join("volumeDevices").join(PLUGIN_DIR)
     }
 
-    /// A pod's link to a raw device.
+    /// Returns a pod's link to a raw device.
     pub fn device_link(&self, uid: &str, pv: &str) -> PathBuf {
         self.pod_devices(uid).join(pv)
     }

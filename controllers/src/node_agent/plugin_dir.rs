@@ -1,7 +1,7 @@
 //! The plugin watcher of the live world: registers each socket in kubelet's `plugins_registry` (upstream
 //! `pkg/kubelet/pluginmanager/pluginwatcher`).
 //!
-//! It reads the directory on the 1 s grid of upstream's plugin reconciler. A re-created socket counts as a new one.
+//! It reads the directory each second, like upstream's plugin reconciler. A re-created socket counts as a new one.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};

@@ -21,7 +21,7 @@ pub(super) async fn remove_orphan(agent: &Arc<Agent>, uid: &str, spec: &VolumeSp
     }
     let disk = &agent.config.disk;
     for dir in [agent.target_path(uid, spec), agent.paths.volume_dir(uid, &spec.pv)] {
-        // A directory with content is left to an administrator, as upstream does.
+        // An administrator must remove a directory with content, as in upstream.
         if disk.remove_dir(&dir).await.is_err() {
             return;
         }

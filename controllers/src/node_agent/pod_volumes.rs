@@ -75,7 +75,7 @@ async fn wait_for_volumes(agent: &Agent, uid: &str, expected: &[String]) -> Resu
     }
 }
 
-/// WaitForUnmount: checks at once and every 300 ms.
+/// Waits until the volumes are unmounted (`WaitForUnmount`): checks at once and every 300 ms.
 pub(super) async fn wait_for_unmount(agent: &Agent, uid: &str) {
     let begun = agent.ctx.now().mono;
     let mut changes = agent.changes();
@@ -84,7 +84,7 @@ pub(super) async fn wait_for_unmount(agent: &Agent, uid: &str) {
     }
 }
 
-/// Waits for a change, then for the next instant of the 300 ms grid from `begun`. Returns false at the deadline.
+/// Waits for a change, then for the next multiple of 300 ms since `begun`. Returns false at the deadline.
 async fn next_look(
     agent: &Agent,
     changes: &mut latest::Receiver<()>,

@@ -169,7 +169,7 @@ async fn remove_orphaned_dirs(agent: Arc<Agent>) {
 }
 
 /// Runs the populator's first pass after all sources were ready. After it, mounts on disk that no pod wants may be
-/// unmounted (`hasAddedPods`). A pod counts even if its volumes could not be looked up.
+/// unmounted (`hasAddedPods`). A pod is included even if its volumes could not be looked up.
 async fn first_pass(agent: Arc<Agent>, pods: Vec<Arc<Pod>>) {
     for pod in pods {
         populate_pod(&agent, &pod).await;
@@ -218,7 +218,7 @@ fn is_in_source(agent: &Agent, record: &PodRecord) -> bool {
 
 async fn take(agent: &Arc<Agent>, change: Delta<Pod>) {
     match change {
-        // A stand-in's process runs without this agent.
+        // The process that a stand-in pod represents runs without this agent.
         Delta::Applied { new: pod, .. } | Delta::Deleted(pod) if is_stand_in(&pod) => {}
         Delta::Applied { old, new } => {
             if let Some(old) = old.filter(|old| old.metadata.uid != new.metadata.uid) {
@@ -404,7 +404,7 @@ async fn live(
     let mut asked = agent.runtime.alive(uid).is_some();
     let mut attempt = started_before(pod).map_or(0, |restarts| restarts + 1);
     loop {
-        // Running containers are reported at once. The pod's volumes are checked all the same.
+        // Running containers are reported at once. The pod's volumes are still checked.
         match agent.runtime.alive(uid).and_then(|record| record.since()) {
             Some(since) => status_reporter.phase(Phase::Running(since)),
             None => status_reporter.phase(Phase::Waiting),

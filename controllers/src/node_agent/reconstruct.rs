@@ -1,6 +1,6 @@
 //! Reconstruction after a kubelet restart: one entry per volume directory or raw-device link of a pod (upstream
-//! `reconciler/reconstruct.go`). A directory without a mount counts: a reboot removes the mount, and the rest must
-//! still be taken down. For a raw device, a mount without a link counts too.
+//! `reconciler/reconstruct.go`). A directory without a mount is included: a reboot removes the mount, and the rest must
+//! still be removed. For a raw device, a mount without a link is included too.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -335,8 +335,8 @@ pub(super) async fn deregister(agent: &Agent, driver: &str) -> Result<(), Regist
     .await
 }
 
-/// Registers one plugin; retries until it succeeds. Backoff: 500 ms ×2 up to 2 m 2 s, on the 1 s grid of the plugin
-/// reconciler. Returns the driver's name.
+/// Registers one plugin; retries until it succeeds. Backoff: 500 ms ×2 up to 2 m 2 s, aligned to the plugin
+/// reconciler's period of 1 s. Returns the driver's name.
 pub(super) async fn keep_trying(
     agent: &Arc<Agent>,
     registration: HttpService,

@@ -1,5 +1,5 @@
-//! The async loop of the volume manager: runs the reconciler on its 100 ms grid when there is a reason, and performs the
-//! steps of its operations.
+//! The async loop of the volume manager: runs the reconciler at multiples of 100 ms, if there is a reason, and performs
+//! the steps of its operations.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -493,8 +493,8 @@ async fn unstage(agent: &Agent, spec: &VolumeSpec) -> Result<(), StepError> {
     clear(agent, &staging).await
 }
 
-/// Returns the mounts of a volume outside its staging path (`GetDeviceMountRefs`). The disk knows staging mounts of our
-/// driver only; those of other drivers count as targets.
+/// Returns the mounts of a volume outside its staging path (`GetDeviceMountRefs`). The disk knows staging mounts of
+/// Mooring's driver only; those of other drivers count as targets.
 fn device_mount_refs(mounts: &[Mount], volume: &str, staging: &Path) -> Vec<String> {
     let elsewhere = |m: &&Mount| m.volume == volume && m.kind == MountKind::Target && m.path != staging;
     mounts.iter().filter(elsewhere).map(|m| m.path.display().to_string()).collect()

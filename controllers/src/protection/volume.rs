@@ -1,6 +1,6 @@
 //! PV protection: a volume that is Bound is not removed (`pvprotection/pv_protection_controller.go`).
 //!
-//! Only the phase counts; attachments have their own protection finalizers.
+//! Only the phase matters; attachments have their own protection finalizers.
 
 use std::sync::Arc;
 use std::time::Duration;

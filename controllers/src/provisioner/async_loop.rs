@@ -187,7 +187,7 @@ struct Memory {
     /// Claims whose volume the driver may still be creating; they outlive their object.
     in_progress: BTreeMap<String, Arc<PersistentVolumeClaim>>,
     topology: BTreeMap<String, Remembered>,
-    /// Claims that failed for good, with their class's uid and the end of the delay.
+    /// Claims that failed permanently, with their class's uid and the end of the delay.
     infeasible: BTreeMap<String, (String, Duration)>,
     /// Objects whose creation failed; retried.
     unsaved: BTreeMap<String, Box<PersistentVolume>>,

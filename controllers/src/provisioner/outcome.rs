@@ -10,7 +10,7 @@ pub enum State {
     /// The driver may still be creating the volume: the claim is retried even after its deletion, so that no volume
     /// leaks.
     InBackground,
-    /// As before this attempt.
+    /// Unchanged by this attempt.
     NoChange,
     /// No operation is under way, and another node may succeed.
     Reschedule,

@@ -147,7 +147,7 @@ pub fn volume_handle(
 /// # Errors
 /// If the snapshot is being deleted, or is not bound yet.
 pub fn content_name(snapshot: &VolumeSnapshot) -> Result<&str, String> {
-    // A protected one existed when this claim was started.
+    // A snapshot with the finalizer existed when the work on this claim started.
     if snapshot.is_deleting() && !snapshot.has_finalizer(SNAPSHOT_FINALIZER) {
         return Err(format!("snapshot {} is being deleted", snapshot.name()));
     }

@@ -14,8 +14,8 @@ use crate::binder::selectors::node_labels;
 /// Keys and values of one topology.
 pub type Segment = BTreeMap<String, String>;
 
-/// Inputs of the first CreateVolume of a claim, kept until it ends: retries use the same, even if the node is gone by
-/// then (`pvcNodeStore`).
+/// Inputs of the first CreateVolume of a claim, kept until it ends: retries use the same inputs, even if the node is
+/// gone by then (`pvcNodeStore`).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Remembered {
     keys: Vec<String>,
@@ -186,7 +186,7 @@ fn aggregate(
         let mut found: Vec<Segment> = Vec::new();
         for node in (cluster.nodes)() {
             let labels = node_labels(&node);
-            // Nodes are many, zones few.
+            // There are many nodes, but few zones.
             let known = |term: &Segment| subset(term, labels);
             if !found.iter().any(known) {
                 found.extend(segment(labels, keys));

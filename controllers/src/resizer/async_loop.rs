@@ -80,7 +80,7 @@ pub async fn run(ctx: Ctx, client: Client, reached: Reached, timers: Timers) {
 }
 
 impl Common {
-    /// Patches the claim's status to `new`, even with an empty patch: its precondition counts.
+    /// Patches the claim's status to `new`, even if the patch is empty, because the server checks its precondition.
     pub(super) async fn patch_claim(
         &self,
         old: &PersistentVolumeClaim,

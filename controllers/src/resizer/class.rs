@@ -11,7 +11,8 @@ pub enum Step {
     Nothing,
     /// The claim names no class any more: remove the status of a modification that is not under way.
     RollBack,
-    /// Continue the modification to this class, whatever the claim names now: the driver may still be working on it.
+    /// Continue the modification to this class, even if the claim now names another one: the driver may still be
+    /// working on it.
     GoOn(String),
     /// Modify the volume to the class that the claim names.
     Begin(String),

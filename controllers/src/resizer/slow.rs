@@ -13,7 +13,7 @@ pub(super) struct SlowSet {
 }
 
 impl SlowSet {
-    /// Creates a set whose items leave it after `retention`.
+    /// Creates a set that drops each item after `retention`.
     pub(super) fn new(retention: Duration) -> Self {
         Self { retention, since: BTreeMap::new() }
     }

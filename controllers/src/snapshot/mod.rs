@@ -3,10 +3,10 @@
 //!
 //! A snapshot of a claim goes through both: the controller creates the content, the sidecar takes the snapshot and
 //! writes the content's status, the controller copies it to the snapshot. A deletion goes the same way: the controller
-//! marks and deletes the content, the sidecar deletes the driver's snapshot and lets the content go.
+//! marks and deletes the content, the sidecar deletes the driver's snapshot and removes the content's finalizer.
 //!
-//! [`objects`] are the kinds, [`definitions`] their CustomResourceDefinitions. Groups of snapshots are not here: their
-//! feature gate is off by default.
+//! [`objects`] are the kinds, [`definitions`] their CustomResourceDefinitions. Groups of snapshots are not implemented:
+//! their feature gate is off by default.
 
 pub mod controller;
 mod definitions;
@@ -32,7 +32,7 @@ const WORKERS: usize = 10;
 
 /// Longest wait for the kinds (`--retry-crd-interval-max`).
 const KINDS_WITHIN: Duration = Duration::from_secs(30);
-/// First pause between two looks for the kinds, ×1.5 each.
+/// First pause between two checks for the kinds; each pause is 1.5 times the previous one.
 const FIRST_LOOK: Duration = Duration::from_millis(100);
 
 /// Waits until the API server has the kinds (`ensureCustomResourceDefinitionsExist`). Upstream exits after 30 s and is
@@ -57,7 +57,7 @@ async fn defined(ctx: &Ctx, client: &Client) {
     }
 }
 
-/// Error of a lister that has no class of the name.
+/// Returns the error of a lister without a class of this name.
 fn class_missing(name: &str) -> String {
     format!("volumesnapshotclass.{GROUP} {name:?} not found")
 }
@@ -67,7 +67,7 @@ fn trace_error(ctx: &Ctx, what: &str, object: &str, error: String) {
     ctx.trace().emit_lazily(ctx.name(), || SnapshotError { what: what.into(), object: object.into(), error });
 }
 
-/// Error of a write (`controllerUpdateError`).
+/// Returns the error of a write (`controllerUpdateError`).
 fn update_error(name: &str, message: &impl std::fmt::Display) -> String {
     format!("snapshot controller failed to update {name} on API server: {message}")
 }

@@ -43,7 +43,7 @@ pub struct VolumeSnapshotSpec {
     pub volume_snapshot_class_name: Option<String>,
 }
 
-/// Source of a snapshot: one of both.
+/// Source of a snapshot: one of the two.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VolumeSnapshotSource {
@@ -91,7 +91,7 @@ pub struct VolumeSnapshotError {
     pub message: Option<String>,
 }
 
-/// Content object of a snapshot at the driver.
+/// Object that represents a snapshot of the driver.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeSnapshotContent {
@@ -130,7 +130,7 @@ pub struct VolumeSnapshotContentSpec {
     pub source_volume_mode: Option<String>,
 }
 
-/// Source of a content: one of both.
+/// Source of a content: one of the two.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VolumeSnapshotContentSource {
@@ -188,7 +188,7 @@ pub struct VolumeSnapshotClass {
     pub deletion_policy: String,
 }
 
-/// Policy with which the driver's snapshot is deleted with its VolumeSnapshot.
+/// Deletion policy: the driver's snapshot is deleted with its VolumeSnapshot.
 pub const DELETE: &str = "Delete";
 
 fn version() -> String {

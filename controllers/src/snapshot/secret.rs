@@ -30,7 +30,7 @@ impl Purpose {
     }
 }
 
-/// Secrets that a class may name; those of groups too.
+/// Secrets that a class may name; including those of groups.
 const SECRETS: [&str; 4] = ["snapshotter", "snapshotter-list", "group-snapshotter", "group-snapshotter-get"];
 
 /// Returns the parameters for the driver.
@@ -55,7 +55,7 @@ pub(super) fn for_driver(parameters: &BTreeMap<String, String>) -> Result<BTreeM
 
 /// Returns the secret that a class names for a purpose, with its templates resolved; None if it names none.
 ///
-/// The name may use `${volumesnapshotcontent.name}`, and of a known snapshot `${volumesnapshot.name}` and
+/// The name may use `${volumesnapshotcontent.name}`, and, if the snapshot is known, `${volumesnapshot.name}` and
 /// `${volumesnapshot.namespace}`. The namespace may not use the snapshot's name, which its user chooses.
 ///
 /// # Errors

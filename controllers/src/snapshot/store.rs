@@ -27,7 +27,7 @@ impl<K: Kind> Store<K> {
     /// so that a resync processes it.
     ///
     /// # Errors
-    /// If an object is stored and one of both has no version, as an object that the server has not answered.
+    /// If an object is stored and one of the two has no version, like an object that does not come from the server.
     pub fn update(&self, object: &Arc<K>) -> Result<bool, String> {
         let mut all = self.0.lock();
         let key = (object.namespace().to_owned(), object.name().to_owned());

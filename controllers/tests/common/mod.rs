@@ -346,8 +346,7 @@ impl Rig {
     }
 }
 
-/// Changes an object after reading it.
-/// Reads an object, changes it and writes it whole, again if it was changed meanwhile.
+/// Reads an object, changes it and writes it whole. Retries if the object was changed meanwhile.
 pub async fn rewrite<K: Kind>(api: &Api<K>, name: &str, change: impl Fn(&mut K)) {
     loop {
         let mut object = K::clone(&*api.get(name).await.expect("exists"));

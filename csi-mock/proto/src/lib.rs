@@ -1,6 +1,6 @@
 //! The gRPC messages, clients and server traits of CSI 1.12 and of kubelet's plugin registration.
 //!
-//! A separate crate, so that clients of a CSI driver compile without our driver.
+//! A separate crate, so that clients of a CSI driver compile without Mooring's driver.
 
 mod about;
 mod codec;

@@ -46,7 +46,7 @@ mod tests {
     #[case("gp3", 100, 4_000, false, 4_000)]
     #[case("gp3", 100, 90_000, false, 50_000)]
     #[case("gp3", 1_000, 90_000, false, 80_000)]
-    // A gp3 of 1 GiB has its 3,000 IOPS all the same.
+    // Even a gp3 of 1 GiB has its 3,000 IOPS.
     #[case("gp3", 1, 100, true, 3_000)]
     #[case("gp3", 1, 100, false, 100)]
     #[case("io1", 10, 10_000, false, 500)]

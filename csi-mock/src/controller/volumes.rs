@@ -196,8 +196,7 @@ impl ControllerService {
         let what = format!("cannot create volume `{}`", order.name);
         match error.code() {
             "IdempotentParameterMismatch" => Err(Status::already_exists(format!("{what}: {error}"))),
-            // The quota may be checked before idempotency, so the volume may exist all the same
-            // (aws-ebs-csi-driver#2512).
+            // The quota may be checked before idempotency, so the volume may exist anyway (aws-ebs-csi-driver#2512).
             "VolumeLimitExceeded" => match self.by_name(&order.name).await? {
                 Some(volume) => Ok(volume),
                 None => Err(Status::resource_exhausted(format!("{what}: {error}"))),

@@ -43,7 +43,7 @@ impl Capability {
     }
 }
 
-/// Checks this machine without a change.
+/// Checks this machine without changing it.
 #[cfg(target_os = "linux")]
 pub fn capability() -> Capability {
     use super::loopback::tools::find;

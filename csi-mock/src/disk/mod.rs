@@ -214,7 +214,7 @@ pub struct Staged {
     pub fs_type: String,
     /// Options that it was mounted with, besides `ro`.
     pub options: Vec<String>,
-    /// Size of the filesystem in bytes, if the backend tells it.
+    /// Size of the filesystem in bytes, if the backend reports it.
     pub fs_bytes: Option<u64>,
     /// Other nodes that now hold a writable mount of the volume. Only the memory backend, which sees all nodes, fills
     /// it. With a writable mount here, any entry means corruption.
@@ -284,7 +284,7 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// Makes the block device of an attached volume appear. Plugging a plugged volume changes nothing.
     fn plug<'a>(&'a self, plug: &'a Plug) -> DiskFuture<'a, Device>;
 
-    /// Removes the block device of a volume; true if it existed.
+    /// Removes the block device of a volume. Returns true if it existed.
     ///
     /// # Errors
     /// [`DiskError::Busy`] while the volume is mounted and not `force`. With `force` the device is pulled from under
@@ -323,7 +323,7 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// elsewhere; [`DiskError::Corrupt`] if the device holds something other than the requested filesystem.
     fn stage<'a>(&'a self, stage: &'a Stage) -> DiskFuture<'a, Staged>;
 
-    /// Flushes and unmounts the staging path; true if it was mounted. The directory stays.
+    /// Flushes and unmounts the staging path. Returns true if it was mounted. The directory stays.
     ///
     /// # Errors
     /// [`DiskError::Busy`] while other mounts of the device exist.
@@ -352,7 +352,7 @@ pub trait Disk: fmt::Debug + Send + Sync {
         Box::pin(std::future::ready(Ok(None)))
     }
 
-    /// Unmounts the volume from the target path and deletes the path; true if it was mounted.
+    /// Unmounts the volume from the target path and deletes the path. Returns true if it was mounted.
     fn unpublish<'a>(&'a self, volume: &'a str, path: &'a Path) -> DiskFuture<'a, bool>;
 
     /// Maps a published raw device for a pod and opens it; it stays open while the value lives. A repeated call opens

@@ -21,7 +21,7 @@ pub struct Mapping {
 /// Raw device that is held open: while this value lives, neither the device nor its number can be reused.
 ///
 /// Before every use the kernel must confirm that it is still the opened device; for a loop device by the backing file's
-/// inode and device and our tag.
+/// inode and device and the tag.
 pub trait RawDevice: fmt::Debug + Send + Sync {
     /// Returns its size in bytes.
     ///

@@ -27,9 +27,9 @@ pub(super) struct PathAt {
     pub name: PathBuf,
 }
 
-/// Mode of directories that we create.
+/// Mode of directories that this process creates.
 const DIR_MODE: Mode = Mode::from_raw_mode(0o755);
-/// Mode of files that we create.
+/// Mode of files that this process creates.
 const FILE_MODE: Mode = Mode::from_raw_mode(0o644);
 
 /// Errnos of opening a read-only device for writing.
@@ -201,7 +201,7 @@ impl Root {
         Ok(())
     }
 
-    /// Removes the empty directory at `path`; false if it does not exist.
+    /// Removes the empty directory at `path`. Returns false if it does not exist.
     ///
     /// # Errors
     /// The operating system's error.
@@ -209,7 +209,7 @@ impl Root {
         self.unlink("rmdir", path, AtFlags::REMOVEDIR)
     }
 
-    /// Removes the file or link at `path`; false if it does not exist.
+    /// Removes the file or link at `path`. Returns false if it does not exist.
     ///
     /// # Errors
     /// The operating system's error.

@@ -46,7 +46,7 @@ impl Share {
 }
 
 impl FileLock {
-    /// Locks an open directory with flock(2), and waits for other holders on a thread of its own.
+    /// Locks an open directory with flock(2), and waits for other holders on its own thread.
     pub(super) async fn of_directory(directory: Option<OwnedFd>) -> Result<Option<Self>, DiskError> {
         let Some(directory) = directory else { return Ok(None) };
         let wait = move || {

@@ -100,8 +100,8 @@ impl ControllerService {
     async fn delete(&self, call: &Call, request: DeleteVolumeRequest) -> Result<DeleteVolumeResponse, Status> {
         let volume = check::required("volume_id", &request.volume_id)?;
         let _held = self.calls.lock(volume)?;
-        // A handle that this driver never made names no volume. One without an access point is a whole file system,
-        // which stays.
+        // A handle that this driver never made names no volume. One without an access point names a whole file system,
+        // which is not deleted.
         let access_point = Handle::parse(volume).ok().and_then(|handle| handle.access_point);
         if let Some(id) = access_point.filter(|_| !mutant!(self.calls.ctx(), "access-point-left")) {
             match self.server.delete(self.calls.ctx(), &id) {

@@ -24,7 +24,7 @@ impl Default for FileSystemSpec {
     }
 }
 
-/// An access point: an entrance to one directory of a file system, with the user that all its clients become.
+/// An access point: an entrance to one directory of a file system, with one user as which all its clients act.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessPoint {
     /// Its id (`fsap-…`).

@@ -1,6 +1,6 @@
-//! The behaviours that upstream tests with csimock, one file for each of theirs. Each file tests the driver's half: the
-//! capabilities, answers and leftovers that the orchestrator depends on. The tests of the control loops and of the node
-//! agent cover the orchestrator's half; SELinux labels and health metrics have no tests yet.
+//! The behaviours that upstream tests with csimock, one file for each of upstream's files. Each file tests the driver's
+//! half: the capabilities, answers and leftovers that the orchestrator depends on. The tests of the control loops and
+//! of the node agent cover the orchestrator's half; SELinux labels and health metrics have no tests yet.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 

@@ -50,7 +50,7 @@ fn a_wrong_publish_context_does_not_mislead_the_node() {
     });
 }
 
-/// Each false answer is told in the trace with the truth, and the next answer is true.
+/// The trace has each false answer together with the true one, and the next answer is true.
 #[test]
 fn an_answer_can_be_false_once() {
     in_simulation(async |b| {

@@ -146,7 +146,7 @@ fn a_forgotten_unmount_leaves_the_mount_behind_an_answer_of_ok() {
     });
 }
 
-/// Returns the results of `story` without and with the defect.
+/// Returns the results of `story` without and with the seeded bug.
 #[cfg(feature = "mutants")]
 fn both<F: Future<Output = T>, T: Default>(mutant: &str, story: impl Fn(Bench) -> F) -> (T, T) {
     assert!(MUTANTS.iter().any(|known| known.name == mutant), "{mutant} is not listed");
@@ -253,7 +253,7 @@ fn a_volume_that_comes_back_under_another_name_is_taken_for_what_has_its_old_one
         b.stage(&one).await;
         b.node().node_unstage_volume(unstage(&one)).await.unwrap();
         b.controller().controller_unpublish_volume(detach(&one)).await.unwrap();
-        // The machine is told, and the other volume gets the name.
+        // The machine gets the event, and the other volume gets the name.
         let hears = || b.ctx.sleep(std::time::Duration::from_secs(1));
         hears().await;
         b.attach(&two).await;

@@ -1,4 +1,4 @@
-//! The reply of AttachVolume is lost. The pod runs all the same, and another one finds its bytes.
+//! The reply of AttachVolume is lost. The pod still runs, and a later pod finds its bytes.
 
 use harness::prelude::*;
 

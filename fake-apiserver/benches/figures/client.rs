@@ -45,7 +45,7 @@ impl Connection {
     }
 
     /// Reads the events that have arrived, at least one, and adds the revision of each to `found`, in order. The
-    /// server's frames hold whole lines, so the framing of chunks is on lines of its own.
+    /// server's frames hold whole lines, so the framing of chunks is on its own lines.
     pub async fn events(&mut self, found: &mut Vec<u64>) {
         loop {
             let before = found.len();

@@ -66,7 +66,7 @@ const OPTIONAL: &[&str] = &["none", "of", "ofNonZeroValue"];
 /// CEL with the functions of Kubernetes.
 static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
     let mut env = Env::stdlib();
-    // Fails only if a function exists already, which then counts.
+    // Fails only if a function exists already, and that one is used then.
     let _ = env.add_extension(extensions::strings);
     let _ = env.add_extension(library::extension);
     Arc::new(env)

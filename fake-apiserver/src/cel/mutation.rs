@@ -87,7 +87,7 @@ impl StructType for Open {
 /// Returns CEL with these types and `jsonpatch.escapeKey`.
 pub(super) fn env(types: BTreeSet<String>) -> Arc<Env> {
     let mut env = Env::stdlib();
-    // Each fails only if a function or type exists already, which then counts.
+    // Each fails only if a function or type exists already, and that one is used then.
     let _ = env.add_extension(extensions::strings);
     let _ = env.add_extension(super::library::extension);
     let _ = env.add_extension(

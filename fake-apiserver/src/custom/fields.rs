@@ -10,7 +10,7 @@ use crate::kinds::schema::{Field, Shape, Type, TypeRef};
 /// Returns the struct of an object with `schema`.
 pub(super) fn fields(schema: &Schema) -> Type {
     let mut of = of(schema, schema.is_open());
-    // The metadata have Kubernetes' own type, whatever the schema declares.
+    // The metadata have Kubernetes' own type, regardless of the schema.
     of.retain(|field| !matches!(&*field.name, "apiVersion" | "kind" | "metadata"));
     of.push(Field::plain(Text::new_static("apiVersion"), Shape::String));
     of.push(Field::plain(Text::new_static("kind"), Shape::String));

@@ -143,7 +143,7 @@ impl std::fmt::Debug for KindRef {
     }
 }
 
-/// A subresource: a part of an object, or an operation on it, under a path of its own.
+/// A subresource: a part of an object, or an operation on it, under its own path.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Subresource {
     /// Last part of the path.

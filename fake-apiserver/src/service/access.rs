@@ -51,8 +51,8 @@ impl Rbac {
 #[derive(Clone, Copy, Debug)]
 pub struct Outside;
 
-/// Marks a request with a client certificate that no trusted authority signed. Its other credentials count. Without any
-/// it is refused, even if anonymous requests are allowed.
+/// Marks a request with a client certificate that no trusted authority signed. Its other credentials are still checked.
+/// Without any it is refused, even if anonymous requests are allowed.
 #[derive(Clone, Copy, Debug)]
 pub struct Unverified;
 

@@ -97,7 +97,7 @@ pub(crate) async fn read(
     } else if matches!(media, "application/yaml" | "application/apply-patch+yaml") {
         let text = std::str::from_utf8(&bytes)
             .map_err(|error| Status::bad_request(format!("the body of the request is not UTF-8: {error}")))?;
-        // As upstream, the last value of a duplicate key counts. Field validation reports duplicates.
+        // As upstream, the last value of a duplicate key is used. Field validation reports duplicates.
         let options = substrate::yaml::options! { duplicate_keys: substrate::yaml::DuplicateKeyPolicy::LastWins };
         let value = substrate::yaml::from_str_with_options(text, options)
             .map_err(|error| Status::bad_request(format!("the body of the request is not valid YAML: {error}")))?;

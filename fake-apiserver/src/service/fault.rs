@@ -67,8 +67,8 @@ pub(crate) async fn suffer(ctx: &Ctx, call: &Call, moment: Moment) -> Result<Req
     }
 }
 
-/// The place that a read is answered from in a real server: its watch cache, which may lag, if the request has a
-/// resourceVersion. Empty for writes.
+/// Returns the source of a read on a real server: its watch cache, which may lag, if the request has a resourceVersion.
+/// Empty for writes.
 pub(super) fn reads(call: &Call) -> &'static str {
     match call.verb {
         Verb::Get | Verb::List | Verb::Watch if call.query.get("resourceVersion").is_empty() => "storage",

@@ -361,8 +361,8 @@ impl Server {
         }
     }
 
-    /// Handles a request. Rarely needed futures are boxed where they start; otherwise every request would be as large
-    /// as the largest.
+    /// Handles a request. Rarely needed futures are boxed at their start; otherwise every request would be as large as
+    /// the largest.
     fn handle(self, request: Request<Body>) -> Calling {
         if yaml::is_wanted(&request) {
             return Box::pin(async move { yaml::written(self.compact(request).await?).await });

@@ -38,7 +38,7 @@ named! {
 }
 
 named! {
-    /// Subresource: a part of an object or an operation on it, under a path of its own.
+    /// Subresource: a part of an object or an operation on it, under its own path.
     Sub {
         Itself "",
         Approval "approval",

@@ -190,7 +190,7 @@ impl Timer {
 #[derive(Default)]
 struct SeededBugQueue {
     events: VecDeque<Delivery>,
-    /// True after the defect has happened.
+    /// True after the seeded bug has fired.
     happened: bool,
 }
 

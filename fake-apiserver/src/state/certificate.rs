@@ -1,5 +1,5 @@
 //! CertificateSigningRequests (`registry/certificates`, `pkg/apis/certificates/validation`). The server fills in the
-//! requester, the spec never changes, and each part of the status has a subresource of its own.
+//! requester, the spec never changes, and each part of the status has its own subresource.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -53,7 +53,7 @@ impl Store {
         self.served.values()
     }
 
-    /// Returns every kind that has objects of its own, custom ones last.
+    /// Returns every kind that has its own objects, custom ones last.
     pub fn stored_kinds(&self) -> Vec<KindRef> {
         let mut stored: Vec<KindRef> = kinds::all().iter().filter(|kind| !kind.is_view()).map(KindRef::from).collect();
         for kind in self.served.values().map(kinds::stored_ref) {

@@ -6,7 +6,7 @@ use super::Store;
 use super::command::WriteOptions;
 use super::status::Status;
 
-/// Maximum number of flaws of a request, as upstream.
+/// Maximum number of flaws of a request, as in upstream.
 pub const MOST_FLAWS: usize = 100;
 
 /// Treatment of unknown and duplicate fields (`fieldValidation`).
@@ -36,7 +36,7 @@ impl Flaw {
         Self::Field(format!("unknown field \"{path}\""))
     }
 
-    /// Returns the flaw of a field that occurs more than once; the last value counts.
+    /// Returns the flaw of a field that occurs more than once; the last value is used.
     pub fn duplicate(path: impl fmt::Display) -> Self {
         Self::Field(format!("duplicate field \"{path}\""))
     }

@@ -92,7 +92,7 @@ fn fill(container: &mut Value, word: &str, limits: &[Value], message: &mut Vec<S
             let Some(resources) = value::map_mut(container, "resources") else { return };
             let Some(map) = resources.entry(to).or_insert_with(|| json!({})).as_object_mut() else { continue };
             for (resource, amount) in values {
-                // Of several items the last one counts.
+                // Of several items the last one is used.
                 if !map.contains_key(resource) || set.contains(resource) {
                     map.insert(resource.clone(), amount.clone());
                     set.insert(resource.clone());
@@ -106,7 +106,7 @@ fn fill(container: &mut Value, word: &str, limits: &[Value], message: &mut Vec<S
     }
 }
 
-/// Returns what a pod requests as a whole; overhead does not count here.
+/// Returns what a pod requests as a whole; overhead is not included here.
 fn whole(pod: &Value, part: &str) -> Amounts {
     let mut sum = of_containers(pod, part);
     let own = amounts(pod, &["spec", "resources", part]);

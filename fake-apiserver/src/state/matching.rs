@@ -14,7 +14,7 @@ pub struct Attributes<'a> {
     pub kind: &'a Kind,
     /// Subresource, such as `status`; empty for the object itself.
     pub subresource: &'a str,
-    /// The object's name in the URL; if empty, the object's own name counts.
+    /// The object's name in the URL; if empty, the object's own name is used.
     pub named: &'a str,
     /// `CREATE`, `UPDATE` or `DELETE`.
     pub operation: &'a str,
@@ -35,7 +35,7 @@ impl Attributes<'_> {
         name(if self.object.is_null() { self.old } else { self.object })
     }
 
-    /// Returns group, version and kind of what is written. Some subresources have a kind of their own.
+    /// Returns group, version and kind of what is written. Some subresources have their own kind.
     pub fn object_kind(&self) -> (&str, &str, &str) {
         match self.subresource {
             "scale" => ("autoscaling", "v1", "Scale"),

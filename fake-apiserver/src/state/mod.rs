@@ -149,7 +149,7 @@ pub struct Defects {
     pub ignores_preconditions: bool,
     /// Keeps a terminating object that has lost its last finalizer.
     pub keeps_released: bool,
-    /// Removes a deleted pod at once, whatever its grace period.
+    /// Removes a deleted pod at once, regardless of its grace period.
     pub ignores_grace: bool,
     /// Applies a patch whose uid or resourceVersion is that of an earlier object.
     pub ignores_patch_preconditions: bool,
@@ -274,7 +274,7 @@ impl Store {
         self.root_ca = root_ca.map(Into::into);
     }
 
-    /// Plants defects.
+    /// Activates seeded bugs.
     pub fn plant(&mut self, defects: Defects) {
         self.defects = defects;
     }

@@ -189,7 +189,7 @@ impl Store {
         if patch_kind == PatchKind::Strategic {
             take_type(&mut scale, "autoscaling/v1", "Scale");
         }
-        // A version in the patch is a precondition; without one the present version counts.
+        // A version in the patch is a precondition; without one the present version is used.
         value::metadata(&mut scale).entry("resourceVersion").or_insert_with(|| version.unwrap_or_default());
         self.update_scale(now, target, &scale, options)
     }

@@ -181,8 +181,8 @@ impl Store {
     }
 }
 
-/// Gives an object the type of its URL. A strategic merge patch is decoded into that Go type, whatever type the patch
-/// names.
+/// Gives an object the type of its URL. A strategic merge patch is decoded into that Go type, regardless of the type
+/// that the patch names.
 pub(super) fn take_type(object: &mut Value, api_version: &str, kind: &str) {
     value::set(object, "apiVersion", Some(api_version.into()));
     value::set(object, "kind", Some(kind.into()));

@@ -7,7 +7,7 @@ use substrate::{Level, Seed};
 
 use super::*;
 
-/// Returns observations of a client that reveal each of the defects.
+/// Returns observations of a client that reveal each of the seeded bugs.
 fn seen(mutant: Option<&str>) -> Vec<String> {
     let mutants = mutant.into_iter().map(str::to_owned).collect();
     simulate(Options { level: Level::Info, mutants, ..Options::default() }, |world| async move {

@@ -58,7 +58,7 @@ fn whoever_is_impersonated_has_what_else_is_said_of_them() {
     });
 }
 
-/// Returns a definition in a group of the community's, with the approval annotation `wording`.
+/// Returns a definition in a group of the community, with the approval annotation `wording`.
 fn definition(wording: Option<&str>) -> Value {
     let mut definition = json!({"metadata": {"name": "things.x.k8s.io"}, "spec": {
         "group": "x.k8s.io", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},

@@ -57,7 +57,7 @@ fn what_was_approved_is_signed_and_says_who_one_is() {
     in_simulation_with(guarded(), |client| async move {
         let wanted = request("ann", "ann", "team", "kube-apiserver-client", &["client auth"]);
         let (code, made) = send(&client, Method::POST, REQUESTS, wanted).await;
-        // The server fills in the requester, whatever the request contains.
+        // The server fills in the requester, regardless of the request's content.
         assert_eq!((code, &made["spec"]["username"]), (201, &json!("kubernetes-admin")), "{made}");
         assert_eq!(approve(&client, "ann").await.0, 200);
         let signed = send(&client, Method::GET, &format!("{REQUESTS}/ann"), Value::Null).await.1;

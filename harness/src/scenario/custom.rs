@@ -54,6 +54,11 @@ impl Customs {
         self.0.iter().copied().find(|one| one.kind() == kind && one.api_version() == api_version)
     }
 
+    /// All of them; of several versions the preferred one comes first.
+    pub(crate) fn all(&self) -> impl Iterator<Item = Kind> + Clone + '_ {
+        self.0.iter().copied()
+    }
+
     /// Finds the kind for `word` among these and the built-in ones.
     pub(crate) fn find(&self, word: &str) -> Option<Kind> {
         Kind::find(word, &self.0)

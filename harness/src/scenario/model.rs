@@ -18,7 +18,7 @@ use mock_ec2::VolumeSpec;
 
 use super::acts::{AdminAction, Call, NodeFile, Patch};
 use super::object::{Kind, ObjectRef, State};
-use super::predicate::{Calls, Cloud, EventSeen, Holds, Metric, Never, That, Times};
+use super::predicate::{Calls, Cloud, EventSeen, Holds, Metric, Never, That};
 use crate::invariants::Id;
 use crate::program::ProgramSpec;
 use crate::writes::{Elsewhere, Expected};

@@ -41,7 +41,7 @@ impl ObservedEvent {
         Self { ms, process, kind: event.kind(), fields, fact: Fact::of(event) }
     }
 
-    /// Returns true if it is the same event, at whatever time.
+    /// Returns true if it is the same event, at any time.
     fn is_again(&self, other: &Self) -> bool {
         self.process == other.process
             && self.kind == other.kind

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::home::{Home, claim_and_pod, eventually, http, kill};
 
-/// The row of a fault in the list.
+/// Returns the row of a fault in the list.
 fn row(home: &Home, name: &str) -> Vec<String> {
     let list = home.ok(&["fault", "ls", "--name", "one"]);
     let row = list.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name} is not in\n{list}"));

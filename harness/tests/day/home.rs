@@ -31,7 +31,7 @@ impl Home {
         self.path().join(".local/state/mooring").join(name)
     }
 
-    /// The program with `args`, without the environment variables of the user who runs the test.
+    /// Returns the program with `args`, without the environment variables of the user who runs the test.
     pub fn mooring(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mooring"));
         command.args(args).env("HOME", self.path()).env("NO_COLOR", "1").stdin(Stdio::null());

@@ -1,4 +1,4 @@
-//! `mooring up` and the commands for a Mooring that is up, as processes: each test has its own home directory, and
+//! `mooring up` and the commands for a Mooring that is up, as processes. Each test has its own home directory, and
 //! directories serve as disks.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]

@@ -31,7 +31,7 @@ fn two_of_them_need_only_a_name_each_live() {
         crate::home::http(ready["kubernetesHttp"].as_str().unwrap(), "GET", path, &[], "").0
     };
     assert_eq!((nodes(&one), nodes(&two)), (200, 200));
-    // A port that was given is not replaced, whatever uses it.
+    // A port that was given is not replaced, even if another program uses it.
     let given = ["up", "--name", "three", "--backend", "directory", "--ec2-listen", "127.0.0.1:4566"];
     let error = home.fails(3, &given);
     let who = format!("the Mooring called one (pid {})", one["pid"]);

@@ -1,4 +1,4 @@
-//! Waiting, and its output meanwhile.
+//! Commands that wait, and their output meanwhile.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
@@ -136,7 +136,7 @@ fn a_timeline_is_followed_until_its_mooring_ends_live() {
     let mut follow = follow.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(follow.stdout.take().unwrap()).lines().map(Result::unwrap);
     claim_and_pod(&ready);
-    // Rows that come after the last look, just before the end, are not shown: each is waited for here.
+    // Rows that come after the last check, just before the end, are not shown: each is waited for here.
     let mut shown: Vec<String> = Vec::new();
     while !shown.iter().any(|line| line.contains("NodeStage")) {
         shown.push(lines.next().expect("the timeline goes on as long as its Mooring runs"));

@@ -1,5 +1,5 @@
-//! Defects in requests and their results: requirements of claims, classes and pods, lifetimes, limits, and the answers
-//! of the cloud and the API server.
+//! Seeded bugs in requests and their results: requirements of claims, classes and pods, lifetimes, limits, and the
+//! answers of the cloud and the API server.
 
 use harness::invariants::Id;
 
@@ -7,7 +7,7 @@ use super::{
     Case, Slip, case, grown, in_another_zone, left, moved, read_only, retained, slip, slow_attach, with_options,
 };
 
-/// Defects that break an invariant.
+/// Seeded bugs that break an invariant.
 pub const CASES: &[Case] = &[
     case(&["fs-type-dropped"], xfs, Id::I10, "and its StorageClass asks for xfs"),
     case(&["fs-type-not-passed"], xfs, Id::I9, "and its PersistentVolume asks for xfs"),
@@ -87,7 +87,7 @@ pub const CASES: &[Case] = &[
     case(&["retries-without-backoff"], detach_fails_for_long, Id::I8, "its caller does not wait"),
 ];
 
-/// Defects that fail a step.
+/// Seeded bugs that fail a step.
 pub const SLIPS: &[Slip] = &[
     slip("modification-never-ends", grown_slowly, "pvc/data"),
     slip("unpublish-forgets-unmount", moved, "pod/web is gone"),

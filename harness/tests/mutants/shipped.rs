@@ -1,6 +1,7 @@
-//! Defects that a shipped scenario file stops, by a step or by an invariant.
+//! Seeded bugs that a shipped scenario file detects, by a step or by an invariant.
 
-/// Files below `scenarios/`, each with a defect that makes it fail: the file depends on that part of the components.
+/// Files below `scenarios/`, each with a seeded bug that makes it fail: the file depends on that part of the
+/// components.
 pub const FILES: &[(&str, &str)] = &[
     ("incidents/stage-or-unstage-of-a-volume-times-out", "stage-not-repeated"),
     ("incidents/kubelet-restarts-while-volumes-are-mounted", "volumes-in-use-dropped"),

@@ -1,4 +1,4 @@
-//! A program that forks, ignores SIGTERM and fills its log; Ctrl-C and kill -9: no process, directory or port stays.
+//! A program that forks, ignores SIGTERM and fills its log; Ctrl-C and kill -9: no process, directory or port is left.
 
 use std::collections::BTreeSet;
 use std::process::{Child, Stdio};
@@ -6,8 +6,8 @@ use std::process::{Child, Stdio};
 use crate::left::{all_listeners, backend, listeners};
 use crate::tools::{Folder, eventually};
 
-/// A program that leaves processes behind, prints without end, and ends by no signal but SIGKILL. It makes one ConfigMap,
-/// so that there is something to try. The argument marks its processes.
+/// A program that leaves processes behind, prints without end, and ends only by SIGKILL. It creates one ConfigMap, so
+/// that there is a call to perturb. The argument marks its processes.
 const STUBBORN: &str = r#"
 trap '' TERM HUP INT
 mark=$1
@@ -51,7 +51,7 @@ fn a_program_that_forks_and_ignores_sigterm_is_gone_after_each_trial_and_its_log
     assert!(ran.out.len() < 1 << 20, "{} bytes", ran.out.len());
 }
 
-/// A controller that prints its secrets, and makes a second object when it starts again.
+/// A controller that prints its secrets, and creates a second object when it restarts.
 const TALKATIVE: &str = r#"
 echo "key $AWS_SECRET_ACCESS_KEY"
 echo "$AWS_SECRET_ACCESS_KEY" >> keys
@@ -89,7 +89,7 @@ fn a_secret_that_a_program_prints_is_in_no_report_live() {
     }
 }
 
-/// Starts the command with a pod that uses a volume, in a story that takes long.
+/// Starts the command with a pod that uses a volume, with a scenario that takes long.
 fn start(folder: &Folder) -> Child {
     let pod = "  - claim: {name: data}\n  - pod: {name: web, claim: data}\n  - wait: {object: pod/web, is: Running}\n";
     let last = "  - apply: {apiVersion: v1, kind: ConfigMap, metadata: {name: last}}\n  - sleep: 50h\n";
@@ -108,7 +108,7 @@ fn start(folder: &Folder) -> Child {
     child
 }
 
-/// Asserts that what ran in `folder` is gone, with the sockets that it listened on.
+/// Asserts that all processes that ran in `folder` have ended, and that their listening sockets are closed.
 fn all_is_gone(folder: &Folder, listened: &BTreeSet<String>) {
     eventually("no process is left", || folder.left().is_empty());
     eventually("no loop device is left", || folder.loop_devices().is_empty());
@@ -137,7 +137,7 @@ fn no_process_port_or_mount_is_left_after_kill_9_live() {
     runner.kill().unwrap();
     runner.wait().unwrap();
     all_is_gone(&folder, &listened);
-    // Its directory goes with the next command of this user.
+    // The next command of this user removes its directory.
     let ran = folder.perturb(&["--scenario", "s.yaml", "--within", "1s", "--list", "--", "./nothing"]);
     assert_eq!(ran.code, 2);
     let _ = folder.mooring(&["run", "s.yaml", "--live", "--backend", "directory", "--timeout", "1s"]).output();

@@ -1,12 +1,12 @@
-//! Seeded bugs of a small controller: each is found by the perturbation that should, and the controller without one
-//! survives the same.
+//! Seeded bugs of a small controller: the expected perturbation finds each of them, and the controller without the bug
+//! survives it.
 
 use rstest::rstest;
 use serde_json::Value;
 
 use crate::tools::{Folder, Ran, file, python_has};
 
-/// Perturbs the controller with a defect, and each finding `again` times.
+/// Perturbs the controller with a seeded bug, and repeats each finding `again` times.
 fn keeper(folder: &Folder, defect: &str, only: &str, at: &str, again: &str, more: &[&str]) -> Ran {
     let (story, program) = (file("keeper.yaml"), file("keeper.py"));
     let line = ["--scenario", &story, "--only", only, "--at", at, "--settle", "2s", "--again"];
@@ -79,7 +79,7 @@ fn a_finding_is_repeated_by_its_file_and_known_by_a_baseline_live() {
     let run = ["run", path, "--live", "--allow-exec", "--backend", "directory", "--timeout", "60s", "--output", "json"];
     let output = folder.mooring(&run).output().unwrap();
     let data: Value = serde_json::from_slice(&output.stdout).unwrap();
-    // Its end is another one, which `mooring perturb` compares.
+    // Its end state differs, and `mooring perturb` compares end states.
     assert!(output.status.success(), "{data}");
     assert_eq!(data["data"]["programs"][0]["starts"], 2, "the fault fired: {data}");
 

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::tools::{Folder, example, have, python_has};
 
-/// Its controller with the copy that takes what exists for its own.
+/// Its controller with the fix: a copy that exists already counts as created.
 const MENDED: &str = r#"
 copy() {
   body=$(curl -sf "$maps/$1" | jq -c --arg name "$1-copy" '{metadata: {name: $name}, data}') &&

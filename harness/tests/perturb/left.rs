@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::tools::Folder;
 
-/// Backend of the disks: loop devices if this machine has them.
+/// Returns the backend of the disks: loop devices if this machine has them.
 pub fn backend() -> &'static str {
     let loops = csi_mock::disk::capability().loop_backend;
     let required = std::env::var("MOORING_REQUIRE").unwrap_or_default();
@@ -12,7 +12,7 @@ pub fn backend() -> &'static str {
     if loops.is_ok() { "loop" } else { "directory" }
 }
 
-/// Addresses of all listening sockets of this machine, by inode.
+/// Returns the addresses of all listening sockets of this machine, by inode.
 pub fn all_listeners() -> BTreeMap<String, String> {
     let table = |name: &str| std::fs::read_to_string(format!("/proc/net/{name}")).unwrap_or_default();
     let row = |line: &str, address: usize, state: (usize, &str), inode: usize| {
@@ -28,7 +28,7 @@ pub fn all_listeners() -> BTreeMap<String, String> {
     tcp.chain(unix).collect()
 }
 
-/// Inodes of the sockets on which the process `pid` listens.
+/// Returns the inodes of the sockets on which the process `pid` listens.
 pub fn listeners(pid: u32) -> BTreeSet<String> {
     let all = all_listeners();
     let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
@@ -39,7 +39,7 @@ pub fn listeners(pid: u32) -> BTreeSet<String> {
 }
 
 impl Folder {
-    /// Loop devices with a file in this folder.
+    /// Returns the loop devices with a file in this folder.
     pub fn loop_devices(&self) -> Vec<String> {
         let path = self.path().display().to_string();
         let devices = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
@@ -47,7 +47,7 @@ impl Folder {
         devices.filter_map(file).filter(|file| file.contains(&path)).collect()
     }
 
-    /// Mounts in this folder, in the mount namespace of any process.
+    /// Returns the mounts in this folder, in the mount namespace of any process.
     pub fn mounts(&self) -> Vec<String> {
         let path = self.path().display().to_string();
         let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();

@@ -1,4 +1,4 @@
-//! Our own loops as programs of their own: each finding is a declared one.
+//! Mooring's own loops as separate programs: each finding is a declared deviation.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ fn perturb(folder: &Folder, component: &str, only: &str, more: &[&str], defect: 
     folder.perturb(&[&line, more, &program, &places, defect].concat())
 }
 
-/// Seeded bugs of our own loops, which need a build with the feature `mutants`.
+/// Seeded bugs of Mooring's own loops, which need a build with the feature `mutants`.
 #[cfg(feature = "mutants")]
 #[rstest::rstest]
 #[case("csi-provisioner", "provision-under-new-name", "lost-reply", "CreateVolume #1", "leaked", "cloud volume")]
@@ -39,7 +39,7 @@ fn a_seeded_bug_of_a_loop_is_found_by_the_perturbation_that_should_live(
     assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
     let found = ran.findings().iter().any(|(is, output)| *is == class && output.contains(says));
     assert!(found, "{:?}", ran.findings());
-    // It is the bug that is found, not the perturbation.
+    // The bug causes the finding, not the perturbation.
     let ran = perturb(&folder, component, only, &more, &[]);
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
 }
@@ -55,7 +55,7 @@ fn our_attacher_survives_a_sample_of_everything_live() {
         &[],
     );
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
-    // A story that does not come to its end by itself is left out.
+    // A scenario that does not end by itself is left out.
     let trials = ran.trials().len();
     assert!((8..=10).contains(&trials) && ran.count("survived") + 3 >= trials, "{}", ran.out);
     assert_eq!(folder.left(), Vec::<String>::new());
@@ -86,7 +86,7 @@ fn our_resizer_survives_a_crash_after_each_write_live() {
     assert!(ran.count("survived") >= 3, "{}", ran.out);
 }
 
-/// A deviation of upstream (kubernetes-csi/external-provisioner#486) is counted, and no finding.
+/// A deviation of upstream (kubernetes-csi/external-provisioner#486) is counted, but is not a finding.
 #[test]
 fn our_provisioner_forgets_a_volume_in_progress_and_that_is_declared_live() {
     let folder = Folder::new();

@@ -1,4 +1,4 @@
-//! `mooring perturb` as a user runs it: refusals, seeded bugs, our own loops as programs, bounds.
+//! `mooring perturb` as a user runs it: refusals, seeded bugs, Mooring's own loops as programs, bounds.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 

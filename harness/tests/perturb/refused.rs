@@ -1,4 +1,4 @@
-//! Command lines and files that are not carried out: what is said.
+//! Command lines and files that are refused, and the messages.
 
 use crate::tools::Folder;
 

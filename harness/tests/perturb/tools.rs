@@ -18,24 +18,24 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// The error's text.
+    /// Returns the error's text.
     pub fn error(&self) -> &str {
         self.data["error"]["message"].as_str().unwrap_or_default()
     }
 
-    /// The findings: class and message of each.
+    /// Returns the findings: class and message of each.
     pub fn findings(&self) -> Vec<(&str, &str)> {
         let list = self.data["data"]["findings"].as_array();
         let list = list.unwrap_or_else(|| panic!("there is no report: {}{}", self.out, self.err));
         list.iter().map(|f| (f["class"].as_str().unwrap(), f["message"].as_str().unwrap())).collect()
     }
 
-    /// All trials.
+    /// Returns all trials.
     pub fn trials(&self) -> &[Value] {
         self.data["data"]["trials"].as_array().unwrap()
     }
 
-    /// Number of trials with this result.
+    /// Returns the number of trials with this result.
     pub fn count(&self, class: &str) -> usize {
         self.trials().iter().filter(|trial| trial["class"] == class).count()
     }
@@ -55,7 +55,7 @@ impl Folder {
         std::fs::write(self.path().join(name), text).unwrap();
     }
 
-    /// Writes a program of the shell.
+    /// Writes a shell script.
     pub fn script(&self, name: &str, text: &str) {
         use std::os::unix::fs::PermissionsExt;
         self.write(name, &format!("#!/bin/sh\n{text}"));
@@ -63,12 +63,12 @@ impl Folder {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// The text of a file; nothing when there is none.
+    /// Returns the text of a file; an empty text if there is none.
     pub fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.path().join(name)).unwrap_or_default()
     }
 
-    /// `mooring` with `args`, in this folder, with its temporary files in it too.
+    /// Returns the command `mooring` with `args`, which runs in this folder and has its temporary files there.
     pub fn mooring(&self, args: &[&str]) -> Command {
         let temporary = self.path().join("t");
         std::fs::create_dir_all(&temporary).unwrap();
@@ -87,7 +87,7 @@ impl Folder {
         Ran { code: output.status.code().unwrap(), out, err, data }
     }
 
-    /// The processes that have the path of this folder in their arguments.
+    /// Returns the processes that have the path of this folder in their arguments.
     pub fn left(&self) -> Vec<String> {
         let own = std::process::id().to_string();
         let mark = self.path().display().to_string();
@@ -100,12 +100,12 @@ impl Folder {
     }
 }
 
-/// A file of this test.
+/// Returns a file of this test.
 pub fn file(name: &str) -> String {
     format!("{}/tests/perturb/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A file of `examples/perturb/`.
+/// Returns a file of `examples/perturb/`.
 pub fn example(name: &str) -> String {
     format!("{}/../examples/perturb/{name}", env!("CARGO_MANIFEST_DIR"))
 }

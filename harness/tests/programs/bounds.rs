@@ -50,8 +50,8 @@ fn a_program_that_ends_with_zero_has_done_its_work_live() {
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
 }
 
-/// A program that leaves processes behind: one in a session of its own, one whose parent has ended, one that forks
-/// without end. All of them ignore SIGTERM, as the program itself does. The argument marks all of them.
+/// A program that leaves processes behind: one in its own session, one whose parent has ended, one that forks without
+/// end. All of them ignore SIGTERM, as the program itself does. The argument marks all of them.
 const STUBBORN: &str = r#"
 trap '' TERM HUP INT
 mark=$1

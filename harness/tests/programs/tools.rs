@@ -64,7 +64,7 @@ impl Folder {
         self.write("s.yaml", &text);
     }
 
-    /// `mooring` with `args`, in this folder, with its temporary files in it too.
+    /// Returns the command `mooring` with `args`, which runs in this folder and has its temporary files there.
     pub fn mooring(&self, args: &[&str]) -> Command {
         let temporary = self.path().join("t");
         std::fs::create_dir_all(&temporary).unwrap();
@@ -152,7 +152,7 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 /// A step that waits until the program has created the ConfigMap `done`.
 pub const DONE: &str = "  - wait: {object: configmap/done, that: \"self.metadata.name == 'done'\", within: 100h}";
 
-/// A step that lets the program continue, after the faults of the header are in force.
+/// A step that lets the program continue, after the faults of the header are active.
 pub const GO: &str = "  - apply: {apiVersion: v1, kind: ConfigMap, metadata: {name: go}}\n";
 
 /// Shell lines that wait for [`GO`].

@@ -72,7 +72,7 @@ fn every_detach_of_a_volume_that_was_staged_is_looked_at() {
     assert_eq!(step.line, MIGRATION.lines().count() as u64 + 1);
 }
 
-/// A claim and pods that use it.
+/// Returns a claim and pods that use it.
 fn shared(class: &str, mode: &str, volume_mode: &str, mount: &str) -> String {
     let pod = |name: &str, node: &str| {
         format!(

@@ -54,7 +54,7 @@ fn with(text: &str, more: &str) -> String {
     all
 }
 
-/// Returns `text` with these faults in force.
+/// Returns `text` with these active faults.
 fn with_faults(text: &str, faults: &[&str]) -> String {
     let list: String = faults.iter().map(|fault| format!("  - {fault}\n")).collect();
     with(text, &format!("faults:\n{list}"))

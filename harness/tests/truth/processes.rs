@@ -44,7 +44,7 @@ fn a_request_that_comes_with_the_end_of_its_caller_is_not_done_before_its_effect
     assert!(made("after_effect") < 5);
 }
 
-/// The scenario first-volume on node-a.
+/// Returns the scenario first-volume on node-a.
 fn on_node_a() -> String {
     let text = FIRST_VOLUME.replacen(
         "spec:\n        containers",

@@ -45,7 +45,7 @@ impl Late {
             match line_sent.change {
                 Change::Other => return Some(line_sent.bytes),
                 Change::Goes(volume) => {
-                    // A device that has not appeared yet no longer appears.
+                    // A device that has not appeared yet will not appear.
                     self.waiting.retain(|(late, _)| *late != volume);
                     return Some(line_sent.bytes);
                 }

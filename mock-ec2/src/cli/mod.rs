@@ -1,4 +1,4 @@
-//! The `mock-ec2` program: parses flags, and serves a cloud until it is told to end.
+//! The `mock-ec2` program: parses flags, and serves a cloud until it is asked to end.
 
 mod files;
 mod flags;
@@ -27,7 +27,7 @@ where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
 {
-    // Keeps the program out of the caller's crate.
+    // This function is not generic, so that it is not compiled into the caller's crate.
     main_of(args.into_iter().map(Into::into).collect())
 }
 
@@ -67,7 +67,7 @@ async fn run(world: World, host: Host, flags: Flags) -> Result<(), Failure> {
     host.at_end({
         let (world, regions, state_file) = (world.clone(), regions.clone(), flags.state_file.clone());
         async move {
-            // After this there is no answer that would not be saved.
+            // No request is answered after this, so the state that is saved below has every answered change.
             process.end().await;
             let saved = match state_file {
                 Some(path) => {

@@ -53,7 +53,7 @@ impl Ec2 {
     /// when the cloud is not served.
     ///
     /// # Errors
-    /// The error of the write. Answered changes are in the file all the same.
+    /// The error of the write. Answered changes are in the file even then.
     pub fn save(&self, now: Now) -> io::Result<()> {
         match &self.0.journal {
             Some(journal) => journal.save(&CloudSource { ec2: self, now, ctx: None }),

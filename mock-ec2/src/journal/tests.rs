@@ -1,4 +1,4 @@
-//! A journal on a failing disk: answered changes are kept whatever writes fail.
+//! A journal on a failing disk: answered changes are kept regardless of which writes fail.
 
 use std::sync::Arc;
 use std::time::Duration;

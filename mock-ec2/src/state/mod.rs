@@ -310,7 +310,7 @@ impl State {
         std::mem::take(&mut self.events)
     }
 
-    /// Releases the transitions held by a fault that is no longer in force.
+    /// Releases the transitions held by a fault that is no longer active.
     pub fn release_stuck(&mut self, now: Now, in_force: impl Fn(&str) -> bool) {
         let (kept, released) = std::mem::take(&mut self.stuck).into_iter().partition(|(fault, _)| in_force(fault));
         self.stuck = kept;

@@ -7,7 +7,7 @@ use super::State;
 use super::ids::{InstanceId, VolumeId};
 use super::volume::{Attachment, Volume};
 
-/// Active defects; none without the feature `mutants`.
+/// Active seeded bugs; none without the feature `mutants`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SeededBugs {
     /// A mounted device is detached without force.
@@ -48,12 +48,12 @@ pub struct SeededBugs {
 pub(super) type Lingering = BTreeMap<(VolumeId, InstanceId), Attachment>;
 
 impl State {
-    /// Sets the active defects.
+    /// Sets the active seeded bugs.
     pub fn plant(&mut self, seeded_bugs: SeededBugs) {
         self.seeded_bugs = seeded_bugs;
     }
 
-    /// Returns the active defects.
+    /// Returns the active seeded bugs.
     pub fn seeded_bugs(&self) -> SeededBugs {
         self.seeded_bugs
     }

@@ -38,8 +38,8 @@ pub struct Caller {
     pub means: Means,
 }
 
-/// Returns the caller of a request with the body `body`. A presigned query counts only for a GET: a POST could be a
-/// form of a foreign page.
+/// Returns the caller of a request with the body `body`. A presigned query is accepted only for a GET: a POST could be
+/// a form of a foreign page.
 ///
 /// # Errors
 /// `MissingAuthenticationToken`, or `IncompleteSignature` with the missing part.

@@ -248,7 +248,7 @@ fn create_snapshot(form: &mut Form) -> Result<Action, Ec2Error> {
     }))
 }
 
-/// Snapshots are stored in the region. AWS also has local zones, but none exist here.
+/// Accepts only the region as the location of a snapshot. AWS also has local zones, but none exist here.
 fn location(form: &mut Form) -> Result<(), Ec2Error> {
     match form.take("Location").as_deref() {
         None | Some("regional") => Ok(()),

@@ -256,7 +256,7 @@ impl Model {
         self.volumes.iter().filter_map(|v| v.attached.get(&instance)).map(|(slot, _)| *slot).collect()
     }
 
-    /// A name is poisoned until the guest ends; then attachments that wait for it complete.
+    /// Ends the guest: its poisoned names become usable, and attachments that wait for them complete.
     fn guest_ended(&mut self, instance: usize) {
         self.poisoned[instance].clear();
         self.volumes.iter_mut().filter_map(|v| v.attached.get_mut(&instance)).for_each(|a| a.1 = false);

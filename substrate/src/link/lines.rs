@@ -187,7 +187,7 @@ impl Drop for Writer {
 struct Reader(SharedPipe);
 
 impl Reader {
-    /// Appends the sent items to `under_way`; false if there will be no more.
+    /// Appends the sent items to `under_way`. Returns false if there will be no more.
     fn pull(&self, cx: &mut Context<'_>, under_way: &mut VecDeque<Item>) -> bool {
         let mut pipe = lock(&self.0);
         under_way.append(&mut pipe.items);

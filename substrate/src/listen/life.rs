@@ -274,8 +274,8 @@ impl ConnectionSet {
         self.lock().len()
     }
 
-    /// Closes the connection whose timeout comes first, of those without a request; false if there is none. Connections
-    /// that may be idle forever stay.
+    /// Closes the connection whose timeout comes first, of those without a request. Returns false if there is none.
+    /// Connections that may be idle forever stay.
     pub(super) fn make_room(&self) -> bool {
         let mut all = self.lock();
         let idle = all.iter().filter_map(|(number, life)| {

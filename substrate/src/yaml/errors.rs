@@ -1,4 +1,4 @@
-//! Positions of errors: the parser's own errors have them, errors of our types get them afterwards.
+//! Positions of errors: the parser's own errors have them, errors of deserialized types get them afterwards.
 
 use serde_saphyr::{Error, Location, Locations};
 

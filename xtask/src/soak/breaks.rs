@@ -21,12 +21,12 @@ pub struct Breaks {
 }
 
 impl Breaks {
-    /// Everything is derived from `seed`.
+    /// Creates the state of a soak, all derived from `seed`.
     pub fn begin(seed: u64) -> Self {
         Self { seed, round: 0, steps: VecDeque::new(), done: BTreeMap::new() }
     }
 
-    /// Counts of the steps done, by kind.
+    /// Returns the number of steps done, by kind.
     pub fn done(&self) -> BTreeMap<&'static str, u64> {
         self.done.clone()
     }
@@ -34,7 +34,7 @@ impl Breaks {
     /// Injects the faults of the next round, and returns the pauses before each of its steps.
     ///
     /// # Errors
-    /// When a fault is refused.
+    /// If a fault is refused.
     pub fn storm(&mut self, running: &Running) -> Result<Vec<Duration>, anyhow::Error> {
         self.round += 1;
         let (faults, steps) = of_round(self.seed, self.round);
@@ -51,7 +51,7 @@ impl Breaks {
     /// Does the next step of this round, if any is left.
     ///
     /// # Errors
-    /// When it is refused although it is possible.
+    /// If it is refused although it is possible.
     pub fn step(&mut self, running: &Running) -> Result<(), anyhow::Error> {
         let Some(step) = self.steps.pop_front() else { return Ok(()) };
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -79,7 +79,7 @@ impl Breaks {
     /// Ends all faults, crashes and partitions, and returns how often faults fired.
     ///
     /// # Errors
-    /// When something cannot be ended.
+    /// If something cannot be ended.
     pub fn end(&mut self, running: &Running) -> Result<u64, anyhow::Error> {
         let listed = running.asks(&["fault", "ls"], None)?;
         let hits = listed["data"]["faults"].as_array().into_iter().flatten().filter_map(|f| f["hits"].as_u64()).sum();
@@ -88,7 +88,7 @@ impl Breaks {
     }
 }
 
-/// The faults and the steps of a round, with unique names.
+/// Returns the faults and the steps of a round, with unique names.
 fn of_round(seed: u64, round: u64) -> (Vec<Value>, Vec<Value>) {
     let drawn = draw(seed, round);
     let list = |key: &str| drawn.tree()[key].as_array().cloned().unwrap_or_default();

@@ -24,7 +24,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// The largest volume, in GiB.
 const LARGEST: u64 = 8;
 
-/// Counts of what was done so far.
+/// Numbers of actions so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Done {
     pods: u64,
@@ -59,10 +59,10 @@ pub struct Load<'a> {
 }
 
 impl<'a> Load<'a> {
-    /// A set of `replicas` that does not run yet.
+    /// Creates a set of `replicas` that does not run yet.
     ///
     /// # Errors
-    /// When the API server's address cannot be read.
+    /// If the API server's address cannot be read.
     pub fn begin(running: &'a Running, seed: &Seed, replicas: u64) -> Result<Self, anyhow::Error> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let service = {
@@ -73,12 +73,12 @@ impl<'a> Load<'a> {
         Ok(Self { runtime, objects, running, rng, replicas, sizes: BTreeMap::new(), done: Done::default() })
     }
 
-    /// Counts of what was done so far.
+    /// Returns the numbers of actions so far.
     pub fn done(&self) -> Done {
         self.done
     }
 
-    /// Does what the StatefulSet controller does, and, if `acts`, an action of a user.
+    /// Acts as the StatefulSet controller and, if `acts`, performs an action of a user.
     pub fn tick(&mut self, acts: bool) {
         let Some(pods) = self.pods() else {
             self.done.failed += 1;
@@ -90,13 +90,13 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// True if every replica runs.
+    /// Returns true if every replica runs.
     pub fn runs(&self) -> bool {
         let pods = self.pods().unwrap_or_default();
         (0..self.replicas).all(|at| pods.get(&at).is_some_and(runs))
     }
 
-    /// The replicas that do not run, and their status.
+    /// Returns the replicas that do not run, and their status.
     pub fn missing(&self) -> String {
         let Some(pods) = self.pods() else { return "the API server does not answer".to_owned() };
         let missing = (0..self.replicas).filter(|at| !pods.get(at).is_some_and(runs));
@@ -129,7 +129,7 @@ impl<'a> Load<'a> {
     /// Deletes everything.
     ///
     /// # Errors
-    /// When something is still there afterwards.
+    /// If something is still there afterwards.
     pub fn end(&mut self) -> Result<(), anyhow::Error> {
         for at in 0..self.replicas {
             self.delete(Kind::pod(), &format!("{SET}-{at}"), None);
@@ -141,12 +141,12 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// The result of a request; none when it times out.
+    /// Returns the result of a request; None if it times out.
     fn asks<T>(&self, request: impl Future<Output = T>) -> Option<T> {
         self.runtime.block_on(async { tokio::time::timeout(TIMEOUT, request).await }).ok()
     }
 
-    /// The pods of the set, by their ordinal; none when the API server does not answer.
+    /// Returns the pods of the set, by their ordinal; None if the API server does not answer.
     fn pods(&self) -> Option<BTreeMap<u64, Tree>> {
         let all = self.asks(self.objects.list(Kind::pod()))?.ok()?;
         let number = |pod: &Tree| pod["metadata"]["name"].as_str()?.strip_prefix(SET)?.strip_prefix('-')?.parse().ok();
@@ -201,7 +201,7 @@ impl<'a> Load<'a> {
         self.done.pods += u64::from(made);
     }
 
-    /// A random action of a user or an operator.
+    /// Performs a random action of a user or an operator.
     fn act(&mut self, pods: &BTreeMap<u64, Tree>) {
         let at = self.up_to(self.replicas) - 1;
         let nodes = self.running.nodes();
@@ -254,7 +254,7 @@ impl<'a> Load<'a> {
         self.note(deleted);
     }
 
-    /// Creates an object; false when that fails or it exists.
+    /// Creates an object. Returns false if that fails or the object exists.
     fn create(&mut self, kind: Kind, value: Value) -> bool {
         let object = reference(kind, value["metadata"]["name"].as_str().unwrap_or_default());
         match self.asks(self.objects.get(&object)) {
@@ -293,7 +293,7 @@ fn is_ok(result: &Option<Result<(), ObjectError>>) -> bool {
     result.as_ref().is_some_and(Result::is_ok)
 }
 
-/// True for a pod that runs and is not being deleted.
+/// Returns true for a pod that runs and is not being deleted.
 fn runs(pod: &Tree) -> bool {
     pod["status"]["phase"] == "Running" && pod["metadata"]["deletionTimestamp"].is_null()
 }

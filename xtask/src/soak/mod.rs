@@ -1,9 +1,9 @@
 //! Runs `mooring up` for half an hour with a load and faults: checks that the invariants hold, that memory stays flat,
 //! and that nothing leaks.
 //!
-//! In each round, faults, crashes and partitions that `mooring explore` would draw are in force while pods and claims
-//! are created, deleted, moved and grown. Then all faults end, the cluster must come to rest, and `mooring check`
-//! compares the state of the cloud, Kubernetes and the nodes.
+//! In each round, faults, crashes and partitions that `mooring explore` would draw are active while pods and claims are
+//! created, deleted, moved and grown. Then all faults end, the cluster must come to rest, and `mooring check` compares
+//! the state of the cloud, Kubernetes and the nodes.
 
 mod breaks;
 mod load;
@@ -59,10 +59,10 @@ pub struct Args {
     mooring: Option<std::path::PathBuf>,
 }
 
-/// Starts a Mooring, runs the load and the faults, stops it, and returns whether all was well.
+/// Starts a Mooring, runs the load and the faults, stops it, and returns true if nothing failed.
 ///
 /// # Errors
-/// When it does not start, or does not answer.
+/// If it does not start, or does not answer.
 pub fn run(target: &Path, args: &Args) -> Result<bool, anyhow::Error> {
     let program = args.mooring.clone().unwrap_or_else(|| target.join("release/mooring"));
     if !program.is_file() {
@@ -81,7 +81,7 @@ pub fn run(target: &Path, args: &Args) -> Result<bool, anyhow::Error> {
     Ok(report.conclude())
 }
 
-/// All rounds, and the end, at which nothing may be left.
+/// Runs all rounds, and the end, at which nothing may be left.
 fn shake(running: &Running, args: &Args, report: &mut Report) -> Result<(), anyhow::Error> {
     let seed = Seed::root(args.seed).child("soak");
     let mut load = Load::begin(running, &seed, args.replicas)?;
@@ -99,7 +99,7 @@ fn shake(running: &Running, args: &Args, report: &mut Report) -> Result<(), anyh
     while Instant::now() < end {
         let pauses = breaks.storm(running)?;
         for pause in pauses {
-            // Between two steps of the drawn run.
+            // The pause between two steps of the drawn run.
             until(Instant::now() + pause, &mut load, report, true)?;
             breaks.step(running)?;
         }
@@ -127,7 +127,7 @@ fn shake(running: &Running, args: &Args, report: &mut Report) -> Result<(), anyh
     Ok(())
 }
 
-/// Samples the process every few seconds, and prints a line each minute.
+/// Takes samples of the process every few seconds, and prints a line each minute.
 struct Looker<'a> {
     running: &'a Running,
     next: Instant,

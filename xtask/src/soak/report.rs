@@ -37,7 +37,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// A report that compares with the sample `before`.
+    /// Creates a report that compares with the sample `before`.
     pub fn begin(before: Sample) -> Self {
         println!("before the load: {before}");
         Self {
@@ -53,7 +53,7 @@ impl Report {
         }
     }
 
-    /// Whole minutes since the beginning.
+    /// Returns the whole minutes since the beginning.
     pub fn minutes(&self) -> u64 {
         self.since.elapsed().as_secs() / 60
     }
@@ -64,7 +64,7 @@ impl Report {
         self.failures.push(why);
     }
 
-    /// The line that is printed each minute.
+    /// Returns the line that is printed each minute.
     pub fn line(&self, sample: &Sample, done: &Done) -> String {
         let counts = self.checked["counts"].as_str().unwrap_or("nothing checked yet");
         format!(
@@ -81,7 +81,7 @@ impl Report {
         self.judge(checked);
     }
 
-    /// The resources of which the process holds more than before the load.
+    /// Returns the resources of which the process holds more than before the load.
     pub fn leaks(&self, now: &Sample) -> Vec<String> {
         leaks(&self.before, now)
     }
@@ -123,7 +123,7 @@ impl Report {
         self.checked = checked;
     }
 
-    /// Prints the result; true without failures.
+    /// Prints the result. Returns true if there are no failures.
     pub fn conclude(&self) -> bool {
         let counts = self.checked["counts"].as_str().unwrap_or("nothing");
         let (minutes, samples) = (self.minutes(), self.samples);
@@ -142,7 +142,7 @@ fn broken(breaks: &BTreeMap<&'static str, u64>, hits: u64) -> String {
     text.join(", ")
 }
 
-/// The resources of which there are more at the end than before the load.
+/// Returns the resources of which there are more at the end than before the load.
 fn leaks(before: &Sample, after: &Sample) -> Vec<String> {
     let counts = [
         ("loop devices", before.loops, after.loops, 0),
@@ -155,7 +155,7 @@ fn leaks(before: &Sample, after: &Sample) -> Vec<String> {
     counts.into_iter().filter_map(more).collect()
 }
 
-/// The medians of `own` memory at rest, in MB: after the warm-up and at the end. None for a short run.
+/// Returns the medians of `own` memory at rest, in MB: after the warm-up and at the end. None for a short run.
 fn memory(rests: &[(f64, Sample)]) -> Option<(f64, f64)> {
     let end = rests.last()?.0;
     if end < WARM + 2.0 * SPAN {

@@ -1,4 +1,4 @@
-//! The Mooring under test: started in the background with a home directory of its own, controlled by its own commands.
+//! The Mooring under test: started in the background with its own home directory, controlled by its own commands.
 
 use std::fs;
 use std::io::Write;
@@ -44,10 +44,10 @@ pub struct CommandResult {
 }
 
 impl Running {
-    /// Starts one, with its invariants checked.
+    /// Starts a Mooring that checks its invariants.
     ///
     /// # Errors
-    /// When it does not become ready; with its output.
+    /// If it does not become ready; with its output.
     pub fn start(start: Start) -> Result<Self, anyhow::Error> {
         let home = tempfile::Builder::new().prefix("mooring-soak-").tempdir()?;
         let mut running = Self { program: start.program, home, ready: Value::Null, pid: 0, directory: PathBuf::new() };
@@ -67,27 +67,27 @@ impl Running {
         Ok(running)
     }
 
-    /// Its process, and the command that ends it early.
+    /// Describes its process, and the command that ends it early.
     pub fn describe(&self) -> String {
         let (home, program) = (self.home.path().display(), self.program.display());
         format!("process {} serves; HOME={home} {program} down --name {NAME} ends it early", self.pid)
     }
 
-    /// A string of its ready file.
+    /// Returns a string of its ready file.
     pub fn says(&self, key: &str) -> &str {
         self.ready[key].as_str().unwrap_or_default()
     }
 
-    /// The names of its nodes.
+    /// Returns the names of its nodes.
     pub fn nodes(&self) -> Vec<String> {
         let nodes = self.ready["nodes"].as_array().into_iter().flatten();
         nodes.filter_map(|node| node["node"].as_str().map(str::to_owned)).collect()
     }
 
-    /// A sample of the resources that it holds.
+    /// Returns a sample of the resources that it holds.
     ///
     /// # Errors
-    /// When it is gone.
+    /// If it is gone.
     pub fn sample(&self) -> Result<Sample, anyhow::Error> {
         Sample::of(self.pid, &self.directory).with_context(|| self.last_words())
     }
@@ -95,7 +95,7 @@ impl Running {
     /// Runs a command that may fail, with `input` as its standard input.
     ///
     /// # Errors
-    /// When it does not start, or its output cannot be parsed.
+    /// If it does not start, or its output cannot be parsed.
     pub fn tries(&self, args: &[&str], input: Option<&Value>) -> Result<CommandResult, anyhow::Error> {
         let mut command = Command::new(&self.program);
         command.args(["--output", "json"]).args(args).args(["--name", NAME]);
@@ -118,17 +118,17 @@ impl Running {
     /// Runs a command that must pass, and returns its envelope.
     ///
     /// # Errors
-    /// When it fails; with its message.
+    /// If it fails; with its message.
     pub fn asks(&self, args: &[&str], input: Option<&Value>) -> Result<Value, anyhow::Error> {
         let message = self.tries(args, input)?;
         ensure!(message.passed, "mooring {}: {}", args.join(" "), message.envelope["error"]["message"]);
         Ok(message.envelope)
     }
 
-    /// The violations, by `mooring check`.
+    /// Returns the violations that `mooring check` finds.
     ///
     /// # Errors
-    /// When the command does not work; violations are not an error here.
+    /// If the command does not work; violations are not an error here.
     pub fn check(&self, args: &[&str], within: Duration) -> Result<Value, anyhow::Error> {
         let within = format!("{}s", within.as_secs());
         let mut message = self.tries(&[&["check", "--timeout", &within], args].concat(), None)?;
@@ -141,7 +141,7 @@ impl Running {
     /// Stops it, and returns what is left of it.
     ///
     /// # Errors
-    /// When the command does not work.
+    /// If the command does not work.
     pub fn down(&self) -> Result<Vec<String>, anyhow::Error> {
         let message = self.tries(&["down"], None)?;
         let mut left = Vec::new();
@@ -168,7 +168,7 @@ impl Running {
         Ok(left)
     }
 
-    /// The end of its log, after it is gone.
+    /// Returns the end of its log, after it has ended.
     fn last_words(&self) -> String {
         let log = self.home.path().join(".local/state/mooring").join(NAME).join("log");
         let text = fs::read_to_string(log).unwrap_or_default();
@@ -179,7 +179,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Normally stopped by now; not after a failure.
+        // It is normally stopped by now, but not after a failure.
         if self.pid != 0 && Sample::of(self.pid, &self.directory).is_ok() {
             let _ = self.tries(&["down", "--force"], None);
         }

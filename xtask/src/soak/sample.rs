@@ -27,7 +27,7 @@ impl Sample {
     /// Takes a sample of process `pid`, whose files are in `directory`.
     ///
     /// # Errors
-    /// When the process is gone.
+    /// If the process is gone.
     pub fn of(pid: u32, directory: &Path) -> Result<Self, anyhow::Error> {
         let proc = Path::new("/proc").join(pid.to_string());
         let status = fs::read_to_string(proc.join("status")).with_context(|| format!("process {pid} is gone"))?;
@@ -60,15 +60,15 @@ pub fn megabytes(kilobytes: u64) -> f64 {
     kilobytes as f64 / 1000.0
 }
 
-/// The number after a key of a `status` file.
+/// Returns the number after a key of a `status` file.
 fn number(status: &str, word: &str) -> Option<u64> {
     status.lines().find_map(|line| line.strip_prefix(word))?.split_whitespace().next()?.parse().ok()
 }
 
-/// The machine's loop devices with a backing file in `directory`, deleted files included.
+/// Returns the machine's loop devices with a backing file in `directory`, deleted files included.
 ///
 /// # Errors
-/// When the machine's devices cannot be listed.
+/// If the machine's devices cannot be listed.
 pub fn loops(directory: &Path) -> Result<Vec<String>, anyhow::Error> {
     let Ok(devices) = fs::read_dir("/sys/block") else { return Ok(Vec::new()) };
     let mut found = Vec::new();
@@ -84,7 +84,7 @@ pub fn loops(directory: &Path) -> Result<Vec<String>, anyhow::Error> {
     Ok(found)
 }
 
-/// The number of mounts in a `mountinfo` file that are in `directory`.
+/// Returns the number of mounts in a `mountinfo` file that are in `directory`.
 pub fn mounts(table: &str, directory: &Path) -> usize {
     let target = |line: &str| line.split_whitespace().nth(4).map(|at| Path::new(at).starts_with(directory));
     table.lines().filter(|line| target(line) == Some(true)).count()

@@ -1,4 +1,5 @@
-//! Cases of upstream's tables (`strategicpatch/patch_test.go`, `evanphx/json-patch`), and patches of our kinds.
+//! Cases of upstream's tables (`strategicpatch/patch_test.go`, `evanphx/json-patch`), and patches of the kinds used
+//! here.
 
 use std::collections::BTreeSet;
 

@@ -85,7 +85,7 @@ fn a_secret_that_is_not_there_keeps_the_pod_waiting_until_it_is() {
     });
 }
 
-/// Runs a pod with fsGroup 2000. Returns the groups that the driver was told, and the group that owns the files.
+/// Runs a pod with fsGroup 2000. Returns the groups that the driver received, and the group that owns the files.
 fn group(capabilities: &str, spec: Value, csi: Value) -> (Vec<Value>, Option<u32>) {
     let disks = MemoryDisks::new();
     let found = std::cell::RefCell::new(Vec::new());

@@ -22,7 +22,7 @@ async fn pod(hand: &Hand) -> Pod {
     hand.create("default", json!({ "metadata": { "name": "p" }, "spec": spec })).await
 }
 
-/// The messages of the events of one reason.
+/// Returns the messages of the events with this reason.
 fn messages(hand: &Hand, reason: &str) -> Vec<String> {
     let events = hand.ctx.trace().lines();
     let of = events.iter().filter(|e| e.kind == "k8s.event" && e.str("reason") == Some(reason));
@@ -73,7 +73,7 @@ fn a_driver_that_takes_volumes_of_pods_specs_is_asked_to_publish_only() {
         assert_eq!(context["csi.storage.k8s.io/pod.uid"], json!(uid));
         assert_eq!(request["secrets"].as_object().map(|s| s.len()), Some(1));
         assert!(asked(&hand, "NodeStageVolume").await.is_empty());
-        // Our driver stages its volumes and refuses to publish an unstaged one.
+        // Mooring's driver stages its volumes and refuses to publish an unstaged one.
         let text = "MountVolume.SetUp failed for volume \"scratch\" : rpc error: code = FailedPrecondition";
         hand.until("told", 5, async || messages(&hand, "FailedMount").iter().any(|m| m.starts_with(text))).await;
         let dir = format!("/var/lib/kubelet/pods/{uid}/volumes/kubernetes.io~csi/scratch");

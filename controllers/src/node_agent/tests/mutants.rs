@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Runs a test in a world with the defect `name`.
+/// Runs a test in a world with the seeded bug `name`.
 fn with<F: Future<Output = ()>>(name: &str, tell: impl FnOnce(World) -> F) {
     assert!(crate::node_agent::mutants::MUTANTS.iter().any(|mutant| mutant.name == name), "{name} is in the list");
     simulate(Options { mutants: [name.to_owned()].into(), ..Options::default() }, tell);

@@ -176,7 +176,7 @@ pub(super) fn with_hand(disks: &MemoryDisks, capabilities: &str, tell: impl Asyn
         let disk = disks.node("node-a");
         let settings = Settings::new(capabilities.parse().expect("capabilities"));
         let node = Rig::node_processes(&world, &disk, &settings);
-        // The process only gives the client a caller.
+        // The process serves only as the client's caller.
         let process = Process::start(&world, "hand", |_| std::future::pending());
         let ctx = process.ctx().expect("it runs");
         let client = Client::new(&ctx, Link::connect(&ctx, "apiserver"), "test");

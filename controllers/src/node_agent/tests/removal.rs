@@ -1,4 +1,4 @@
-//! A failed removal fails the operation, which is retried: no directory stays behind.
+//! A failed removal fails the operation, which is retried: no directory is left.
 
 use super::*;
 

@@ -36,7 +36,7 @@ pub struct Sizes {
 pub struct DesiredMount {
     /// The pod.
     pub pod: Arc<Pod>,
-    /// Names in the pod's `spec.volumes`. Several can stand for one volume (kubernetes#122140).
+    /// Names in the pod's `spec.volumes`. Several names can refer to one volume (kubernetes#122140).
     pub volumes_in_pod: BTreeSet<String>,
     /// `persistentVolumeClaim.readOnly`.
     pub readonly: bool,

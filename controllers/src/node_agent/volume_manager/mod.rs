@@ -199,7 +199,7 @@ impl VolumeManager {
         self.populated = true;
     }
 
-    /// Treats a volume as staged, whatever its driver answered.
+    /// Treats a volume as staged, regardless of its driver's answer.
     pub(super) fn take_for_staged(&mut self, volume: &VolumeName) {
         if let Some(attached) = self.actual.get_mut(volume) {
             attached.device = MountState::Mounted;

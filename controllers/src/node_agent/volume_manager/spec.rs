@@ -22,7 +22,7 @@ pub enum SpecError {
     },
 }
 
-/// Lifetime of a volume, as CSI drivers are told (`VolumeLifecycleMode`).
+/// Lifetime of a volume, as CSI drivers receive it (`VolumeLifecycleMode`).
 #[derive(Clone, Debug, PartialEq)]
 pub enum LifeCycle {
     /// A PersistentVolume.

@@ -32,7 +32,8 @@ pub(super) struct Controller {
     pub(super) content_queue: WorkQueue<String>,
     pub(super) snapshot_store: Store<VolumeSnapshot>,
     pub(super) content_store: Store<VolumeSnapshotContent>,
-    /// Versions, by name, of contents whose cached object has the annotation of a deletion, although its patch failed.
+    /// Versions, by name, of contents whose cached object has the annotation of a deletion, although the patch that
+    /// adds it failed.
     pub(super) marked: Mutex<BTreeMap<String, String>>,
 }
 
@@ -107,13 +108,15 @@ impl Controller {
         }
     }
 
-    /// Stores an object that was read or written (`storeSnapshotUpdate`); true if it is not older than the stored one.
+    /// Stores an object that was read or written (`storeSnapshotUpdate`). Returns true if it is not older than the
+    /// stored one.
     pub(super) fn keep_snapshot(&self, snapshot: &Arc<VolumeSnapshot>) -> bool {
         // The server gives every snapshot a version.
         self.snapshot_store.update(snapshot).unwrap_or(false)
     }
 
-    /// Stores an object that was read or written (`storeContentUpdate`); true if it is not older than the stored one.
+    /// Stores an object that was read or written (`storeContentUpdate`). Returns true if it is not older than the
+    /// stored one.
     pub(super) fn keep_content(&self, content: &Arc<VolumeSnapshotContent>) -> bool {
         // Upstream logs the error, and does not process the object.
         self.content_store.update(content).unwrap_or(false)
@@ -123,7 +126,7 @@ impl Controller {
     async fn sync_snapshot_by_key(self: Arc<Self>, (namespace, name): Key) -> Outcome {
         let Some(snapshot) = self.snapshots.get(&namespace, &name) else {
             if let Some(gone) = self.snapshot_store.remove(&namespace, &name) {
-                // The content's turn comes at once, not with the next resync (`deleteSnapshot`).
+                // The content is processed at once, not at the next resync (`deleteSnapshot`).
                 gone.content().filter(|name| !name.is_empty()).into_iter().for_each(|content| {
                     self.content_queue.add(content.to_owned());
                 });
@@ -132,7 +135,7 @@ impl Controller {
         };
         let snapshot = match self.check_and_update_snapshot_class(snapshot.clone()).await {
             Ok(snapshot) => snapshot,
-            // A snapshot that is being deleted goes without its class.
+            // A snapshot that is being deleted does not need its class.
             Err(why) if why.not_found && snapshot.is_deleting() => snapshot,
             Err(_) => return Outcome::Retry,
         };

@@ -12,7 +12,7 @@ use super::decide::{dynamic_content_name, snapshot_key};
 use crate::binder::object::annotate;
 use crate::kube::{Kind, Operation, reference};
 
-/// A content that is not for the snapshot.
+/// A content that does not belong to the snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Misfit {
     /// Reason of the Event.

@@ -54,8 +54,8 @@ impl Controller {
         written.map(drop).map_err(|e| update_error(claim.name(), &e))
     }
 
-    /// Removes the finalizer if no snapshot is being taken of the claim (`checkandRemovePVCFinalizer`). If `without_it`,
-    /// this snapshot does not count. Records an Event about a failure.
+    /// Removes the finalizer if no snapshot is being taken of the claim (`checkandRemovePVCFinalizer`). If
+    /// `without_it`, this snapshot is ignored. Records an Event about a failure.
     pub(super) async fn release_claim(&self, snapshot: &VolumeSnapshot, without_it: bool) -> Result<(), String> {
         let Ok(claim) = self.claim_of(snapshot) else { return Ok(()) };
         if !claim.has_finalizer(CLAIM_FINALIZER) {
@@ -74,7 +74,7 @@ impl Controller {
         })
     }
 
-    /// Removes the finalizer from the claim as the server has it (`removePVCFinalizer`).
+    /// Removes the finalizer from the claim in its state on the server (`removePVCFinalizer`).
     async fn remove_claim_finalizer(&self, claim: &PersistentVolumeClaim) -> Result<(), ApiError> {
         let claims = self.client.namespaced::<PersistentVolumeClaim>(claim.namespace());
         let mut attempt = 1;

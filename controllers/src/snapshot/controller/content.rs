@@ -22,7 +22,7 @@ impl Controller {
             return self.add_content_finalizer(content).await;
         }
         let (namespace, name) = content.snapshot_key();
-        // A snapshot with another uid is a later one of the name: that of the content is gone.
+        // A snapshot with another uid is a newer one of the same name: the content's own snapshot no longer exists.
         let snapshot = self.snapshot_store.get(&namespace, &name).filter(|one| one.uid() == content.snapshot_uid());
         // A content without its snapshot stays: its manifest may come from a backup.
         let Some(snapshot) = snapshot else { return Ok(()) };

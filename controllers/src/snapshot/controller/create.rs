@@ -14,7 +14,7 @@ use super::decide::{default_class, dynamic_content_name, is_volume_bound_to_clai
 use crate::binder::object::{claim_phase, volume_name};
 use crate::kube::{Kind, Operation, Patch, reference};
 
-/// A snapshot with an unknown class.
+/// Error: the class of a snapshot is unknown.
 pub(super) struct NoClass {
     /// True if the class does not exist.
     pub(super) not_found: bool,

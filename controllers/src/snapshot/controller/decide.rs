@@ -1,4 +1,4 @@
-//! Questions about snapshots, contents and claims (`pkg/utils/util.go`, `snapshot_controller.go`).
+//! Decisions about snapshots, contents and claims (`pkg/utils/util.go`, `snapshot_controller.go`).
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
@@ -56,8 +56,7 @@ pub fn missing_finalizers(snapshot: &VolumeSnapshot, content: Option<&VolumeSnap
     missing
 }
 
-/// Returns true if a snapshot of the claim is not ready (`isPVCBeingUsed`). `besides` names a snapshot that does not
-/// count.
+/// Returns true if a snapshot of the claim is not ready (`isPVCBeingUsed`). `besides` names a snapshot that is ignored.
 pub fn is_claim_being_used<'a>(
     claim: &PersistentVolumeClaim,
     snapshots: impl IntoIterator<Item = &'a VolumeSnapshot>,

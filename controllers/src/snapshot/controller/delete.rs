@@ -45,7 +45,8 @@ impl Controller {
             let key = snapshot_key(snapshot);
             return Err(format!("snapshot {key} is in use (being used to restore a PVC), will retry deletion"));
         }
-        // With each policy: the sidecar then also works when an administrator deletes the content.
+        // The annotation is set with each policy, so that the sidecar also works when an administrator deletes the
+        // content.
         self.set_being_deleted(&content).await?;
         let goes = content.spec.deletion_policy == DELETE;
         if goes {
@@ -61,13 +62,13 @@ impl Controller {
                 ));
             }
         }
-        // A content that goes holds its snapshot.
+        // A snapshot keeps its finalizer while its content is being deleted.
         self.remove_finalizers(snapshot, !goes).await
     }
 
     /// Removes the finalizer of a source, and if `bound` that of a bound snapshot (`removeSnapshotFinalizer`).
     async fn remove_finalizers(&self, snapshot: &VolumeSnapshot, bound: bool) -> Result<(), String> {
-        // Without the snapshot nothing would release its claim.
+        // After the end of the snapshot nothing would release its claim.
         self.release_claim(snapshot, true).await.map_err(|e| update_error(snapshot.name(), &e))?;
         let mut freed = Box::new(snapshot.clone());
         remove(freed.metadata_mut(), SNAPSHOT_SOURCE_FINALIZER);

@@ -13,7 +13,7 @@ use crate::kube::{Kind, Operation, Patch, reference};
 
 impl Controller {
     pub(super) async fn sync_snapshot(&self, snapshot: &Arc<VolumeSnapshot>) -> Result<(), String> {
-        // A failure has its Event, and does not end the sync.
+        // A failure is recorded as an Event, and does not end the sync.
         let _ = self.release_claim(snapshot, false).await;
         if snapshot.is_deleting() {
             return self.process_deletion(snapshot).await;

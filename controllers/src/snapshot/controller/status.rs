@@ -1,4 +1,4 @@
-//! Status of a snapshot, from that of its content.
+//! Status of a snapshot, computed from the status of its content.
 
 use jiff::Timestamp;
 
@@ -6,7 +6,7 @@ use super::super::objects::{VolumeSnapshot, VolumeSnapshotContent, VolumeSnapsho
 use crate::binder::quantity;
 use crate::kube::time;
 
-/// Returns true if the content has news for the snapshot's status (`needsUpdateSnapshotStatus`).
+/// Returns true if the content changes the snapshot's status (`needsUpdateSnapshotStatus`).
 pub fn needs_update(snapshot: &VolumeSnapshot, content: &VolumeSnapshotContent) -> bool {
     let Some(new) = &content.status else { return false };
     let Some(old) = &snapshot.status else { return true };

@@ -19,7 +19,7 @@ impl Controller {
         self.recorder.event(object, kind, reason, message);
     }
 
-    /// Writes an error to the snapshot's status, with an Event, unless it is there
+    /// Writes an error to the snapshot's status, with an Event, unless the status has it already
     /// (`updateSnapshotErrorStatusWithEvent`).
     pub(super) async fn fail(
         &self,

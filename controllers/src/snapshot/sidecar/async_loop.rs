@@ -48,7 +48,7 @@ pub(super) struct Sidecar {
     store: Store<VolumeSnapshotContent>,
 }
 
-/// Runs csi-snapshotter forever. With a driver that takes no snapshots it does nothing, where upstream exits.
+/// Runs csi-snapshotter forever. With a driver that takes no snapshots it does nothing; upstream exits.
 pub async fn run(ctx: Ctx, client: Client, reached: Reached, timers: Timers) {
     let Reached { connection, driver } = reached;
     if !driver.can(Rpc::CreateDeleteSnapshot) {
@@ -101,7 +101,8 @@ impl Sidecar {
         }
     }
 
-    /// Stores a content that was read or written (`storeContentUpdate`); true if it is not older than the stored one.
+    /// Stores a content that was read or written (`storeContentUpdate`). Returns true if it is not older than the
+    /// stored one.
     pub(super) fn keep(&self, content: &Arc<VolumeSnapshotContent>) -> bool {
         // The server gives every content a version.
         self.store.update(content).unwrap_or(false)

@@ -1,4 +1,4 @@
-//! Sync of a content (`syncContent`). True asks for another turn.
+//! Sync of a content (`syncContent`). The result is true if the content must be processed again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -23,7 +23,8 @@ impl Sidecar {
             let error = format!("failed to get input parameters to create snapshot for content {name}: {e:?}");
             (content.clone(), error)
         })?;
-        // It stays if the call does not end, so that the content is not removed while the driver may take the snapshot.
+        // The annotation stays if the call does not end, so that the content is not removed while the driver may take
+        // the snapshot.
         let content = &self.set_being_created(content).await.map_err(|e| {
             let error = format!("failed to add VolumeSnapshotBeingCreated annotation on the content {name}: {e:?}");
             (content.clone(), error)

@@ -1,4 +1,4 @@
-//! Questions about contents (`snapshot_controller.go`, `utils.ShouldEnqueueContentChange`).
+//! Decisions about contents (`snapshot_controller.go`, `utils.ShouldEnqueueContentChange`).
 
 use substrate::json::{self, Value};
 

@@ -19,7 +19,7 @@ const PREFIX: &str = "snapshot";
 
 type Secrets = BTreeMap<String, String>;
 
-/// Converts a snapshot of the driver. One without a time has that of 1970 (`AsTime`).
+/// Converts a snapshot of the driver. A snapshot without a time gets that of 1970 (`AsTime`).
 fn taken(snapshot: Snapshot) -> Taken {
     let created = snapshot.creation_time.and_then(|at| Timestamp::new(at.seconds, at.nanos).ok());
     Taken {
@@ -36,7 +36,7 @@ pub(super) fn nanos(at: Timestamp) -> i64 {
     i64::try_from(at.as_nanosecond()).unwrap_or_default()
 }
 
-/// Calls CreateSnapshot, which also describes a snapshot of the name that exists.
+/// Calls CreateSnapshot, which also describes an existing snapshot of the name.
 pub(super) async fn create_snapshot(
     driver: &Connection,
     content: &VolumeSnapshotContent,
@@ -87,7 +87,8 @@ pub(super) async fn delete_snapshot(
     deleted.map(drop).map_err(|e| format!("failed to delete snapshot content {name}: {:?}", e.to_string()))
 }
 
-/// Returns the state of an existing snapshot; a driver without LIST_SNAPSHOTS is believed to have it, ready, since `now`.
+/// Returns the state of an existing snapshot; if the driver lacks LIST_SNAPSHOTS, the snapshot counts as ready, created
+/// at `now`.
 pub(super) async fn snapshot_status(
     driver: &Connection,
     content: &VolumeSnapshotContent,

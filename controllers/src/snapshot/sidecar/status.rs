@@ -1,4 +1,4 @@
-//! Status of a content, from the driver's answers.
+//! Status of a content, computed from the driver's answers.
 
 use jiff::Timestamp;
 

@@ -33,7 +33,7 @@ impl Sidecar {
         Ok(written)
     }
 
-    /// Marks that CreateSnapshot is called (`setAnnVolumeSnapshotBeingCreated`).
+    /// Adds the annotation of a running CreateSnapshot (`setAnnVolumeSnapshotBeingCreated`).
     pub(super) async fn set_being_created(
         &self,
         content: &Arc<VolumeSnapshotContent>,
@@ -46,7 +46,7 @@ impl Sidecar {
         self.patch(content, replace("/metadata/annotations", json!(annotations))).await
     }
 
-    /// Removes the mark, once the call has certainly ended (`removeAnnVolumeSnapshotBeingCreated`).
+    /// Removes the annotation, once the call has certainly ended (`removeAnnVolumeSnapshotBeingCreated`).
     pub(super) async fn remove_being_created(
         &self,
         content: &Arc<VolumeSnapshotContent>,
@@ -58,7 +58,7 @@ impl Sidecar {
         self.patch(content, Operation::Remove { path }).await
     }
 
-    /// Lets a content go (`removeContentFinalizer`).
+    /// Removes the finalizer of a content (`removeContentFinalizer`).
     pub(super) async fn remove_content_finalizer(&self, content: &VolumeSnapshotContent) -> Result<(), String> {
         if !content.has_finalizer(CONTENT_FINALIZER) {
             return Ok(());
@@ -85,7 +85,7 @@ impl Sidecar {
         contents.patch_status(name, &patch).await.map_err(|e| update_error(name, &e))
     }
 
-    /// Writes an error to the content's status, with an Event, unless it is there
+    /// Writes an error to the content's status, with an Event, unless the status has it already
     /// (`updateContentErrorStatusWithEvent`).
     pub(super) async fn fail(&self, content: &Arc<VolumeSnapshotContent>, reason: &str, message: &str) {
         let status = content.status.as_ref();

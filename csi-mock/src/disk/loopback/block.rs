@@ -1,7 +1,7 @@
 //! Raw block: a bind of the device node at a pod's path, which is a file.
 //!
-//! mountinfo shows such a mount as one of devtmpfs (or the filesystem of `/dev`) whose root is the device's name. So a
-//! record of ours names the volume. The record of an unmounted device is ignored.
+//! mountinfo shows such a mount as one of devtmpfs (or the filesystem of `/dev`) whose root is the device's name. So
+//! Mooring's own record names the volume. The record of an unmounted device is ignored.
 
 use std::path::{Path, PathBuf};
 

@@ -27,7 +27,7 @@ pub(super) struct Proof {
     pub device: (u32, u32),
 }
 
-/// Loop device that we configured, held open so that its number cannot be reused.
+/// Loop device that this process configured, held open so that its number cannot be reused.
 #[derive(Debug)]
 pub(super) struct LoopDevice {
     pub number: u32,
@@ -186,7 +186,8 @@ impl LoopDevice {
         self.verify()?;
         let (number, proof) = (self.number, self.proof.clone());
         let name = self.path().display().to_string();
-        // The next user of the number must not get a read-only device. If this fails, the device must still go.
+        // The next user of the number must not get a read-only device. If this fails, the device must still be
+        // detached.
         let _ = ioctl::set_readonly(&self.held, false);
         match ioctl::clear(&self.held) {
             Ok(()) | Err(Errno::NXIO) => {}
@@ -203,7 +204,7 @@ impl LoopDevice {
         Err(DiskError::Busy { volume: proof.tag, by: format!("something still holds {name} open") })
     }
 
-    /// Closes our descriptor. The kernel tears the device down with its last mount.
+    /// Closes the descriptor. The kernel tears the device down with its last mount.
     pub fn release(self) -> Result<(), DiskError> {
         self.verify()?;
         drop(self.held);

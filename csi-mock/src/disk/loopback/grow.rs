@@ -37,7 +37,7 @@ impl Inner {
         crate::disk::stat::usage(&dir).map_err(fail)
     }
 
-    /// Updates a device after its file has grown. The file's size counts, not the caller's.
+    /// Updates a device after its file has grown. The file's size is used, not the caller's.
     pub fn resize(&self, volume: &str, _size_bytes: u64) -> Result<bool, DiskError> {
         let Some(plugged) = self.get(volume) else { return Ok(false) };
         let before = plugged.device.size_bytes();

@@ -256,7 +256,7 @@ impl Inner {
         };
         self.close_held();
         let mounts = self.mounts()?;
-        // The file system of a share is that of this machine, which must go on.
+        // The file system of a share is that of this machine, which must continue.
         for mount in mounts.iter().filter(|m| !m.kind.is_raw() && m.kind != MountKind::Share) {
             let cut = |e| self.get(&mount.volume).map_or(Err(e), |plugged| plugged.device.cut_off());
             keep(mount::shutdown(&mount.path).or_else(cut));

@@ -185,7 +185,7 @@ pub(super) fn unmount(place: &PathAt, path: &Path, lazily: bool) -> Result<(), D
 }
 
 /// Retries while the mount is busy, at most [`TRIES`] times. A child process (blkid, mkfs of another volume) has all
-/// our descriptors between fork and exec, and a descriptor holds a mount.
+/// descriptors of this process between fork and exec, and a descriptor holds a mount.
 fn patiently(mut attempt: impl FnMut() -> Result<(), Errno>) -> Result<(), Errno> {
     for _ in 1..TRIES {
         match attempt() {

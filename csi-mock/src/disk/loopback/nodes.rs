@@ -1,5 +1,5 @@
 //! Device nodes of loop devices missing from /dev: a container's /dev does not show the kernel's new devices. Existing
-//! nodes are left alone.
+//! nodes are not changed.
 
 use std::path::Path;
 
@@ -23,7 +23,7 @@ pub fn make_control() -> Result<(), DiskError> {
     if path.exists() { Ok(()) } else { make(path, FileType::CharacterDevice, CONTROL) }
 }
 
-/// Creates the node of loop device `number`, which the kernel has assigned to us.
+/// Creates the node of loop device `number`, which the kernel has assigned to this process.
 ///
 /// # Errors
 /// [`DiskError::Environment`] if the system refuses it.

@@ -10,7 +10,7 @@ use super::{Inner, mount, text};
 use crate::disk::{DiskError, Mount, Stage, Staged};
 
 impl Inner {
-    /// Creates a filesystem if the device is truly empty; true if it did.
+    /// Creates a filesystem if the device is truly empty. Returns true if it did.
     pub fn format(&self, plugged: &Plugged, stage: &Stage) -> Result<bool, DiskError> {
         let corrupt = |reason: String| DiskError::Corrupt { volume: stage.volume.clone(), reason };
         let marker = self.volumes.path().join(format!("{}.mkfs", plugged.record.file));
@@ -24,7 +24,7 @@ impl Inner {
                 return Err(corrupt("it is empty and cannot be formatted read-only".to_owned()));
             }
             // blkid reports nothing for a filesystem with a broken superblock, so the bytes are checked, too. Only an
-            // interrupted mkfs of ours may have written some.
+            // interrupted mkfs of Mooring may have written some.
             Found::Nothing => {
                 let path = self.volumes.path().join(&plugged.record.file);
                 if self.volumes.read(&marker)?.is_none() && !all_zero(&plugged.file, &path)? {

@@ -250,7 +250,7 @@ fn a_foreign_loop_device_is_never_touched() {
         let a = bench.node("a");
         let plug = bench.volume(VOLUME);
         a.plug(&plug).await.unwrap();
-        // Our forged records point at the foreign device; a new process must not trust them.
+        // The forged records point at the foreign device; a new process must not trust them.
         let mut forged = a.0.get(VOLUME).unwrap().record.clone();
         a.unplug(VOLUME, false).await.unwrap();
         std::os::unix::fs::symlink(&foreign, at(&a, "dev/xvdaa")).unwrap();
@@ -258,7 +258,7 @@ fn a_foreign_loop_device_is_never_touched() {
         let again = bench.node("a");
         assert_eq!(again.find(VOLUME).await.unwrap(), None);
         assert!(again.devices().await.unwrap().is_empty());
-        // Nor with the right file and another tag or inode.
+        // It must not trust them either if the file is right, but the tag or the inode is another one.
         "foreign.img".clone_into(&mut forged.file);
         let number: u32 = foreign.strip_prefix("/dev/loop").unwrap().parse().unwrap();
         let own = File::open(&image).unwrap();

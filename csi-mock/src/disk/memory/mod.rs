@@ -31,7 +31,7 @@ use super::{
     Stage, Staged, Usage,
 };
 
-/// Group of a filesystem that was given to none.
+/// Group of a filesystem that was not given to any group.
 const ROOT: u32 = 0;
 
 /// Bytes of all volumes of a simulated world. Clones share one store.

@@ -14,7 +14,7 @@ pub(super) fn occupied(path: &Path, by: impl Into<String>) -> DiskError {
     DiskError::Occupied { path: text(path), by: by.into() }
 }
 
-/// Creates a filesystem on an empty device; true if it did.
+/// Creates a filesystem on an empty device. Returns true if it did.
 fn format(volume: &mut Volume, stage: &Stage) -> Result<bool, DiskError> {
     let corrupt = |reason: String| Err(DiskError::Corrupt { volume: stage.volume.clone(), reason });
     match &volume.fs_type {

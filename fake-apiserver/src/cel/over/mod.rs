@@ -102,7 +102,7 @@ impl Over {
     fn evaluate(&mut self) -> Option<bool> {
         let mut names = Names(Vec::new());
         for part in 0..self.plan.parts.len() {
-            // A part without a value stays undefined, so the rest fails where it reads the part.
+            // A part without a value stays undefined, so the rest fails when it reads the part.
             if let Ok(value) = self.part(part) {
                 names.0.push((Plan::name(part), value));
             }

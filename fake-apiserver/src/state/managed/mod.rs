@@ -180,7 +180,7 @@ fn written(sent: &Value) -> Vec<Manager> {
     if list.iter().all(is_readable) { list.iter().map(Manager::parse).collect() } else { Vec::new() }
 }
 
-/// Returns true if the managers that a client sent count. Subresources ignore them.
+/// Returns true if the managers that a client sent are used. Subresources ignore them.
 pub(super) fn are_written(part: Part, object: &Value) -> bool {
     part.subresource().is_empty() && !written(&object["metadata"]["managedFields"]).is_empty()
 }

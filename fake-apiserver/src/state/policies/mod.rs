@@ -72,7 +72,7 @@ impl Store {
                         failure.why
                     ));
                 }
-                // A binding that cannot be configured denies whatever its actions are.
+                // A binding that cannot be configured denies regardless of its actions.
                 if (does("Deny") || failure.always) && denied.is_none() {
                     denied = Some((denies(&failure.why), failure.reason));
                 }
@@ -276,7 +276,7 @@ struct Failure {
     reason: String,
     /// If set, the validation could not be evaluated.
     broken: bool,
-    /// If set, the request is denied whatever the actions of the binding are.
+    /// If set, the request is denied regardless of the actions of the binding.
     always: bool,
 }
 

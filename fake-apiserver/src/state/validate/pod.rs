@@ -16,7 +16,7 @@ pub(in crate::state) fn create(pod: &Value, errors: &mut Vec<FieldError>) {
     template(pod, &[], errors);
 }
 
-/// Validates a pod, or a pod template whose owner adds volumes of its own.
+/// Validates a pod, or a pod template whose owner adds its own volumes.
 pub(in crate::state) fn template<'a>(pod: &'a Value, added: &[&'a str], errors: &mut Vec<FieldError>) {
     let containers = list(pod, &["spec", "containers"]);
     if containers.is_empty() {

@@ -163,7 +163,7 @@ fn struct_in(shape: &Shape) -> Option<&'static str> {
     }
 }
 
-/// Returns key, name and schema of a type that is a schema of its own in the documents without being a struct.
+/// Returns key, name and schema of a type that has its own schema in the documents without being a struct.
 fn plain_in(shape: &Shape, dialect: Dialect) -> Option<(&'static str, &'static str, Value)> {
     Some(match (shape, dialect) {
         (Shape::List(element) | Shape::Map(element), _) => return plain_in(element, dialect),

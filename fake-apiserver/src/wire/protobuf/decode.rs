@@ -162,7 +162,7 @@ fn field(
             Some(value) if entry.zero || !is_zero(shape, &value) => {
                 object.insert(entry.name, value);
             }
-            // The last value counts.
+            // The last value is used.
             _ => {
                 object.remove(entry.name);
             }
@@ -212,7 +212,7 @@ fn one(form: &'static Form, wire: Wire<'_>, depth: usize) -> Result<Value, Decod
             read(layout::at(*of), bytes, &mut object, depth + 1)?;
             Ok(Value::Object(object))
         }
-        // A list that is the value of a map has a message of its own.
+        // A list that is the value of a map has its own message.
         (Form::List(element), Wire::Bytes(bytes)) => {
             let mut list = Vec::new();
             let mut reader = Reader(bytes);

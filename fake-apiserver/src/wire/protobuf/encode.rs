@@ -97,7 +97,7 @@ fn field(form: &Form, number: u32, value: &Value, out: &mut Writer) {
                 out.message(number, |out| {
                     out.bytes(1, key);
                     match **values {
-                        // A list that is the value of a map has a message of its own.
+                        // A list that is the value of a map has its own message.
                         Form::List(_) => out.message(2, |out| field(values, 1, value, out)),
                         _ => field(values, 2, value, out),
                     }

@@ -10,8 +10,9 @@ use super::{Checked, find};
 use crate::cluster::names::has_metrics;
 use crate::scenario::diagnostic::{Mistake, nearest, suggest};
 use crate::scenario::document as doc;
-use crate::scenario::model::{EventSeen, Expectation};
+use crate::scenario::model::Expectation;
 use crate::scenario::object::{Kind, ObjectRef};
+use crate::scenario::predicate::EventSeen;
 use crate::scenario::predicate::{
     CallPlane, Calls, Cloud, CloudSubject, Forbidden, Holds, Metric, MetricsOf, Never, Pattern, Subject, That, Times,
 };

@@ -20,7 +20,7 @@ pub(super) struct Entry {
     /// Operations in which it can fire.
     pub able: BTreeSet<&'static str>,
     pub added: Duration,
-    /// The fault that it follows has not fired yet.
+    /// True while the fault that it follows has not fired.
     pub waits: bool,
     pub seen: u64,
     pub hits: u64,
