@@ -19,7 +19,7 @@ use crate::x509;
 /// Reason why a file has no usable key.
 #[derive(Clone, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
 pub enum KeyError {
-    /// there is no PEM block of a public key, a certificate or a private key
+    /// there is no PEM block of a public key, a certificate or an RSA private key
     None,
     /// the PEM block {0:?} is damaged
     Damaged(String),
@@ -60,7 +60,7 @@ impl PublicKey {
         Ok(keys)
     }
 
-    /// Parses all keys of a PEM text. Of a private key (RSA, or PKCS #8 on P-256 or P-384), the public half is taken.
+    /// Parses all keys of a PEM text. Of an RSA private key, the public half is taken.
     ///
     /// # Errors
     /// See [`KeyError`].
@@ -76,7 +76,7 @@ impl PublicKey {
                 "CERTIFICATE" => Self::of_info(&x509::certificate_key(&bytes).ok_or_else(damaged)?, label)?,
                 "RSA PUBLIC KEY" => rsa(bytes),
                 "RSA PRIVATE KEY" => pair(KeyPair::from_der(&bytes).map_err(|_| damaged())?),
-                "PRIVATE KEY" => Pair::of_pkcs8(&bytes).ok_or_else(|| KeyError::Unknown(label.to_owned()))?.public(),
+                "PRIVATE KEY" => pair(KeyPair::from_pkcs8(&bytes).map_err(|_| KeyError::Unknown(label.to_owned()))?),
                 // Curve parameters and other blocks.
                 _ => continue,
             });
