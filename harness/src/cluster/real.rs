@@ -82,6 +82,8 @@ impl RealServer {
         };
         let (ca_file, certificate) = (file("ca.crt", &ca.certificate)?, file("apiserver.crt", &serving.certificate)?);
         let (key, accounts) = (file("apiserver.key", &serving.key)?, file("accounts.key", &client.key)?);
+        // Of a private key on a curve in PKCS #8, kube-apiserver does not take the public half.
+        let accounts_public = file("accounts.crt", &client.certificate)?;
         let etcd = [
             format!("--data-dir={}", directory.join("etcd").display()),
             format!("--listen-client-urls=http://127.0.0.1:{clients}"),
@@ -101,7 +103,7 @@ impl RealServer {
             "--allow-privileged=true".to_owned(),
             "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
             "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
-            format!("--service-account-key-file={accounts}"),
+            format!("--service-account-key-file={accounts_public}"),
             format!("--service-account-signing-key-file={accounts}"),
         ];
         let start = |name, arguments: &[String]| Running::start(name, binaries, directory, arguments);
