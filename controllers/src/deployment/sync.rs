@@ -63,9 +63,7 @@ impl Round<'_> {
     /// # Errors
     /// The first write that failed.
     pub(super) async fn sets(&mut self, all: &[Arc<ReplicaSet>], creates: bool) -> Result<Sets> {
-        let found = replica_sets::find_new(&self.deployment, all);
-        let is_new = |set: &ReplicaSet| found.as_ref().is_some_and(|new| new.uid() == set.uid());
-        let old: Vec<Arc<ReplicaSet>> = all.iter().filter(|set| !is_new(set)).cloned().collect();
+        let Sets { new: found, old } = Sets::of(&self.deployment, all);
         let revision = old.iter().map(|set| annotations::revision(set)).max().unwrap_or(0) + 1;
         let new = match found {
             Some(found) => Some(self.sync_new(&found, revision).await?),
@@ -111,7 +109,7 @@ impl Round<'_> {
         selector.match_labels.get_or_insert_default().insert(HASH_LABEL.to_owned(), hash.clone());
         let count = replica_sets::new_size(&self.deployment, sum(old, size), 0);
         let metadata = ObjectMeta {
-            name: Some(format!("{}-{hash}", self.deployment.name())),
+            name: Some(replica_sets::set_name(self.deployment.name(), &hash)),
             namespace: Some(self.deployment.namespace().to_owned()),
             owner_references: Some(vec![controller_ref(&self.deployment)]),
             labels: Some(labels),
