@@ -11,7 +11,7 @@ use super::conditions::{
     self, CREATE_ERROR, NEW_CREATED, NEW_FOUND, PAUSED, PROGRESSING, RESUMED, TIMED_OUT, condition,
 };
 use super::replica_sets::{self, HASH_LABEL, Sets, equal_ignoring_hash, fenceposts, size, sum, wanted};
-use super::{annotations, status};
+use super::{annotations, rollback, status};
 use crate::kube::{Client, DeleteParams, EventRecorder, Informer, Kind, reference};
 use crate::workload::controller_ref::{controller_ref, is_controlled_by};
 use crate::workload::hash;
@@ -183,7 +183,8 @@ impl Round<'_> {
     pub(super) async fn sync(&mut self, all: &[Arc<ReplicaSet>]) -> Result<()> {
         let sets = self.sets(all, false).await?;
         self.scale(&sets).await?;
-        if self.deployment.spec.as_ref().and_then(|spec| spec.paused) == Some(true) {
+        let is_paused = self.deployment.spec.as_ref().and_then(|spec| spec.paused) == Some(true);
+        if is_paused && rollback::wanted(&self.deployment).is_none() {
             self.clean_up(&sets).await?;
         }
         self.sync_status(&sets).await
