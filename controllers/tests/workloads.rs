@@ -321,12 +321,14 @@ fn a_daemon_runs_on_each_node_that_it_tolerates() {
 #[test]
 fn a_service_lists_its_ready_pods() {
     in_simulation(1, async |world| {
-        let rig = WorkRig::new(&world, &[]).await;
+        let rig = WorkRig::new(&world, &["node-a"]).await;
         let port = json!({ "name": "http", "port": 80, "targetPort": "web" });
         let spec = json!({ "clusterIP": "None", "selector": { "app": "web" }, "ports": [port] });
         rig.create::<Service>("web", spec).await;
         rig.0.until(S(10), "an empty slice exists", async || rig.list::<EndpointSlice>().await.len() == 1).await;
-        rig.deployment(json!({})).await;
+        let mut bound = template("one");
+        bound["spec"]["nodeName"] = json!("node-a");
+        rig.deployment(json!({ "template": bound })).await;
         let ready = async || {
             let slices = rig.list::<EndpointSlice>().await;
             let endpoints = slices.iter().flat_map(|slice| slice.endpoints.iter().flatten());
