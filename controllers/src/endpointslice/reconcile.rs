@@ -6,6 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{ObjectReference, Service};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
 
+use super::hints;
 use super::slices::{is_owned_by, labels, labels_differ, new_slice};
 use crate::kube::Kind;
 
@@ -133,6 +134,7 @@ fn by_address_type<'a>(
             _ => changes.create.push(placeholder),
         }
     }
+    hints::reconcile(service, existing, &mut changes);
     changes
 }
 
