@@ -190,9 +190,21 @@ mod tests {
         let taints = [taint("node.kubernetes.io/out-of-service", NO_EXECUTE)];
         assert_eq!(evictions.process(S(1), pod, &taints), [Effect::Evict(key())]);
         assert_eq!(evictions.next_deadline(), None);
-        assert!(evictions.process(S(2), pod, &taints).is_empty(), "its deletion is under way");
-        evictions.finished(&key());
         assert_eq!(evictions.process(S(3), pod, &taints), [Effect::Evict(key())]);
+    }
+
+    #[test]
+    fn no_timer_starts_before_a_deletion_has_ended() {
+        let (mut evictions, tolerations) = (evictions(), for_seconds(Some(300)));
+        let pod = PodView { key: KEY, tolerations: &tolerations };
+        let taints = [taint(UNREACHABLE, NO_EXECUTE)];
+        evictions.process(S(0), pod, &taints);
+        assert_eq!(evictions.due(S(300)), [key()]);
+        evictions.process(S(301), pod, &taints);
+        assert_eq!(evictions.next_deadline(), None);
+        evictions.finished(&key());
+        evictions.process(S(302), pod, &taints);
+        assert_eq!(evictions.next_deadline(), Some(S(602)));
     }
 
     #[test]
