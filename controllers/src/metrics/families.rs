@@ -139,6 +139,9 @@ families! {
     QUEUE_RETRIES = "workqueue_retries_total",
         "[BETA] Total number of retries handled by workqueue", &["name"], Kind::Counter;
     /// `component-base/metrics/prometheus/workqueue/metrics.go`.
+    QUEUE_WAIT = "workqueue_queue_duration_seconds",
+        "[BETA] How long in seconds an item stays in workqueue before being requested.", &["name"], QUEUES;
+    /// `component-base/metrics/prometheus/workqueue/metrics.go`.
     QUEUE_WORK = "workqueue_work_duration_seconds",
         "[BETA] How long in seconds processing an item from workqueue takes.", &["name"], QUEUES;
     /// `pkg/scheduler/metrics/metrics.go`.
