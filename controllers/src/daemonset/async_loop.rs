@@ -167,7 +167,7 @@ impl Controller {
         if set.is_deleting() {
             return Ok(());
         }
-        let revisions = history::construct(&self.client, &self.revisions, set).await?;
+        let revisions = history::construct(&self.client, &self.revisions, set, || self.own_pods(set)).await?;
         let hash = revisions.hash().to_owned();
         if !self.expectations.satisfied(owner, self.ctx.now().mono) {
             return self.update_status(set, &hash, false).await;
