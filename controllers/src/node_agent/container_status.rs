@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_waiting_container_has_mounts_and_no_resources() {
-        let written = to_value(statuses(&pod(false), &Phase::Waiting, 0, &[])).unwrap();
+        let written = to_value(&statuses(&pod(false), &Phase::Waiting, 0, &[])).unwrap();
         let expected = json!([{
             "name": "app", "image": "busybox", "imageID": "", "ready": false, "started": false, "restartCount": 0,
             "lastState": {}, "state": { "waiting": { "reason": "ContainerCreating" } },
@@ -167,13 +167,13 @@ mod tests {
     #[test]
     fn a_container_that_started_has_the_resources_of_its_spec() {
         for phase in [Phase::Running(at(5)), Phase::Stopped(Some(at(5)), at(8))] {
-            let one = to_value(statuses(&pod(false), &phase, 0, &[])).unwrap()[0].clone();
+            let one = to_value(&statuses(&pod(false), &phase, 0, &[])).unwrap()[0].clone();
             assert_eq!(one["resources"], json!({ "requests": { "cpu": "1" }, "limits": { "cpu": "2" } }));
             assert_eq!(one["allocatedResources"], json!({ "cpu": "1" }));
         }
         let mut bare = pod(false);
         bare.spec.as_mut().unwrap().containers[0].resources = None;
-        let one = to_value(statuses(&bare, &Phase::Running(at(5)), 0, &[])).unwrap()[0].clone();
+        let one = to_value(&statuses(&bare, &Phase::Running(at(5)), 0, &[])).unwrap()[0].clone();
         assert_eq!((&one["resources"], &one["allocatedResources"]), (&json!({}), &json!(null)));
     }
 }
