@@ -38,6 +38,9 @@ const BURST: usize = 250;
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(15 * 60);
 
+/// Set, observed generation and node of a failed pod (`failedPodsBackoffKey`).
+type FailureKey = (String, i64, String);
+
 struct Controller {
     ctx: Ctx,
     client: Client,
@@ -49,8 +52,8 @@ struct Controller {
     recorder: EventRecorder,
     expectations: Expectations,
     written: Arc<Consistency>,
-    /// Last wait and time of a deletion of a failed pod, by set, observed generation and node (`failedPodsBackoffKey`).
-    failed: Mutex<BTreeMap<(String, i64, String), (Duration, Duration)>>,
+    /// Last wait and time of a deletion of a failed pod.
+    failed: Mutex<BTreeMap<FailureKey, (Duration, Duration)>>,
     queue: WorkQueue<Key>,
 }
 

@@ -31,10 +31,10 @@ pub(super) struct Desired {
 
 /// Identity of an endpoint (`hashEndpoint`): addresses, host name, and namespace and name of the pod. A pod that was
 /// created again with its address is the same endpoint.
-fn identity(endpoint: &Endpoint) -> (Vec<String>, Option<String>, Option<(Option<String>, Option<String>)>) {
+fn identity(endpoint: &Endpoint) -> (Vec<String>, Option<String>, Option<[Option<String>; 2]>) {
     let mut addresses = endpoint.addresses.clone();
     addresses.sort();
-    let target = endpoint.target_ref.as_ref().map(|target| (target.namespace.clone(), target.name.clone()));
+    let target = endpoint.target_ref.as_ref().map(|target| [target.namespace.clone(), target.name.clone()]);
     (addresses, endpoint.hostname.clone(), target)
 }
 
