@@ -5,11 +5,12 @@ mod common;
 
 use common::{Rig, S, in_simulation, rewrite};
 use controllers::kube::{Api, DeleteParams, Kind, ListParams};
-use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet};
+use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::DeserializeOwned;
 use substrate::World;
 use substrate::json::{Value, json};
@@ -319,14 +320,43 @@ fn a_daemon_runs_on_each_node_that_it_tolerates() {
 }
 
 #[test]
+fn of_equal_revisions_of_a_daemon_the_newest_stays() {
+    in_simulation(1, async |world| {
+        let rig = WorkRig::new(&world, &["node-a"]).await;
+        let spec = json!({ "selector": { "matchLabels": { "app": "web" } }, "template": template("one") });
+        rig.create::<DaemonSet>("web", spec).await;
+        rig.until("a pod runs", async || rig.list::<Pod>().await.len() == 1).await;
+        let revisions = async || rig.list::<ControllerRevision>().await;
+        let first = revisions().await.remove(0);
+        let mut copy = ControllerRevision { revision: 7, ..first.clone() };
+        let labels = [("app".to_owned(), "web".to_owned())].into();
+        copy.metadata = ObjectMeta {
+            name: Some("copy".to_owned()),
+            labels: Some(labels),
+            owner_references: first.metadata.owner_references.clone(),
+            ..ObjectMeta::default()
+        };
+        rig.api::<ControllerRevision>().create(&copy).await.expect("created");
+        rig.until("one revision is left", async || revisions().await.len() == 1).await;
+        let kept = revisions().await.remove(0);
+        assert_eq!((kept.revision, kept.label("controller-revision-hash")), (7, Some("copy")));
+        let pods = rig.list::<Pod>().await;
+        let hashes: Vec<_> = pods.iter().map(|pod| pod.label("controller-revision-hash")).collect();
+        assert_eq!(hashes, [Some("copy")]);
+    });
+}
+
+#[test]
 fn a_service_lists_its_ready_pods() {
     in_simulation(1, async |world| {
-        let rig = WorkRig::new(&world, &[]).await;
+        let rig = WorkRig::new(&world, &["node-a"]).await;
         let port = json!({ "name": "http", "port": 80, "targetPort": "web" });
         let spec = json!({ "clusterIP": "None", "selector": { "app": "web" }, "ports": [port] });
         rig.create::<Service>("web", spec).await;
         rig.0.until(S(10), "an empty slice exists", async || rig.list::<EndpointSlice>().await.len() == 1).await;
-        rig.deployment(json!({})).await;
+        let mut bound = template("one");
+        bound["spec"]["nodeName"] = json!("node-a");
+        rig.deployment(json!({ "template": bound })).await;
         let ready = async || {
             let slices = rig.list::<EndpointSlice>().await;
             let endpoints = slices.iter().flat_map(|slice| slice.endpoints.iter().flatten());

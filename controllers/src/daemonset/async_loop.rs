@@ -5,21 +5,22 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use futures_util::future::join_all;
+use k8s_openapi::Resource as _;
 use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use substrate::process::Ctx;
 
-use super::nodes::{assign, fit, target, template};
+use super::nodes::{assign, concerns, fit, is_same_place, target, template};
 use super::pods::{ByNode, Ended, by_node, on_node};
 use super::{history, status, update};
 use crate::kube::queue::Outcome;
 use crate::kube::{Client, Delta, EventRecorder, Informer, Kind, ListParams, WorkQueue, reference};
-use crate::workload::availability::seconds;
+use crate::workload::availability::{is_ready, seconds};
 use crate::workload::consistency::Consistency;
-use crate::workload::controller_ref::controller_ref;
+use crate::workload::controller_ref::{controller_of, controller_ref};
 use crate::workload::expectations::Expectations;
 use crate::workload::pod_control::{PodControl, slow_start_batch};
 use crate::workload::pod_template::pod_from_template;
@@ -37,6 +38,9 @@ const BURST: usize = 250;
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(15 * 60);
 
+/// Set, observed generation and node of a failed pod (`failedPodsBackoffKey`).
+type FailureKey = (String, i64, String);
+
 struct Controller {
     ctx: Ctx,
     client: Client,
@@ -48,8 +52,8 @@ struct Controller {
     recorder: EventRecorder,
     expectations: Expectations,
     written: Arc<Consistency>,
-    /// Last wait and time of a deletion of a failed pod, by set and node.
-    failed: Mutex<BTreeMap<(String, String), (Duration, Duration)>>,
+    /// Last wait and time of a deletion of a failed pod.
+    failed: Mutex<BTreeMap<FailureKey, (Duration, Duration)>>,
     queue: WorkQueue<Key>,
 }
 
@@ -64,6 +68,7 @@ pub(crate) async fn run(ctx: Ctx, client: Client) {
     revisions.synced().await;
     sets.synced().await;
     let (mut set_changes, mut pod_changes, mut node_changes) = (sets.subscribe(), pods.subscribe(), nodes.subscribe());
+    let mut revision_changes = revisions.subscribe();
     // client-go's default controller rate limiter.
     let queue = WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000)).named("daemonset");
     let recorder = EventRecorder::new(&client, SOURCE);
@@ -88,34 +93,55 @@ pub(crate) async fn run(ctx: Ctx, client: Client) {
         tokio::select! { biased;
             Some(delta) = set_changes.recv() => queue.add(controller.expectations.of_changed(&delta)),
             Some(delta) = node_changes.recv() => controller.node_changed(&delta),
-            Some(delta) = pod_changes.recv() => {
-                for (set, seen) in concerned(&delta, &controller.sets, true) {
-                    let owner = key(&*set);
-                    match seen {
-                        Seen::Created => controller.expectations.creation_observed(&owner),
-                        Seen::Deleted => controller.expectations.counted_deletion_observed(&owner),
-                        Seen::Changed => {}
-                    }
-                    queue.add(owner);
-                }
+            Some(delta) = pod_changes.recv() => controller.pod_changed(&delta),
+            Some(delta) = revision_changes.recv() => {
+                // The set waits for its own new revision anyway (`addHistory`).
+                let changed = concerned(&delta, &controller.sets, false).into_iter();
+                changed.filter(|(_, seen)| *seen != Seen::Created).for_each(|(set, _)| queue.add(key(&*set)));
             },
         }
     }
 }
 
 impl Controller {
-    /// Queues the sets whose decision about a node changes (`addNode`, `updateNode`).
+    /// Queues the sets that have to change something on a node (`addNode`, `updateNode`, `syncNodeUpdate`). Their pods
+    /// count by the name of their controller.
     fn node_changed(&self, delta: &Delta<Node>) {
         let Delta::Applied { old, new } = delta else { return };
+        if old.as_ref().is_some_and(|old| is_same_place(old, new)) {
+            return;
+        }
+        let mut owners = BTreeSet::new();
+        self.pods.each(|pod| {
+            let is_here = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(new.name());
+            if is_here && let Some(of) = controller_of(&pod.metadata).filter(|of| of.kind == DaemonSet::KIND) {
+                owners.insert((pod.namespace().to_owned(), of.name.clone()));
+            }
+        });
         for set in self.sets.list() {
-            let now = fit(&set, new);
-            let is_new = match old {
-                None => now.should_run,
-                Some(old) => fit(&set, old) != now,
-            };
-            if is_new {
+            let misscheduled = set.status.as_ref().map_or(0, |status| status.number_misscheduled);
+            if concerns(fit(&set, new), owners.contains(&key(&*set)), misscheduled) {
                 self.queue.add(key(&*set));
             }
+        }
+    }
+
+    fn pod_changed(&self, delta: &Delta<Pod>) {
+        for (set, seen) in concerned(delta, &self.sets, true) {
+            let owner = key(&*set);
+            match (seen, delta) {
+                (Seen::Created, _) => self.expectations.creation_observed(&owner),
+                (Seen::Deleted, _) => self.expectations.counted_deletion_observed(&owner),
+                (Seen::Changed, Delta::Applied { old: Some(old), new }) if !is_ready(old) && is_ready(new) => {
+                    let min_ready = set.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or(0);
+                    if min_ready > 0 {
+                        // A second more, because the times of objects are whole seconds.
+                        self.queue.add_after(owner.clone(), seconds(min_ready) + Duration::from_secs(1));
+                    }
+                }
+                (Seen::Changed, _) => {}
+            }
+            self.queue.add(owner);
         }
     }
 
@@ -144,7 +170,7 @@ impl Controller {
         if set.is_deleting() {
             return Ok(());
         }
-        let revisions = history::construct(&self.client, &self.revisions, set).await?;
+        let revisions = history::construct(&self.client, &self.revisions, set, || self.own_pods(set)).await?;
         let hash = revisions.hash().to_owned();
         if !self.expectations.satisfied(owner, self.ctx.now().mono) {
             return self.update_status(set, &hash, false).await;
@@ -174,6 +200,8 @@ impl Controller {
         let strategy = set.spec.as_ref().and_then(|spec| spec.update_strategy.as_ref());
         let is_rolling = strategy.and_then(|strategy| strategy.type_.as_deref()) == Some("RollingUpdate");
         if is_rolling && self.expectations.satisfied(owner, self.ctx.now().mono) {
+            // The cache may show the writes from above by now.
+            let pods = by_node(&self.own_pods(set).await?);
             let wanted = nodes.iter().filter(|node| fit(set, node).should_run).map(|node| node.name().to_owned());
             let next = update::rolling(set, &pods, hash, &wanted.collect(), self.ctx.now().wall);
             self.sync_nodes(owner, set, next.deletes, next.creates, hash).await?;
@@ -215,7 +243,8 @@ impl Controller {
             Ended::Failed(pod) => {
                 let now = self.ctx.now().mono;
                 let mut all = self.failed.lock();
-                let item = (set.uid().to_owned(), node.to_owned());
+                let observed = set.status.as_ref().and_then(|status| status.observed_generation).unwrap_or(0);
+                let item = (set.uid().to_owned(), observed, node.to_owned());
                 let wait = match all.get(&item) {
                     Some((wait, at)) if now < *at + self.ctx.scaled(*wait) => {
                         self.queue.add_after(key(&**set), *wait);
@@ -287,7 +316,7 @@ impl Controller {
         if min_ready > 0 && next.number_ready != next.number_available.unwrap_or(0) {
             self.queue.add_after(key(&**set), seconds(min_ready));
         }
-        if set.status.as_ref() == Some(&next) {
+        if !status::differs(set, &next) {
             return Ok(());
         }
         let api = self.client.namespaced::<DaemonSet>(set.namespace());

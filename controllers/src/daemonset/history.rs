@@ -1,4 +1,4 @@
-//! Revisions of a set (`constructHistory`, `cleanupHistory`).
+//! Revisions of a set (`constructHistory`, `dedupCurHistories`, `cleanupHistory`).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 
 use super::nodes::HASH_LABEL;
-use crate::kube::{Client, DeleteParams, Informer, Kind};
+use crate::kube::{Client, DeleteParams, Guard, Informer, Kind};
 use crate::workload::controller_ref::controller_ref;
 use crate::workload::hash::of_template;
 use crate::workload::history::template_patch;
@@ -31,7 +31,7 @@ impl Revisions {
     }
 }
 
-/// Finds or creates the current revision.
+/// Finds or creates the current revision. `pods` returns the pods of the set.
 ///
 /// # Errors
 /// The API server's refusal, or no answer.
@@ -39,23 +39,55 @@ pub(super) async fn construct(
     client: &Client,
     revisions: &Informer<ControllerRevision>,
     set: &DaemonSet,
+    pods: impl AsyncFnOnce() -> Result<Vec<Arc<Pod>>>,
 ) -> Result<Revisions> {
     let all = revisions.list_in(set.namespace());
-    let all = RefManager::new(client, set).claim(all, |revision| set.selects(revision)).await?;
+    let mut all = RefManager::new(client, set).claim(all, |revision| set.selects(revision)).await?;
+    let api = client.namespaced::<ControllerRevision>(set.namespace());
+    for revision in all.iter_mut().filter(|revision| revision.label(HASH_LABEL).is_none()) {
+        let mut labelled = ControllerRevision::clone(revision);
+        let name = revision.name().to_owned();
+        labelled.metadata.labels.get_or_insert_default().insert(HASH_LABEL.to_owned(), name);
+        *revision = api.replace(&labelled).await?;
+    }
     let Some(spec) = &set.spec else { bail!("{} has no spec", set.name()) };
     let data = RawExtension(template_patch(&spec.template)?);
     let (mut same, old): (Vec<_>, Vec<_>) = all.into_iter().partition(|revision| revision.data.as_ref() == Some(&data));
     let number = old.iter().map(|revision| revision.revision).max().unwrap_or(0) + 1;
     same.sort_by_key(|revision| revision.revision);
-    let current = match same.pop() {
+    let newest = same.pop();
+    if let Some(newest) = newest.as_ref().filter(|_| !same.is_empty()) {
+        unify(client, newest, &same, &pods().await?).await?;
+    }
+    let current = match newest {
         None => snapshot(client, set, data, number).await?,
         Some(current) if current.revision < number => {
             let raised = ControllerRevision { revision: number, ..ControllerRevision::clone(&current) };
-            client.namespaced::<ControllerRevision>(set.namespace()).replace(&raised).await?
+            api.replace(&raised).await?
         }
         Some(current) => current,
     };
     Ok(Revisions { current, old })
+}
+
+/// Deletes revisions with the content of the newest one, once all pods have the label of that one (`dedupCurHistories`).
+async fn unify(
+    client: &Client,
+    newest: &ControllerRevision,
+    others: &[Arc<ControllerRevision>],
+    pods: &[Arc<Pod>],
+) -> Result<()> {
+    let hash = newest.label(HASH_LABEL).unwrap_or_default();
+    for pod in pods.iter().filter(|pod| pod.label(HASH_LABEL) != Some(hash)) {
+        let mut labelled = Pod::clone(pod);
+        labelled.metadata.labels.get_or_insert_default().insert(HASH_LABEL.to_owned(), hash.to_owned());
+        client.namespaced::<Pod>(pod.namespace()).merge_patch(pod, &labelled, Guard::None).await?;
+    }
+    for other in others {
+        let api = client.namespaced::<ControllerRevision>(other.namespace());
+        api.delete(other.name(), &DeleteParams::default()).await?;
+    }
+    Ok(())
 }
 
 /// Creates a revision (`snapshot`). If another one has its name, counts a collision for the next round.

@@ -47,6 +47,17 @@ pub(super) fn fit(set: &DaemonSet, node: &Node) -> Fit {
     Fit { should_run: false, may_stay: tolerates_all(&[NO_EXECUTE]) }
 }
 
+/// Returns true if a change of a node cannot change a decision (`shouldIgnoreNodeUpdate`).
+pub(super) fn is_same_place(old: &Node, new: &Node) -> bool {
+    old.metadata.labels == new.metadata.labels && taints::of(old) == taints::of(new)
+}
+
+/// Returns true if a set has to work because a node changed (`syncNodeUpdate`); `has_pods` is true if the node has pods of
+/// the set, and `misscheduled` the number in its status.
+pub(super) fn concerns(fit: Fit, has_pods: bool, misscheduled: i32) -> bool {
+    if has_pods { !fit.may_stay || misscheduled > 0 } else { fit.should_run }
+}
+
 /// Adds the tolerations of daemons (`AddOrUpdateDaemonPodTolerations`).
 fn add_tolerations(spec: &mut PodSpec) {
     let mut added = vec![

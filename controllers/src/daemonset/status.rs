@@ -12,6 +12,14 @@ use crate::kube::Kind;
 use crate::workload::availability::{is_available, is_ready};
 use crate::workload::counter;
 
+/// Returns true if the status must be written (`storeDaemonSetStatus`): also if its generation is behind, though this round
+/// may not raise it.
+pub(super) fn differs(set: &DaemonSet, next: &DaemonSetStatus) -> bool {
+    let present = set.status.as_ref();
+    let observed = present.and_then(|status| status.observed_generation).unwrap_or(0);
+    present != Some(next) || observed < set.metadata.generation.unwrap_or(0)
+}
+
 /// Computes the status. `observes` raises the observed generation: the round has worked on this one.
 pub(super) fn calculate(
     set: &DaemonSet,
@@ -48,4 +56,24 @@ pub(super) fn calculate(
     status.number_available = counter(available);
     status.number_unavailable = counter(desired - available);
     status
+}
+
+#[cfg(test)]
+mod tests {
+    use substrate::json::{from_value, json};
+
+    use super::*;
+
+    #[test]
+    fn an_old_generation_is_written_again() {
+        let set = |generation: i64| -> DaemonSet {
+            let status = json!({ "observedGeneration": 1, "currentNumberScheduled": 1, "desiredNumberScheduled": 1,
+                "numberMisscheduled": 0, "numberReady": 0 });
+            from_value(json!({ "metadata": { "generation": generation }, "status": status })).unwrap()
+        };
+        let next = set(1).status.unwrap();
+        assert!(!differs(&set(1), &next));
+        assert!(differs(&set(2), &next));
+        assert!(differs(&set(1), &DaemonSetStatus { number_ready: 1, ..next }));
+    }
 }

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use rstest::rstest;
 use substrate::json::{Value, from_value, json};
 
-use super::nodes::{Fit, HASH_LABEL, assign, fit, target, template};
+use super::nodes::{Fit, HASH_LABEL, assign, concerns, fit, is_same_place, target, template};
 use super::pods::{Ended, by_node, on_node};
 use super::{status, update};
 use crate::kube::Kind;
@@ -143,4 +143,17 @@ fn a_status_counts_nodes() {
     assert_eq!((status.desired_number_scheduled, status.current_number_scheduled), (2, 1));
     assert_eq!((status.number_misscheduled, status.number_ready, status.number_unavailable), (1, 1, Some(1)));
     assert_eq!(set.name(), "d");
+}
+
+#[test]
+fn a_changed_node_concerns_a_set_that_has_to_add_or_remove_a_pod() {
+    let [runs, stays, goes] =
+        [(true, true), (false, true), (false, false)].map(|(should_run, may_stay)| Fit { should_run, may_stay });
+    assert!(concerns(runs, false, 0) && concerns(goes, true, 0));
+    assert!(!concerns(runs, true, 0) && !concerns(goes, false, 0));
+    // As upstream's, the status is wrong until something else happens.
+    assert!(!concerns(stays, true, 0) && concerns(stays, true, 1));
+    let tainted = node("n", json!({}), json!([{ "key": "k", "effect": "NoSchedule" }]));
+    assert!(!is_same_place(&node("n", json!({}), json!([])), &tainted));
+    assert!(is_same_place(&tainted, &tainted));
 }

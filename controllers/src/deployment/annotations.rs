@@ -21,8 +21,10 @@ const OWN: [&str; 6] = [
     REVISION_HISTORY,
     DESIRED_REPLICAS,
     MAX_REPLICAS,
-    "deprecated.deployment.rollback.to",
+    ROLLBACK_TO,
 ];
+/// Number of the template to which the deployment shall be rolled back.
+pub(super) const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
 /// Longest list of former numbers, in characters.
 const HISTORY_LIMIT: usize = 2000;
 
@@ -97,6 +99,16 @@ pub(super) fn set_new(deployment: &Deployment, set: &mut ReplicaSet, new_revisio
         annotations(set).insert(REVISION_HISTORY.to_owned(), text);
     }
     true
+}
+
+/// Gives a deployment the annotations of the set to which it is rolled back (`SetDeploymentAnnotationsTo`). Annotations that
+/// sets do not share with their deployment stay as they are.
+pub(super) fn restore(deployment: &mut Deployment, set: &ReplicaSet) {
+    let is_own = |name: &str| OWN.contains(&name);
+    let all = deployment.metadata.annotations.get_or_insert_default();
+    all.retain(|name, _| is_own(name));
+    let given = set.metadata.annotations.iter().flatten().filter(|(name, _)| !is_own(name));
+    all.extend(given.map(|(name, value)| (name.clone(), value.clone())));
 }
 
 /// Sets the deployment's revision (`SetDeploymentRevision`); returns true if it changed.

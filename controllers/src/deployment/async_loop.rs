@@ -10,10 +10,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use substrate::mutant;
 use substrate::process::Ctx;
 
-use super::annotations;
 use super::replica_sets::{active, is_rolling, wanted};
 use super::rollout::Again;
 use super::sync::Round;
+use super::{annotations, rollback};
 use crate::kube::queue::Outcome;
 use crate::kube::{ApiError, Client, Delta, EventRecorder, Informer, Kind, ListParams, WorkQueue, reference};
 use crate::workload::availability::is_terminal;
@@ -131,7 +131,13 @@ impl Controller {
             return round.status_only(&all).await.map(|()| Again::No);
         }
         round.check_paused().await?;
-        if spec.paused == Some(true) || self.is_scaling(&mut round, &all).await? {
+        if spec.paused == Some(true) {
+            return round.sync(&all).await.map(|()| Again::No);
+        }
+        if let Some(revision) = rollback::wanted(deployment) {
+            return round.roll_back(&all, revision).await.map(|()| Again::No);
+        }
+        if self.is_scaling(&mut round, &all).await? {
             return round.sync(&all).await.map(|()| Again::No);
         }
         if is_rolling(deployment) {

@@ -6,6 +6,7 @@ mod async_loop;
 mod conditions;
 mod proportions;
 mod replica_sets;
+mod rollback;
 mod rollout;
 mod scale;
 mod status;

@@ -14,6 +14,9 @@ use crate::workload::scaled::scaled;
 /// Label with the hash of the pod template, of a set and its pods.
 pub(super) const HASH_LABEL: &str = "pod-template-hash";
 
+/// Longest name of an object.
+const NAME_LIMIT: usize = 253;
+
 /// Sets of one deployment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sets {
@@ -24,6 +27,22 @@ pub(super) struct Sets {
 }
 
 impl Sets {
+    /// Finds the new set and the old ones (`FindNewReplicaSet`, `FindOldReplicaSets`). Upstream sorts its list in place,
+    /// so the old sets are in the order of their creation.
+    pub(super) fn of(deployment: &Deployment, all: &[Arc<ReplicaSet>]) -> Self {
+        let mut old = all.to_vec();
+        old.sort_by(|a, b| by_age(a, b));
+        let new = find_new(deployment, &old);
+        old.retain(|set| new.as_ref().is_none_or(|new| new.uid() != set.uid()));
+        Self { new, old }
+    }
+
+    /// Returns the sets in the order in which a scaled deployment writes them: the newest of the old sets first, and then
+    /// the new one. The search for the active set leaves them so (`FindActiveOrLatest`).
+    pub(super) fn to_scale(&self) -> impl Iterator<Item = &Arc<ReplicaSet>> {
+        self.old.iter().rev().chain(&self.new)
+    }
+
     /// Returns the old sets and the new one.
     pub(super) fn all(&self) -> impl Iterator<Item = &Arc<ReplicaSet>> {
         self.old.iter().chain(&self.new)
@@ -66,6 +85,12 @@ pub(super) fn by_age(a: &ReplicaSet, b: &ReplicaSet) -> Ordering {
     created(a).cmp(&created(b)).then(a.name().cmp(b.name()))
 }
 
+/// Returns the name of a set (`generateReplicaSetName`); the name of a deployment is cut if the hash does not fit.
+pub(super) fn set_name(deployment: &str, hash: &str) -> String {
+    let limit = NAME_LIMIT.saturating_sub(1 + hash.len());
+    format!("{}-{hash}", deployment.get(..limit).unwrap_or(deployment))
+}
+
 /// Compares templates without the hash label (`EqualIgnoreHash`).
 pub(super) fn equal_ignoring_hash(a: &PodTemplateSpec, b: &PodTemplateSpec) -> bool {
     let without = |template: &PodTemplateSpec| {
@@ -83,15 +108,13 @@ pub(super) fn equal_ignoring_hash(a: &PodTemplateSpec, b: &PodTemplateSpec) -> b
     without(a) == without(b)
 }
 
-/// Returns the oldest set of the deployment's template (`FindNewReplicaSet`).
-pub(super) fn find_new(deployment: &Deployment, sets: &[Arc<ReplicaSet>]) -> Option<Arc<ReplicaSet>> {
+/// Returns the oldest set of the deployment's template; the sets are sorted by age.
+fn find_new(deployment: &Deployment, sorted: &[Arc<ReplicaSet>]) -> Option<Arc<ReplicaSet>> {
     let template = &deployment.spec.as_ref()?.template;
-    let mut sorted: Vec<&Arc<ReplicaSet>> = sets.iter().collect();
-    sorted.sort_by(|a, b| by_age(a, b));
     let is_new = |set: &ReplicaSet| {
         set.spec.as_ref().and_then(|spec| spec.template.as_ref()).is_some_and(|own| equal_ignoring_hash(own, template))
     };
-    sorted.into_iter().find(|set| is_new(set)).cloned()
+    sorted.iter().find(|set| is_new(set)).cloned()
 }
 
 /// Returns true if the deployment's strategy is RollingUpdate.
@@ -143,4 +166,43 @@ pub(super) fn new_size(deployment: &Deployment, sizes: i32, new: i32) -> i32 {
     // Only the surge counts here; a percentage is rounded up.
     let most = wanted + fenceposts(deployment).0;
     if sizes >= most { new } else { new + (most - sizes).min(wanted - new) }
+}
+
+#[cfg(test)]
+mod tests {
+    use substrate::json::{from_value, json};
+
+    use super::*;
+
+    fn set(name: &str, created: &str, image: &str) -> Arc<ReplicaSet> {
+        let template = json!({ "metadata": { "labels": { "app": "web", HASH_LABEL: name } },
+            "spec": { "containers": [{ "name": "c", "image": image }] } });
+        let metadata =
+            json!({ "name": name, "uid": name, "creationTimestamp": format!("2026-01-01T00:00:{created}Z") });
+        Arc::new(from_value(json!({ "metadata": metadata, "spec": { "selector": {}, "template": template } })).unwrap())
+    }
+
+    #[test]
+    fn sets_are_in_the_order_of_their_creation_and_scaled_from_the_newest_old_one() {
+        let template = json!({ "metadata": { "labels": { "app": "web" } },
+            "spec": { "containers": [{ "name": "c", "image": "new" }] } });
+        let deployment: Deployment = from_value(json!({ "spec": { "selector": {}, "template": template } })).unwrap();
+        let all = [set("a", "03", "three"), set("b", "01", "one"), set("c", "02", "new"), set("d", "02", "two")];
+        let sets = Sets::of(&deployment, &all);
+        let names = |sets: &mut dyn Iterator<Item = &Arc<ReplicaSet>>| {
+            sets.map(|set| set.name().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(sets.new.as_ref().map(|set| set.name()), Some("c"));
+        assert_eq!(names(&mut sets.all()), ["b", "d", "a", "c"]);
+        assert_eq!(names(&mut sets.to_scale()), ["a", "d", "b", "c"]);
+    }
+
+    #[test]
+    fn the_name_of_a_set_fits_with_its_hash() {
+        assert_eq!(set_name("web", "5d4f"), "web-5d4f");
+        let long = "w".repeat(253);
+        let name = set_name(&long, "5d4f");
+        assert_eq!(name.len(), 253);
+        assert!(name.ends_with("w-5d4f"), "{name}");
+    }
 }

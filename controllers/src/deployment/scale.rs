@@ -22,13 +22,13 @@ impl Round<'_> {
             return Ok(());
         }
         if replica_sets::is_saturated(&self.deployment, sets.new.as_ref()) {
-            for old in active(&sets.old) {
+            for old in active(sets.old.iter().rev()) {
                 self.scale_set(&old, 0).await?;
             }
             return Ok(());
         }
         if replica_sets::is_rolling(&self.deployment) {
-            for (set, size) in &shares(&self.deployment, active(sets.all())) {
+            for (set, size) in &shares(&self.deployment, active(sets.to_scale())) {
                 self.write_size(set, *size).await?;
             }
         }

@@ -42,9 +42,15 @@ pub(super) fn calculate(deployment: &Deployment, sets: &Sets, now: Timestamp) ->
     status
 }
 
-/// Adds up the pods that are being deleted; none if a set does not report them.
+/// Adds up the pods that are being deleted (`GetTerminatingReplicaCountForReplicaSets`). A set without a status has none
+/// yet; none if a set with a status does not report them.
 fn terminating(sets: &Sets) -> Option<i32> {
-    sets.all().map(|set| set.status.as_ref()?.terminating_replicas).sum()
+    let of = |set: &Arc<ReplicaSet>| {
+        let status = set.status.as_ref();
+        let is_new = status.and_then(|status| status.observed_generation).unwrap_or(0) == 0;
+        status.and_then(|status| status.terminating_replicas).or(is_new.then_some(0))
+    };
+    sets.all().map(of).sum()
 }
 
 fn numbers(status: &DeploymentStatus) -> [i32; 4] {
@@ -167,6 +173,18 @@ mod tests {
             (last.updated_replicas, last.unavailable_replicas, last.terminating_replicas),
             (Some(2), None, Some(0))
         );
+    }
+
+    #[test]
+    fn a_set_without_a_status_has_no_terminating_pods_yet() {
+        let set = |status: Value| -> Arc<ReplicaSet> { Arc::new(from_value(json!({ "status": status })).unwrap()) };
+        let known = set(json!({ "replicas": 1, "observedGeneration": 1, "terminatingReplicas": 2 }));
+        let new = set(json!({ "replicas": 0 }));
+        let unknown = set(json!({ "replicas": 1, "observedGeneration": 1 }));
+        let of = |old: &[&Arc<ReplicaSet>]| {
+            terminating(&Sets { new: None, old: old.iter().map(|set| Arc::clone(set)).collect() })
+        };
+        assert_eq!([of(&[]), of(&[&known, &new]), of(&[&known, &unknown])], [Some(0), Some(2), None]);
     }
 
     #[test]

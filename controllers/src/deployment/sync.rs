@@ -11,7 +11,7 @@ use super::conditions::{
     self, CREATE_ERROR, NEW_CREATED, NEW_FOUND, PAUSED, PROGRESSING, RESUMED, TIMED_OUT, condition,
 };
 use super::replica_sets::{self, HASH_LABEL, Sets, equal_ignoring_hash, fenceposts, size, sum, wanted};
-use super::{annotations, status};
+use super::{annotations, rollback, status};
 use crate::kube::{Client, DeleteParams, EventRecorder, Informer, Kind, reference};
 use crate::workload::controller_ref::{controller_ref, is_controlled_by};
 use crate::workload::hash;
@@ -63,9 +63,7 @@ impl Round<'_> {
     /// # Errors
     /// The first write that failed.
     pub(super) async fn sets(&mut self, all: &[Arc<ReplicaSet>], creates: bool) -> Result<Sets> {
-        let found = replica_sets::find_new(&self.deployment, all);
-        let is_new = |set: &ReplicaSet| found.as_ref().is_some_and(|new| new.uid() == set.uid());
-        let old: Vec<Arc<ReplicaSet>> = all.iter().filter(|set| !is_new(set)).cloned().collect();
+        let Sets { new: found, old } = Sets::of(&self.deployment, all);
         let revision = old.iter().map(|set| annotations::revision(set)).max().unwrap_or(0) + 1;
         let new = match found {
             Some(found) => Some(self.sync_new(&found, revision).await?),
@@ -111,7 +109,7 @@ impl Round<'_> {
         selector.match_labels.get_or_insert_default().insert(HASH_LABEL.to_owned(), hash.clone());
         let count = replica_sets::new_size(&self.deployment, sum(old, size), 0);
         let metadata = ObjectMeta {
-            name: Some(format!("{}-{hash}", self.deployment.name())),
+            name: Some(replica_sets::set_name(self.deployment.name(), &hash)),
             namespace: Some(self.deployment.namespace().to_owned()),
             owner_references: Some(vec![controller_ref(&self.deployment)]),
             labels: Some(labels),
@@ -185,7 +183,8 @@ impl Round<'_> {
     pub(super) async fn sync(&mut self, all: &[Arc<ReplicaSet>]) -> Result<()> {
         let sets = self.sets(all, false).await?;
         self.scale(&sets).await?;
-        if self.deployment.spec.as_ref().and_then(|spec| spec.paused) == Some(true) {
+        let is_paused = self.deployment.spec.as_ref().and_then(|spec| spec.paused) == Some(true);
+        if is_paused && rollback::wanted(&self.deployment).is_none() {
             self.clean_up(&sets).await?;
         }
         self.sync_status(&sets).await

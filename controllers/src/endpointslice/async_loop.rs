@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use k8s_openapi::api::discovery::v1::{EndpointPort, EndpointSlice};
 use parking_lot::Mutex;
@@ -13,9 +13,10 @@ use substrate::process::Ctx;
 use super::endpoints::{endpoint, has_endpoint, node_name, ports};
 use super::reconcile::{Changes, Desired, reconcile};
 use super::slices::{CONTROLLER, MANAGED_BY, SERVICE_NAME, families};
-use super::trigger_time::{LAST_CHANGE, TriggerTimes};
+use super::trigger_time::{TriggerTimes, annotate};
 use crate::kube::queue::Outcome;
 use crate::kube::{Client, DeleteParams, Delta, EventRecorder, Informer, Kind, ListParams, WorkQueue, reference};
+use crate::workload::aggregate::aggregate;
 use crate::workload::availability::is_ready;
 use crate::workload::{Key, key};
 
@@ -25,6 +26,8 @@ const SOURCE: &str = "endpoint-slice-controller";
 const WORKERS: usize = 5;
 /// Number of retries of a round, after which only a change starts it again (`maxRetries`).
 const RETRIES: u32 = 15;
+/// Wait after a change of a slice by another client (`endpointSliceChangeMinSyncDelay`).
+const SLICE_DELAY: Duration = Duration::from_secs(1);
 /// Mark of a slice whose deletion the cache has not shown yet.
 const DELETED: i64 = -1;
 
@@ -84,26 +87,34 @@ fn selects(service: &Service, pod: &Pod) -> bool {
     selector.is_some_and(|all| all.iter().all(|(name, value)| pod.label(name) == Some(value)))
 }
 
-/// Returns true if a change of a pod may change its endpoints (`podEndpointsChanged`).
-fn is_relevant(old: &Pod, new: &Pod) -> bool {
-    let ips = |pod: &Pod| pod.status.as_ref().map(|status| (status.pod_ip.clone(), status.pod_ips.clone()));
-    old.is_deleting() != new.is_deleting()
-        || is_ready(old) != is_ready(new)
-        || has_endpoint(old) != has_endpoint(new)
-        || ips(old) != ips(new)
-        || node_name(old) != node_name(new)
-        || old.metadata.labels != new.metadata.labels
+/// Returns true if a change of a pod may change its endpoints, and true if it may change the Services that select the pod
+/// (`podEndpointsChanged`). The phase of a pod does not count: a pod that ends becomes unready.
+fn relevance(old: &Pod, new: &Pod) -> (bool, bool) {
+    let ips = |pod: &Pod| pod.status.as_ref().and_then(|status| status.pod_ips.clone()).unwrap_or_default();
+    let host = |pod: &Pod| pod.spec.as_ref().map(|spec| (spec.hostname.clone(), spec.subdomain.clone()));
+    let is_changed = old.is_deleting() != new.is_deleting() || is_ready(old) != is_ready(new) || ips(old) != ips(new);
+    (is_changed, old.metadata.labels != new.metadata.labels || host(old) != host(new))
+}
+
+/// Returns true if a change of a pod concerns the Service (`GetServicesToUpdate`).
+fn is_concerned(service: &Service, old: Option<&Pod>, new: &Pod) -> bool {
+    let (has, Some(old)) = (selects(service, new), old) else { return selects(service, new) };
+    match relevance(old, new) {
+        (is_changed, false) => is_changed && has,
+        (true, true) => has || selects(service, old),
+        (false, true) => has != selects(service, old),
+    }
 }
 
 impl Controller {
     fn pod_changed(&self, delta: &Delta<Pod>) {
         let (old, new) = match delta {
-            Delta::Applied { old: Some(old), new } if !is_relevant(old, new) => return,
+            Delta::Applied { old: Some(old), new } if relevance(old, new) == (false, false) => return,
             Delta::Applied { old, new } => (old.as_deref(), new),
             Delta::Deleted(pod) => (None, pod),
         };
         for service in self.services.list_in(new.namespace()) {
-            if selects(&service, new) || old.is_some_and(|old| selects(&service, old)) {
+            if is_concerned(&service, old, new) {
                 self.queue.add(key(&*service));
             }
         }
@@ -120,7 +131,8 @@ impl Controller {
         let expected = self.written.lock().get(&owner).and_then(|all| all.get(slice.uid()).copied());
         let is_ours = match delta {
             Delta::Applied { .. } => expected.is_some_and(|own| own == DELETED || own >= generation),
-            Delta::Deleted(_) => expected == Some(DELETED),
+            // A slice that this process has not written is none of its business.
+            Delta::Deleted(_) => expected.is_none_or(|own| own == DELETED),
         };
         if matches!(delta, Delta::Deleted(_))
             && let Some(all) = self.written.lock().get_mut(&owner)
@@ -128,7 +140,7 @@ impl Controller {
             all.remove(slice.uid());
         }
         if !is_ours {
-            self.queue.add(owner);
+            self.queue.add_after(owner, SLICE_DELAY);
         }
     }
 
@@ -162,15 +174,14 @@ impl Controller {
         }
         let time = self.times.lock().compute(service, &pods);
         let families = families(service);
-        let (desired, problem) = self.desired(service, &pods, &families);
-        let mut changes = reconcile(service, &families, &desired, slices);
-        if let Some(time) = time {
-            for slice in changes.create.iter_mut().chain(&mut changes.update) {
-                let annotations = slice.metadata.annotations.get_or_insert_default();
-                annotations.insert(LAST_CHANGE.to_owned(), time.to_string());
+        let (desired, mut problems) = self.desired(service, &pods, &families);
+        for mut changes in reconcile(service, &families, &desired, slices) {
+            changes.create.iter_mut().chain(&mut changes.update).for_each(|slice| annotate(slice, time));
+            if let Err(error) = self.write(item, service, changes).await {
+                problems.push(error.to_string());
             }
         }
-        let answer = self.write(item, service, changes).await.and_then(|()| problem.map_or(Ok(()), Err));
+        let answer = aggregate(&problems);
         if let Err(error) = &answer {
             let (namespace, name) = (service.namespace(), service.name());
             let message = format!("Error updating Endpoint Slices for Service {namespace}/{name}: {error}");
@@ -189,20 +200,16 @@ impl Controller {
         })
     }
 
-    /// Groups the endpoints of pods by ports and family. A pod whose node is unknown is left out, and reported.
-    fn desired(
-        &self,
-        service: &Service,
-        pods: &[Arc<Pod>],
-        families: &[String],
-    ) -> (Vec<Desired>, Option<anyhow::Error>) {
-        let (mut all, mut problem): (Vec<Desired>, _) = (Vec::new(), None);
+    /// Groups the endpoints of pods by ports and family. A pod whose node is unknown is left out, and reported, unless the
+    /// Service publishes pods that are not ready.
+    fn desired(&self, service: &Service, pods: &[Arc<Pod>], families: &[String]) -> (Vec<Desired>, Vec<String>) {
+        let publishes = service.spec.as_ref().and_then(|spec| spec.publish_not_ready_addresses) == Some(true);
+        let (mut all, mut problems): (Vec<Desired>, Vec<String>) = (Vec::new(), Vec::new());
         for pod in pods.iter().filter(|pod| has_endpoint(pod)) {
             let (name, node) = (node_name(pod), self.nodes.get("", node_name(pod)));
-            if !name.is_empty() && node.is_none() {
+            if node.is_none() && !publishes {
                 let (pod, namespace, service) = (pod.name(), service.namespace(), service.name());
-                let why = anyhow!("skipping Pod {pod} for Service {namespace}/{service}: Node {name} Not Found");
-                problem.get_or_insert(why);
+                problems.push(format!("skipping Pod {pod} for Service {namespace}/{service}: Node {name} Not Found"));
                 continue;
             }
             let ports: Vec<EndpointPort> = ports(service, pod);
@@ -216,7 +223,7 @@ impl Controller {
                 }
             }
         }
-        (all, problem)
+        (all, problems)
     }
 
     async fn write(&self, item: &Key, service: &Service, changes: Changes) -> Result<()> {
@@ -250,5 +257,33 @@ impl Controller {
             note(slice, DELETED);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use substrate::json::{Value, from_value, json};
+
+    use super::*;
+
+    fn pod(labels: Value, phase: &str, ready: &str) -> Pod {
+        let status = json!({ "phase": phase, "conditions": [{ "type": "Ready", "status": ready }] });
+        from_value(json!({ "metadata": { "name": "p", "labels": labels }, "status": status })).unwrap()
+    }
+
+    #[test]
+    fn a_change_of_a_pod_concerns_services_as_upstream() {
+        let service: Service = from_value(json!({ "spec": { "selector": { "app": "web" } } })).unwrap();
+        let web = || json!({ "app": "web" });
+        let concerned = |old: &Pod, new: &Pod| is_concerned(&service, Some(old), new);
+        let running = pod(web(), "Running", "True");
+        assert!(is_concerned(&service, None, &running));
+        assert!(concerned(&running, &pod(web(), "Running", "False")));
+        // Only the readiness and the addresses of a pod count, not its phase.
+        assert!(!concerned(&pod(web(), "Running", "False"), &pod(web(), "Succeeded", "False")));
+        let labelled = json!({ "app": "web", "more": "x" });
+        assert!(!concerned(&running, &pod(labelled.clone(), "Running", "True")), "selected before and after");
+        assert!(concerned(&running, &pod(labelled, "Running", "False")));
+        assert!(concerned(&running, &pod(json!({}), "Running", "True")), "selected no more");
     }
 }

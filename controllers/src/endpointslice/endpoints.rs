@@ -76,8 +76,13 @@ fn find_port(pod: &Pod, port: &ServicePort) -> Option<i32> {
         Some(IntOrString::Int(number)) => Some(*number),
         Some(IntOrString::String(name)) => {
             let protocol = |text: &Option<String>| text.clone().unwrap_or_else(|| "TCP".to_owned());
-            let containers = pod.spec.as_ref()?.containers.iter();
-            let mut ports = containers.flat_map(|container| container.ports.iter().flatten());
+            let spec = pod.spec.as_ref()?;
+            let is_sidecar = |container: &&k8s_openapi::api::core::v1::Container| {
+                container.restart_policy.as_deref() == Some("Always")
+            };
+            let sidecars = spec.init_containers.iter().flatten().filter(is_sidecar);
+            let mut ports =
+                spec.containers.iter().chain(sidecars).flat_map(|container| container.ports.iter().flatten());
             let is_it = |own: &&k8s_openapi::api::core::v1::ContainerPort| {
                 own.name.as_ref() == Some(name) && protocol(&own.protocol) == protocol(&port.protocol)
             };

@@ -1,8 +1,10 @@
 //! The EndpointSlice controller (`endpointslice-controller`, `pkg/controller/endpointslice` and the staging repository
-//! `endpointslice`): lists the addresses of the pods that a Service selects. It sets no topology hints.
+//! `endpointslice`): lists the addresses of the pods that a Service selects. Its hints follow
+//! `spec.trafficDistribution` only.
 
 mod async_loop;
 mod endpoints;
+mod hints;
 mod reconcile;
 mod slices;
 #[cfg(test)]

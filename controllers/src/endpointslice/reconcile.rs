@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{ObjectReference, Service};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
 
-use super::slices::{labels, new_slice};
+use super::hints;
+use super::slices::{is_owned_by, labels, labels_differ, new_slice};
 use crate::kube::Kind;
 
 /// Largest number of endpoints of a slice (`--max-endpoints-per-slice`).
@@ -28,10 +29,24 @@ pub(super) struct Desired {
     pub(super) endpoints: Vec<Endpoint>,
 }
 
-/// Identity of an endpoint: what makes two endpoints the same (`hashEndpoint`).
-fn identity(endpoint: &Endpoint) -> (Vec<String>, Option<String>, Option<String>, Option<String>) {
-    let uid = endpoint.target_ref.as_ref().and_then(|target| target.uid.clone());
-    (endpoint.addresses.clone(), endpoint.hostname.clone(), endpoint.node_name.clone(), uid)
+/// Identity of an endpoint (`hashEndpoint`): addresses, host name, and namespace and name of the pod. A pod that was
+/// created again with its address is the same endpoint.
+fn identity(endpoint: &Endpoint) -> (Vec<String>, Option<String>, Option<[Option<String>; 2]>) {
+    let mut addresses = endpoint.addresses.clone();
+    addresses.sort();
+    let target = endpoint.target_ref.as_ref().map(|target| [target.namespace.clone(), target.name.clone()]);
+    (addresses, endpoint.hostname.clone(), target)
+}
+
+/// Returns true if an endpoint of the same identity must be written (`EndpointsEqualBeyondHash`). Hints do not count.
+fn differs(wanted: &Endpoint, present: &Endpoint) -> bool {
+    let target = |endpoint: &Endpoint| {
+        endpoint.target_ref.clone().map(|target| ObjectReference { resource_version: None, ..target })
+    };
+    wanted.node_name != present.node_name
+        || wanted.zone != present.zone
+        || wanted.conditions != present.conditions
+        || target(wanted) != target(present)
 }
 
 /// Returns ports in an order that does not depend on the Service (`NewPortMapKey`).
@@ -45,30 +60,39 @@ fn port_key(ports: &[EndpointPort]) -> Vec<(String, i32, String, String)> {
     key
 }
 
-/// Compares the slices of a Service with its endpoints. `families` are the families of the Service.
+/// Compares the slices of a Service with its endpoints: changes of each of its `families`, and then the slices of other
+/// families.
 pub(super) fn reconcile(
     service: &Service,
     families: &[String],
     desired: &[Desired],
     existing: Vec<Arc<EndpointSlice>>,
-) -> Changes {
-    let mut changes = Changes::default();
+) -> Vec<Changes> {
+    let mut all = Vec::new();
+    let mut foreign = Changes::default();
     let mut by_family: BTreeMap<&str, Vec<Arc<EndpointSlice>>> = BTreeMap::new();
     for slice in existing {
         match families.iter().find(|family| **family == slice.address_type) {
             Some(family) => by_family.entry(family).or_default().push(slice),
-            None => changes.delete.push(slice),
+            None => foreign.delete.push(slice),
         }
     }
     for family in families {
         let existing = by_family.remove(family.as_str()).unwrap_or_default();
         let of_family = desired.iter().filter(|desired| desired.family == *family);
-        by_address_type(service, family, of_family, &existing, &mut changes);
+        let mut changes = by_address_type(service, family, of_family, &existing);
+        reuse(service, &mut changes);
+        all.push(changes);
     }
-    // A slice that goes is used for one that comes.
+    all.push(foreign);
+    all
+}
+
+/// Uses slices that go for slices that come (`finalize`).
+fn reuse(service: &Service, changes: &mut Changes) {
     let mut rest = Vec::new();
     for slice in std::mem::take(&mut changes.delete) {
-        match changes.create.pop_if(|new| new.address_type == slice.address_type) {
+        match changes.create.pop_if(|_| is_owned_by(&slice, service)) {
             Some(mut new) => {
                 new.metadata.name.clone_from(&slice.metadata.name);
                 changes.update.push(new);
@@ -77,7 +101,6 @@ pub(super) fn reconcile(
         }
     }
     changes.delete = rest;
-    changes
 }
 
 fn by_address_type<'a>(
@@ -85,34 +108,34 @@ fn by_address_type<'a>(
     family: &str,
     desired: impl Iterator<Item = &'a Desired>,
     existing: &[Arc<EndpointSlice>],
-    changes: &mut Changes,
-) {
-    let mut of_family = Changes::default();
+) -> Changes {
+    let mut changes = Changes::default();
+    let (own, stray): (Vec<_>, Vec<_>) = existing.iter().cloned().partition(|slice| is_owned_by(slice, service));
+    changes.delete = stray;
     let key = |slice: &EndpointSlice| port_key(slice.ports.as_deref().unwrap_or_default());
     let mut wanted = Vec::new();
     for one in desired {
-        let own = port_key(&one.ports);
-        let slices: Vec<_> = existing.iter().filter(|slice| key(slice) == own).cloned().collect();
-        by_port_mapping(service, one, &slices, &mut of_family);
-        wanted.push(own);
+        let ports = port_key(&one.ports);
+        let slices: Vec<_> = own.iter().filter(|slice| key(slice) == ports).cloned().collect();
+        by_port_mapping(service, one, &slices, &mut changes);
+        wanted.push(ports);
     }
-    of_family.delete.extend(existing.iter().filter(|slice| !wanted.contains(&key(slice))).cloned());
+    changes.delete.extend(own.iter().filter(|slice| !wanted.contains(&key(slice))).cloned());
     // A Service without endpoints keeps one empty slice.
-    if of_family.delete.len() == existing.len() && of_family.create.is_empty() {
+    if changes.delete.len() == existing.len() && changes.create.is_empty() {
         let placeholder = new_slice(service, family, &[]);
         let is_placeholder = |slice: &EndpointSlice| {
             slice.endpoints.as_ref().is_none_or(Vec::is_empty)
                 && slice.ports.as_ref().is_none_or(Vec::is_empty)
                 && slice.metadata.labels == placeholder.metadata.labels
         };
-        match &of_family.delete[..] {
-            [one] if is_placeholder(one) => of_family.delete.clear(),
-            _ => of_family.create.push(placeholder),
+        match &changes.delete[..] {
+            [one] if is_placeholder(one) => changes.delete.clear(),
+            _ => changes.create.push(placeholder),
         }
     }
-    changes.create.append(&mut of_family.create);
-    changes.update.append(&mut of_family.update);
-    changes.delete.append(&mut of_family.delete);
+    hints::reconcile(service, existing, &mut changes);
+    changes
 }
 
 fn by_port_mapping(service: &Service, desired: &Desired, existing: &[Arc<EndpointSlice>], changes: &mut Changes) {
@@ -121,21 +144,23 @@ fn by_port_mapping(service: &Service, desired: &Desired, existing: &[Arc<Endpoin
     let (mut update, mut unchanged): (Vec<EndpointSlice>, Vec<&Arc<EndpointSlice>>) = (Vec::new(), Vec::new());
     for slice in existing {
         let present = slice.endpoints.as_deref().unwrap_or_default();
-        let (mut kept, mut differs) = (Vec::new(), false);
+        let (mut kept, mut is_changed) = (Vec::new(), false);
         for endpoint in present {
             if let Some(at) = left.iter().position(|wanted| identity(wanted) == identity(endpoint)) {
                 let wanted = left.remove(at);
-                differs |= wanted != endpoint;
+                is_changed |= differs(wanted, endpoint);
                 kept.push(wanted.clone());
             }
         }
-        let labels_differ = slice.metadata.labels.as_ref() != Some(&labels);
-        if differs || kept.len() != present.len() {
+        if is_changed || kept.len() != present.len() {
             if kept.is_empty() {
                 changes.delete.push(slice.clone());
                 continue;
             }
-        } else if !labels_differ {
+        } else if labels_differ(slice, service) {
+            // The endpoints stay as they are, with their hints.
+            kept = present.to_vec();
+        } else {
             unchanged.push(slice);
             continue;
         }

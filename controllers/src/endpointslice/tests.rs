@@ -5,7 +5,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use substrate::json::{Value, from_value, json};
 
 use super::endpoints::{endpoint, has_endpoint, ports};
-use super::reconcile::{Desired, MOST, reconcile};
+use super::reconcile::{Changes, Desired, MOST};
 use super::slices::{families, labels};
 use crate::kube::Kind;
 
@@ -35,6 +35,19 @@ fn node() -> Node {
 fn desired(service: &Service, pods: &[Arc<Pod>]) -> Vec<Desired> {
     let endpoints = pods.iter().filter_map(|pod| endpoint(service, pod, Some(&node()), "IPv4")).collect();
     vec![Desired { family: "IPv4".to_owned(), ports: ports(service, &pods[0]), endpoints }]
+}
+
+/// Returns the changes of the only family.
+fn reconcile(
+    service: &Service,
+    families: &[String],
+    desired: &[Desired],
+    existing: Vec<Arc<EndpointSlice>>,
+) -> Changes {
+    let mut all = super::reconcile::reconcile(service, families, desired, existing);
+    assert_eq!(all.len(), 2, "one family, and the slices of others");
+    assert!(all.pop().is_some_and(|foreign| foreign.delete.is_empty()));
+    all.remove(0)
 }
 
 fn stored(mut slice: EndpointSlice, name: &str) -> Arc<EndpointSlice> {
@@ -98,4 +111,58 @@ fn changes_of_endpoints_change_their_slice_only() {
     assert_eq!(changed.update.iter().map(|slice| slice.name()).collect::<Vec<_>>(), ["s0"]);
     let fewer = reconcile(&service, &families, &desired(&service, &pods[..MOST]), slices);
     assert_eq!(fewer.delete.iter().map(|slice| slice.name()).collect::<Vec<_>>(), ["s1"]);
+}
+
+#[test]
+fn a_pod_that_was_created_again_with_its_address_stays_in_its_place() {
+    let service = service(json!({}));
+    let families = families(&service);
+    let pods = [pod("web-0", "10.0.0.1", "True"), pod("web-1", "10.0.0.2", "True")];
+    let first = reconcile(&service, &families, &desired(&service, &pods), Vec::new());
+    let slices = vec![stored(first.create[0].clone(), "s")];
+    let mut again = Pod::clone(&pods[0]);
+    again.metadata.uid = Some("another".to_owned());
+    let next = reconcile(&service, &families, &desired(&service, &[Arc::new(again), pods[1].clone()]), slices);
+    let uids: Vec<_> = next.update[0].endpoints.iter().flatten().map(|one| one.target_ref.clone()?.uid).collect();
+    assert_eq!(uids, [Some("another".to_owned()), Some("web-1".to_owned())]);
+    assert!(next.create.is_empty() && next.delete.is_empty());
+}
+
+#[test]
+fn a_slice_of_another_service_of_that_name_is_deleted_and_not_used() {
+    let service = service(json!({}));
+    let families = families(&service);
+    let pods = [pod("web-0", "10.0.0.1", "True")];
+    let mut stray = reconcile(&service, &families, &[], Vec::new()).create.remove(0);
+    stray.metadata.owner_references.as_mut().unwrap()[0].uid = "former".to_owned();
+    let next = reconcile(&service, &families, &desired(&service, &pods), vec![stored(stray, "s")]);
+    assert_eq!((next.create.len(), next.update.len(), next.delete.len()), (1, 0, 1));
+}
+
+#[test]
+fn labels_of_the_service_count_and_those_of_this_controller_do_not() {
+    let service = service(json!({}));
+    let families = families(&service);
+    let pods = [pod("web-0", "10.0.0.1", "True")];
+    let first = reconcile(&service, &families, &desired(&service, &pods), Vec::new()).create.remove(0);
+    let relabelled = |name: &str| {
+        let mut slice = first.clone();
+        slice.metadata.labels.as_mut().unwrap().remove(name);
+        reconcile(&service, &families, &desired(&service, &pods), vec![stored(slice, "s")]).update.len()
+    };
+    assert_eq!([relabelled("a"), relabelled("service.kubernetes.io/headless")], [1, 0]);
+}
+
+#[test]
+fn a_sidecar_has_named_ports() {
+    let service = service(json!({}));
+    let mut with_sidecar = Pod::clone(&pod("web-0", "10.0.0.1", "True"));
+    let spec = with_sidecar.spec.as_mut().unwrap();
+    let mut sidecar = spec.containers[0].clone();
+    spec.containers[0].ports = None;
+    spec.init_containers = Some(vec![sidecar.clone()]);
+    assert_eq!(ports(&service, &with_sidecar), []);
+    sidecar.restart_policy = Some("Always".to_owned());
+    with_sidecar.spec.as_mut().unwrap().init_containers = Some(vec![sidecar]);
+    assert_eq!(ports(&service, &with_sidecar)[0].port, Some(8080));
 }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 
 use crate::kube::Kind;
 use crate::pod_status::conditions;
 use crate::workload::Key;
 
 /// Annotation with the time.
-pub(super) const LAST_CHANGE: &str = "endpoints.kubernetes.io/last-change-trigger-time";
+const LAST_CHANGE: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 
 #[derive(Debug, Default)]
 struct Seen {
@@ -28,10 +29,26 @@ fn pod_time(pod: &Pod) -> Option<Timestamp> {
     ready.last_transition_time.as_ref().map(|time| time.0)
 }
 
+/// Sets the time of a slice that is written; a slice without a new time loses the old one (`addTriggerTimeAnnotation`).
+pub(super) fn annotate(slice: &mut EndpointSlice, time: Option<Timestamp>) {
+    match time {
+        Some(time) => {
+            slice.metadata.annotations.get_or_insert_default().insert(LAST_CHANGE.to_owned(), time.to_string());
+        }
+        None => {
+            if let Some(annotations) = &mut slice.metadata.annotations {
+                annotations.remove(LAST_CHANGE);
+            }
+        }
+    }
+}
+
 impl TriggerTimes {
-    /// Returns the earliest change since the last round (`ComputeEndpointLastChangeTriggerTime`).
+    /// Returns the earliest change since the last round; for a Service that is new to this process, the time of its
+    /// creation (`ComputeEndpointLastChangeTriggerTime`).
     pub(super) fn compute(&mut self, service: &Service, pods: &[Arc<Pod>]) -> Option<Timestamp> {
         let key = (service.namespace().to_owned(), service.name().to_owned());
+        let is_known = self.0.contains_key(&key);
         let seen = self.0.entry(key).or_default();
         let times: BTreeMap<String, Timestamp> =
             pods.iter().filter_map(|pod| Some((pod.name().to_owned(), pod_time(pod)?))).collect();
@@ -39,11 +56,46 @@ impl TriggerTimes {
         let changed = times.iter().filter(|(name, at)| seen.pods.get(*name).is_none_or(|before| *at > before));
         let first = changed.map(|(_, at)| *at).chain(created.filter(|_| created > seen.service)).min();
         *seen = Seen { service: created, pods: times };
-        first
+        if is_known { first } else { created }
     }
 
     /// Forgets a Service.
     pub(super) fn forget(&mut self, service: &Key) {
         self.0.remove(service);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use substrate::json::{from_value, json};
+
+    use super::*;
+
+    fn pod(name: &str, since: &str) -> Arc<Pod> {
+        let ready =
+            json!({ "type": "Ready", "status": "True", "lastTransitionTime": format!("2026-01-01T{since}:00Z") });
+        Arc::new(from_value(json!({ "metadata": { "name": name }, "status": { "conditions": [ready] } })).unwrap())
+    }
+
+    #[test]
+    fn the_first_round_has_the_time_of_the_service_and_later_ones_that_of_the_change() {
+        let mut times = TriggerTimes::default();
+        let service: Service =
+            from_value(json!({ "metadata": { "name": "web", "creationTimestamp": "2026-01-01T02:00:00Z" } })).unwrap();
+        let at = |times: &mut TriggerTimes, pods: &[Arc<Pod>]| times.compute(&service, pods).map(|at| at.to_string());
+        // The pod is older than the Service.
+        assert_eq!(at(&mut times, &[pod("a", "01:00")]).as_deref(), Some("2026-01-01T02:00:00Z"));
+        assert_eq!(at(&mut times, &[pod("a", "01:00")]), None);
+        let pods = [pod("a", "04:00"), pod("b", "03:00")];
+        assert_eq!(at(&mut times, &pods).as_deref(), Some("2026-01-01T03:00:00Z"));
+    }
+
+    #[test]
+    fn a_slice_without_a_new_time_loses_the_old_one() {
+        let mut slice = EndpointSlice::default();
+        annotate(&mut slice, Some(Timestamp::UNIX_EPOCH));
+        assert_eq!(slice.annotation(LAST_CHANGE), Some("1970-01-01T00:00:00Z"));
+        annotate(&mut slice, None);
+        assert_eq!(slice.annotation(LAST_CHANGE), None);
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use futures_util::future::join_all;
+use k8s_openapi::Resource as _;
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
 use k8s_openapi::api::core::v1::Pod;
 use parking_lot::Mutex;
@@ -13,16 +14,17 @@ use substrate::process::Ctx;
 
 use super::backoff::Backoff;
 use super::conditions::{self, COMPLETE, FAILURE_TARGET, SUCCESS_CRITERIA_MET, SUSPENDED, condition, ensure};
+use super::index_failures;
 use super::indexes::{add_variable, is_indexed, set_index, write};
 use super::manage::{Manage, Observed, manage};
 use super::pods::{TRACKING, is_suspended, is_tracked};
-use super::round::{Round, failed};
+use super::round::{Round, failed, until_deadline};
 use super::track::{self, Tracked};
 use crate::kube::queue::Outcome;
 use crate::kube::{
     ApiError, Client, Delta, EventRecorder, Informer, Kind, ListParams, Patch, WorkQueue, reference, time,
 };
-use crate::workload::availability::is_ready;
+use crate::workload::availability::{is_ready, is_terminating};
 use crate::workload::consistency::Consistency;
 use crate::workload::controller_ref::{controller_of, controller_ref, is_controlled_by};
 use crate::workload::expectations::Expectations;
@@ -93,26 +95,50 @@ pub(crate) async fn run(ctx: Ctx, client: Client) {
 
 impl Controller {
     fn job_changed(&self, delta: &Delta<Job>) {
-        match delta {
-            Delta::Applied { old: Some(old), new } if old.metadata.generation == new.metadata.generation => {
-                self.queue.add_after(key(&**new), BATCH);
-            }
-            Delta::Applied { new, .. } => self.queue.add(key(&**new)),
+        let (old, job) = match delta {
+            Delta::Applied { old, new } => (old.as_deref(), new),
             Delta::Deleted(job) => {
                 self.queue.add(key(&**job));
-                let own = self.pods.list_in(job.namespace()).into_iter();
-                own.filter(|pod| is_controlled_by(&pod.metadata, &**job) && is_tracked(pod))
-                    .for_each(|pod| self.orphans.add(key(&*pod)));
+                self.backoffs.lock().remove(&key(&**job));
+                return self.release_pods_of(job);
             }
+        };
+        let item = key(&**job);
+        let Some(old) = old else { return self.queue.add(item) };
+        if conditions::finished(job).is_some() {
+            return self.release_pods_of(job);
         }
+        if old.metadata.generation == job.metadata.generation {
+            self.queue.add_after(item.clone(), BATCH);
+        } else {
+            self.queue.add(item.clone());
+        }
+        let limit = |job: &Job| job.spec.as_ref().and_then(|spec| spec.active_deadline_seconds);
+        if limit(old) != limit(job)
+            && let Some(left) = until_deadline(job, limit(job), self.ctx.now().wall)
+        {
+            self.queue.add_after(item, left);
+        }
+    }
+
+    /// Removes the finalizers of the pods that a finished or deleted Job selects (`enqueueLabelSelector`).
+    fn release_pods_of(&self, job: &Job) {
+        let all = self.pods.list_in(job.namespace()).into_iter();
+        all.filter(|pod| is_tracked(pod) && job.selects(&**pod)).for_each(|pod| self.orphans.add(key(&*pod)));
     }
 
     fn pod_changed(&self, delta: &Delta<Pod>) {
         let (Delta::Applied { new: pod, .. } | Delta::Deleted(pod)) = delta;
         let is_gone = matches!(delta, Delta::Deleted(_));
-        let owner = controller_of(&pod.metadata).and_then(|of| resolve(&self.jobs, pod.namespace(), of));
-        if owner.is_none() && is_tracked(pod) && !is_gone {
+        let is_leaving = is_gone || pod.is_deleting();
+        let reference = controller_of(&pod.metadata);
+        let owner = reference.and_then(|of| resolve(&self.jobs, pod.namespace(), of));
+        let has_job = owner.is_some_and(|job| conditions::finished(&job).is_none());
+        if is_tracked(pod) && (reference.is_none() || is_leaving && !has_job) {
             self.orphans.add(key(&**pod));
+        }
+        if is_leaving && !has_job {
+            return;
         }
         for (job, seen) in concerned(delta, &self.jobs, true) {
             let job = key(&*job);
@@ -130,10 +156,15 @@ impl Controller {
         }
     }
 
-    /// Removes the finalizer of a pod whose Job is gone (`syncOrphanPod`).
+    /// Removes the finalizer of a pod without a Job that counts it (`handleSingleOrphanPod`).
     async fn release_orphan(self: Arc<Self>, item: Key) -> Outcome {
         let Some(pod) = self.pods.get(&item.0, &item.1).filter(|pod| is_tracked(pod)) else { return Outcome::Done };
-        if controller_of(&pod.metadata).and_then(|of| resolve(&self.jobs, pod.namespace(), of)).is_some() {
+        let owner = controller_of(&pod.metadata);
+        if owner.is_some_and(|of| of.kind != Job::KIND || of.api_version != Job::API_VERSION) {
+            return Outcome::Done;
+        }
+        let job = owner.and_then(|of| resolve(&self.jobs, pod.namespace(), of));
+        if job.is_some_and(|job| conditions::finished(&job).is_none() || !is_ours(&job)) {
             return Outcome::Done;
         }
         match self.remove_finalizer(&pod).await {
@@ -167,11 +198,7 @@ impl Controller {
             self.removed.lock().remove(&item);
             return Outcome::Done;
         };
-        let Some(spec) =
-            job.spec.as_ref().filter(|spec| !is_finished && spec.managed_by.as_deref().is_none_or(is_ours))
-        else {
-            return Outcome::Done;
-        };
+        let Some(spec) = job.spec.as_ref().filter(|_| !is_finished && is_ours(&job)) else { return Outcome::Done };
         match self.sync_job(&item, &job, spec).await {
             Ok(()) => Outcome::Done,
             Err(_) => Outcome::Retry,
@@ -282,17 +309,22 @@ impl Controller {
     /// Creates or deletes pods (`manageJob`); returns the number of active pods.
     async fn manage(&self, item: &Key, round: &mut Round) -> (i32, Result<()>) {
         let active = i32::try_from(round.active.len()).unwrap_or(i32::MAX);
+        let ended_indexes: BTreeSet<i32> =
+            round.succeeded_indexes.iter().chain(round.failed_indexes.iter().flatten()).copied().collect();
+        let terminating: Vec<Arc<Pod>> = round.pods.iter().filter(|pod| is_terminating(pod)).cloned().collect();
+        let has_index_limit = round.failed_indexes.is_some();
         let observed = Observed {
             active: &round.active,
             succeeded: round.succeeded,
-            succeeded_indexes: &round.succeeded_indexes,
-            terminating: round.terminating,
-            wait: round.backoff.remaining(round.now),
+            ended_indexes: &ended_indexes,
+            terminating: &terminating,
+            wait: if has_index_limit { Duration::ZERO } else { round.backoff.remaining(round.now) },
+            index_waits: &index_failures::waits(&round.delayed, round.now),
         };
         match manage(&round.spec, &observed) {
             Manage::Keep => (active, Ok(())),
             Manage::Wait(wait) => {
-                self.queue.add_after(item.clone(), wait);
+                self.queue.add_after(item.clone(), wait.max(BATCH));
                 // Like upstream's, it reports no active pods until the wait has ended.
                 (0, Ok(()))
             }
@@ -350,6 +382,10 @@ impl Controller {
                 Some(index) => set_index(&mut template, job.name(), *index),
                 None => prefix(job.name()),
             };
+            if let Some(index) = indexes.get(at).filter(|_| round.failed_indexes.is_some()) {
+                let last = round.delayed.get(index).map(|pod| &**pod);
+                index_failures::annotate(&round.spec, &mut template, last);
+            }
             let mut pod = pod_from_template(&template, job.name(), controller_ref(job));
             pod.metadata.generate_name = Some(name);
             pod
@@ -379,6 +415,7 @@ impl Controller {
             is_deleting: round.job.is_deleting(),
             finished: round.finished.as_ref().map(is_success),
             removed: &round.removed,
+            delayed: &round.delayed,
             pods: &round.pods,
         };
         let mut with_finalizer = tracked.with_finalizer();
@@ -387,12 +424,15 @@ impl Controller {
         let counted = tracked.count(status, &round.known_indexes);
         needs_flush |= counted.changed;
         if is_indexed(&round.spec) {
-            let mut all = round.known_indexes.clone();
+            let mut all = round.succeeded_indexes.clone();
             all.extend(&counted.succeeded_indexes);
             let text = Some(write(&all)).filter(|text| !text.is_empty());
             needs_flush |= text != status.completed_indexes;
             status.succeeded = counter(i32::try_from(all.len()).unwrap_or(i32::MAX));
             status.completed_indexes = text;
+            let failed = round.failed_indexes.as_ref().map(write);
+            needs_flush |= failed != status.failed_indexes;
+            status.failed_indexes = failed;
         }
         if let Some(end) = round.finished.take() {
             let conditions = status.conditions.get_or_insert_default();
@@ -428,9 +468,9 @@ impl Controller {
         }
         let is_finished = !counted.is_full && end(&mut round);
         if needs_flush || is_finished {
-            let written = self.write_status(&round.job).await?;
+            self.write_status(&round.job).await?;
             if is_finished {
-                self.record_end(&written, round.finished.as_ref());
+                self.record_end(&round.job, round.finished.as_ref());
             }
         }
         Ok(())
@@ -487,9 +527,10 @@ impl Controller {
     }
 }
 
-/// Returns true if the Job is for this controller (`spec.managedBy`).
-fn is_ours(manager: &str) -> bool {
-    manager == "kubernetes.io/job-controller"
+/// Returns true if the Job is for this controller (`managedByExternalController`).
+fn is_ours(job: &Job) -> bool {
+    let manager = job.spec.as_ref().and_then(|spec| spec.managed_by.as_deref());
+    manager.is_none_or(|manager| manager == "kubernetes.io/job-controller")
 }
 
 /// Adds the final condition once all pods are counted and gone (`enactJobFinished`). Returns true if the Job ended.

@@ -21,9 +21,9 @@ pub(super) struct Backoff {
 
 impl Backoff {
     /// Adds pods that ended since the last round (`newBackoffRecord`).
-    pub(super) fn after(self, succeeded: &[Arc<Pod>], failed: &[Arc<Pod>], now: Timestamp) -> Self {
+    pub(super) fn after(self, succeeded: &[Arc<Pod>], failed: &[Arc<Pod>]) -> Self {
         let times = |pods: &[Arc<Pod>]| {
-            let mut times: Vec<Timestamp> = pods.iter().map(|pod| finished_at(pod, now)).collect();
+            let mut times: Vec<Timestamp> = pods.iter().map(|pod| finished_at(pod)).collect();
             times.sort_unstable();
             times
         };
@@ -44,12 +44,18 @@ impl Backoff {
 
     /// Returns the time until the next pod may be created (`getRemainingTime`).
     pub(super) fn remaining(self, now: Timestamp) -> Duration {
-        let Some(last) = self.last_failure.filter(|_| self.failures > 0) else { return Duration::ZERO };
-        let wait =
-            2u32.checked_pow(self.failures - 1).and_then(|n| FIRST.checked_mul(n)).unwrap_or(LONGEST).min(LONGEST);
-        let elapsed = u64::try_from(now.as_nanosecond() - last.as_nanosecond()).unwrap_or(0);
-        wait.saturating_sub(Duration::from_nanos(elapsed))
+        self.last_failure.map_or(Duration::ZERO, |last| remaining(self.failures, last, now))
     }
+}
+
+/// Returns the time until a pod may be created after so many failures, the last one at `last`
+/// (`getRemainingTimeForFailuresCount`).
+pub(super) fn remaining(failures: u32, last: Timestamp, now: Timestamp) -> Duration {
+    let Some(doublings) = failures.checked_sub(1) else { return Duration::ZERO };
+    let wait = 2u32.checked_pow(doublings).and_then(|n| FIRST.checked_mul(n)).unwrap_or(LONGEST).min(LONGEST);
+    let elapsed = now.duration_since(last);
+    // A failure in the future makes the wait longer, as upstream.
+    if elapsed.is_negative() { wait + elapsed.unsigned_abs() } else { wait.saturating_sub(elapsed.unsigned_abs()) }
 }
 
 #[cfg(test)]
@@ -68,12 +74,12 @@ mod tests {
     #[test]
     fn waits_double_until_a_success() {
         let now = Timestamp::from_second(100).unwrap();
-        let one = Backoff::default().after(&[], &[pod(95)], now);
+        let one = Backoff::default().after(&[], &[pod(95)]);
         assert_eq!(one.remaining(now), Duration::from_secs(5));
-        let two = one.after(&[], &[pod(100)], now);
+        let two = one.after(&[], &[pod(100)]);
         assert_eq!(two.remaining(now), Duration::from_secs(20));
-        assert_eq!(two.after(&[pod(100)], &[], now).remaining(now), Duration::ZERO);
-        assert_eq!(two.after(&[pod(90)], &[pod(80), pod(99)], now).remaining(now), Duration::from_secs(9));
+        assert_eq!(two.after(&[pod(100)], &[]).remaining(now), Duration::ZERO);
+        assert_eq!(two.after(&[pod(90)], &[pod(80), pod(99)]).remaining(now), Duration::from_secs(9));
         assert_eq!(Backoff { failures: 40, last_failure: Some(now) }.remaining(now), LONGEST);
     }
 }

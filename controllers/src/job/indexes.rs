@@ -58,16 +58,16 @@ pub(super) fn write(indexes: &BTreeSet<i32>) -> String {
     intervals.iter().map(text).collect::<Vec<_>>().join(",")
 }
 
-/// Returns the lowest indexes without a pod that runs or has succeeded (`firstPendingIndexes`).
+/// Returns the lowest indexes that have not ended and have none of the pods (`firstPendingIndexes`).
 pub(super) fn pending<'a>(
     spec: &JobSpec,
-    succeeded: &BTreeSet<i32>,
-    active: impl IntoIterator<Item = &'a Pod>,
+    ended: &BTreeSet<i32>,
+    pods: impl IntoIterator<Item = &'a Pod>,
     count: usize,
 ) -> Vec<i32> {
-    let active: BTreeSet<i32> = active.into_iter().filter_map(index).collect();
+    let taken: BTreeSet<i32> = pods.into_iter().filter_map(index).collect();
     let all = 0..spec.completions.unwrap_or(0);
-    all.filter(|index| !succeeded.contains(index) && !active.contains(index)).take(count).collect()
+    all.filter(|index| !ended.contains(index) && !taken.contains(index)).take(count).collect()
 }
 
 /// Gives the containers of a template the variable with the index (`addCompletionIndexEnvVariables`).

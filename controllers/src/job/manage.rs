@@ -1,7 +1,7 @@
 //! Decision about the pods of a Job (`manageJob`).
 
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,11 +34,14 @@ pub(super) struct Observed<'a> {
     pub(super) active: &'a [Arc<Pod>],
     /// Number of pods that have succeeded, counted or not.
     pub(super) succeeded: i32,
-    pub(super) succeeded_indexes: &'a BTreeSet<i32>,
-    /// Number of pods that are being deleted.
-    pub(super) terminating: i32,
-    /// Time until a pod may be created after failures.
+    /// Indexes that get no pod any more: they have succeeded or failed.
+    pub(super) ended_indexes: &'a BTreeSet<i32>,
+    /// Pods that are being deleted.
+    pub(super) terminating: &'a [Arc<Pod>],
+    /// Time until a pod may be created after failures; zero if the Job has a limit per index.
     pub(super) wait: Duration,
+    /// Times until a pod of these indexes may be created, if the Job has a limit per index.
+    pub(super) index_waits: &'a BTreeMap<i32, Duration>,
 }
 
 /// Decides about the pods of a Job that has not finished.
@@ -60,7 +63,8 @@ pub(super) fn manage(spec: &JobSpec, observed: &Observed<'_>) -> Manage {
     if !gone.is_empty() {
         return Manage::Delete(gone);
     }
-    let terminating = if replaces_failed_only(spec) { observed.terminating } else { 0 };
+    let awaited: &[Arc<Pod>] = if replaces_failed_only(spec) { observed.terminating } else { &[] };
+    let terminating = i32::try_from(awaited.len()).unwrap_or(i32::MAX);
     let missing = usize::try_from(wanted - terminating - active).unwrap_or(0).min(BURST);
     if missing == 0 {
         return Manage::Keep;
@@ -71,9 +75,14 @@ pub(super) fn manage(spec: &JobSpec, observed: &Observed<'_>) -> Manage {
     if !is_indexed(spec) {
         return Manage::Create(missing, Vec::new());
     }
-    let active = observed.active.iter().map(|pod| &**pod);
-    let indexes = pending(spec, observed.succeeded_indexes, active, missing);
-    Manage::Create(indexes.len(), indexes)
+    let taken = observed.active.iter().chain(awaited).map(|pod| &**pod);
+    let indexes = pending(spec, observed.ended_indexes, taken, missing);
+    let ready: Vec<i32> = indexes.iter().filter(|index| !observed.index_waits.contains_key(*index)).copied().collect();
+    let least = indexes.iter().filter_map(|index| observed.index_waits.get(index)).min();
+    match least {
+        Some(wait) if ready.is_empty() => Manage::Wait(*wait),
+        _ => Manage::Create(ready.len(), ready),
+    }
 }
 
 /// Returns at least `count` pods to delete (`activePodsForRemoval`): pods with a wrong or repeated index, then pods of

@@ -4,10 +4,13 @@
 mod async_loop;
 mod backoff;
 mod conditions;
+mod failure_policy;
+mod index_failures;
 mod indexes;
 mod manage;
 mod pods;
 mod round;
+mod success_policy;
 #[cfg(test)]
 mod tests;
 mod track;

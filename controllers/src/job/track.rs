@@ -7,6 +7,8 @@ use std::sync::Arc;
 use k8s_openapi::api::batch::v1::{JobSpec, JobStatus};
 use k8s_openapi::api::core::v1::Pod;
 
+use super::failure_policy::Reaction;
+use super::index_failures::{Delayed, is_delayed};
 use super::indexes::{is_indexed, valid_index};
 use super::pods::{is_failed, is_tracked};
 use crate::kube::Kind;
@@ -24,6 +26,8 @@ pub(super) struct Tracked<'a> {
     pub(super) finished: Option<bool>,
     /// Uids of pods whose finalizer was removed, but the cache does not show it yet.
     pub(super) removed: &'a BTreeSet<String>,
+    /// Failed pods that keep their finalizer until their successors exist.
+    pub(super) delayed: &'a Delayed,
     pub(super) pods: &'a [Arc<Pod>],
 }
 
@@ -62,7 +66,8 @@ impl Tracked<'_> {
                 continue;
             }
             let (uid, has_failed, has_succeeded) = (pod.uid(), is_failed(pod, self.spec), phase(pod) == "Succeeded");
-            if !(self.is_deleting || self.finished.is_some() || has_succeeded || has_failed) {
+            let is_over = self.is_deleting || self.finished.is_some() || has_succeeded;
+            if !is_over && (!has_failed || is_delayed(self.delayed, pod)) {
                 continue;
             }
             counted.release.push(pod.clone());
@@ -78,6 +83,7 @@ impl Tracked<'_> {
             } else if (has_failed || self.finished == Some(false))
                 && !had(&before.failed, uid)
                 && (!is_indexed(self.spec) || valid_index(pod, self.spec).is_some())
+                && Reaction::to(self.spec, pod).counts()
             {
                 counted.changed = true;
                 uncounted.failed.get_or_insert_default().push(uid.to_owned());

@@ -55,11 +55,19 @@ impl Measured {
     fn depth(&self, depth: usize) {
         self.metrics.set(&families::QUEUE_DEPTH, &[self.name], depth as u64);
     }
+
+    /// Measures how long an item waited, and how many wait still.
+    fn was_taken(&self, waited: Duration, depth: usize) {
+        self.metrics.observe(&families::QUEUE_WAIT, &[self.name], waited);
+        self.depth(depth);
+    }
 }
 
 struct State<T> {
     ready: VecDeque<T>,
-    dirty: BTreeSet<T>,
+    /// Items that wait for a worker, with the time since which they wait. Items that were added while they are processed are
+    /// among them.
+    dirty: BTreeMap<T, Duration>,
     processing: BTreeSet<T>,
     waiting: BTreeSet<(Duration, u64, T)>,
     waits: BTreeMap<T, (Duration, u64)>,
@@ -72,7 +80,7 @@ impl<T: Ord + Clone + Send + 'static> WorkQueue<T> {
     pub fn new(ctx: &Ctx, base: Duration, max: Duration) -> Self {
         let state = State {
             ready: VecDeque::new(),
-            dirty: BTreeSet::new(),
+            dirty: BTreeMap::new(),
             processing: BTreeSet::new(),
             waiting: BTreeSet::new(),
             waits: BTreeMap::new(),
@@ -93,20 +101,24 @@ impl<T: Ord + Clone + Send + 'static> WorkQueue<T> {
     #[must_use]
     pub fn named(self, name: &'static str) -> Self {
         let metrics = Metrics::of(&self.0.ctx);
-        metrics.announce(&families::QUEUE_RETRIES);
-        let measured = self.0.measured.get_or_init(|| Measured { name, metrics });
-        measured.depth(0);
+        use families::{QUEUE_ADDS, QUEUE_DEPTH, QUEUE_RETRIES, QUEUE_WAIT, QUEUE_WORK};
+        for family in [&QUEUE_DEPTH, &QUEUE_ADDS, &QUEUE_WAIT, &QUEUE_WORK, &QUEUE_RETRIES] {
+            metrics.begin(family, &[name]);
+        }
+        self.0.measured.get_or_init(|| Measured { name, metrics });
         self
     }
 
     /// Adds an item for the next free worker.
     pub fn add(&self, item: T) {
-        let (is_new, depth) = {
+        let now = self.0.ctx.now().mono;
+        let (added, depth) = {
             let mut state = self.state();
-            (state.add(item), state.ready.len())
+            (state.add(item, now), state.dirty.len())
         };
-        if is_new {
-            self.was_added(1, depth);
+        let Some(is_ready) = added else { return };
+        self.was_added(1, depth);
+        if is_ready {
             self.0.changed.notify_one();
         }
     }
@@ -121,6 +133,10 @@ impl<T: Ord + Clone + Send + 'static> WorkQueue<T> {
 
     /// Adds an item after `delay` (before `time-scale`); an earlier pending time is kept.
     pub fn add_after(&self, item: T, delay: Duration) {
+        // Each call counts as a retry, as in client-go (`AddAfter`).
+        if let Some(measured) = self.0.measured.get() {
+            measured.metrics.count(&families::QUEUE_RETRIES, &[measured.name]);
+        }
         if delay.is_zero() {
             return self.add(item);
         }
@@ -142,9 +158,6 @@ impl<T: Ord + Clone + Send + 'static> WorkQueue<T> {
 
     /// Adds an item after its backoff, which grows with each call until [`forget`](Self::forget).
     pub fn add_rate_limited(&self, item: T) {
-        if let Some(measured) = self.0.measured.get() {
-            measured.metrics.count(&families::QUEUE_RETRIES, &[measured.name]);
-        }
         let failures = {
             let mut state = self.state();
             let failures = state.failures.entry(item.clone()).or_default();
@@ -176,13 +189,13 @@ impl<T: Ord + Clone + Send + 'static> WorkQueue<T> {
                 let mut state = self.state();
                 let added = state.promote(now);
                 if added > 0 {
-                    self.was_added(added, state.ready.len());
+                    self.was_added(added, state.dirty.len());
                 }
                 if let Some(item) = state.ready.pop_front() {
-                    if let Some(measured) = self.0.measured.get() {
-                        measured.depth(state.ready.len());
+                    let since = state.dirty.remove(&item);
+                    if let (Some(measured), Some(since)) = (self.0.measured.get(), since) {
+                        measured.was_taken(now.saturating_sub(since), state.dirty.len());
                     }
-                    state.dirty.remove(&item);
                     state.processing.insert(item.clone());
                     // Several items may have come due at once, with several waiting workers.
                     if !state.ready.is_empty() {
@@ -206,7 +219,7 @@ impl<T: Ord + Clone + Send + 'static> WorkQueue<T> {
     pub fn done(&self, item: &T) {
         let mut state = self.state();
         state.processing.remove(item);
-        if state.dirty.contains(item) {
+        if state.dirty.contains_key(item) {
             state.ready.push_back(item.clone());
             drop(state);
             self.0.changed.notify_one();
@@ -252,13 +265,17 @@ impl<T: Ord + Clone + Send + 'static> WorkQueue<T> {
 }
 
 impl<T: Ord + Clone> State<T> {
-    /// Adds an item. Returns true if a worker must be woken.
-    fn add(&mut self, item: T) -> bool {
-        if !self.dirty.insert(item.clone()) || self.processing.contains(&item) {
-            return false;
+    /// Adds an item. Returns None if it already waits, and false if it must wait until it has been processed.
+    fn add(&mut self, item: T, now: Duration) -> Option<bool> {
+        if self.dirty.contains_key(&item) {
+            return None;
         }
-        self.ready.push_back(item);
-        true
+        self.dirty.insert(item.clone(), now);
+        let is_ready = !self.processing.contains(&item);
+        if is_ready {
+            self.ready.push_back(item);
+        }
+        Some(is_ready)
     }
 
     /// Makes due items ready. Returns the number of new ones.
@@ -267,9 +284,48 @@ impl<T: Ord + Clone> State<T> {
         while self.waiting.first().is_some_and(|(at, _, _)| *at <= now) {
             if let Some((_, _, item)) = self.waiting.pop_first() {
                 self.waits.remove(&item);
-                added += u64::from(self.add(item));
+                added += u64::from(self.add(item, now).is_some());
             }
         }
         added
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future;
+
+    use substrate::Process;
+    use substrate::world::{Options, simulate};
+
+    use super::*;
+
+    #[test]
+    fn a_queue_is_measured_as_in_client_go() {
+        simulate(Options::default(), async |world| {
+            let process = Process::start(&world, "loop", |_| future::pending());
+            let ctx = process.ctx().expect("it runs");
+            let second = Duration::from_secs(1);
+            let queue = WorkQueue::new(&ctx, second, second).named("q");
+            queue.add("a");
+            ctx.sleep(2 * second).await;
+            assert_eq!(queue.get().await, "a");
+            // It is processed: the second of these additions changes nothing.
+            queue.add("a");
+            queue.add("a");
+            queue.add_after("b", second);
+            queue.add_rate_limited("c");
+            let text = Metrics::of(&ctx).text();
+            let samples = [
+                "workqueue_adds_total{name=\"q\"} 2",
+                "workqueue_depth{name=\"q\"} 1",
+                "workqueue_queue_duration_seconds_sum{name=\"q\"} 2",
+                "workqueue_queue_duration_seconds_count{name=\"q\"} 1",
+                "workqueue_retries_total{name=\"q\"} 2",
+            ];
+            for sample in samples {
+                assert!(text.contains(sample), "{sample}\n{text}");
+            }
+        });
     }
 }

@@ -38,7 +38,19 @@ impl Kind {
 /// Bounds of operations on volumes (`pkg/volume/util/metrics.go`, csi-lib-utils `metrics/metrics.go`).
 const OPERATIONS: Kind = Kind::Histogram(&[0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 25.0, 50.0, 120.0, 300.0, 600.0]);
 /// Bounds of work queues (`component-base/metrics/prometheus/workqueue/metrics.go`).
-const QUEUES: Kind = Kind::Histogram(&[1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1000.0]);
+/// Each bound is ten times the one before, with the error of 64-bit floats, as Go computes and prints them.
+const QUEUES: Kind = Kind::Histogram(&[
+    1e-8,
+    1e-7,
+    1e-6,
+    9.999_999_999_999_999e-6,
+    9.999_999_999_999_999e-5,
+    1e-3,
+    1e-2,
+    0.1,
+    1.0,
+    10.0,
+]);
 /// `DefBuckets` of the Go client.
 const DEFAULT: Kind = Kind::Histogram(&[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0]);
 
@@ -127,6 +139,9 @@ families! {
     QUEUE_RETRIES = "workqueue_retries_total",
         "[BETA] Total number of retries handled by workqueue", &["name"], Kind::Counter;
     /// `component-base/metrics/prometheus/workqueue/metrics.go`.
+    QUEUE_WAIT = "workqueue_queue_duration_seconds",
+        "[BETA] How long in seconds an item stays in workqueue before being requested.", &["name"], QUEUES;
+    /// `component-base/metrics/prometheus/workqueue/metrics.go`.
     QUEUE_WORK = "workqueue_work_duration_seconds",
         "[BETA] How long in seconds processing an item from workqueue takes.", &["name"], QUEUES;
     /// `pkg/scheduler/metrics/metrics.go`.
@@ -141,6 +156,14 @@ families! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bounds_of_work_queues_are_those_of_go() {
+        // `ExponentialBuckets(10e-9, 10, 10)`.
+        let expected: Vec<f64> = std::iter::successors(Some(10e-9), |bound| Some(bound * 10.0)).take(10).collect();
+        let Kind::Histogram(bounds) = QUEUES else { panic!("a histogram") };
+        assert_eq!(bounds, expected);
+    }
 
     #[test]
     fn labels_are_sorted_as_the_text_shows_them() {

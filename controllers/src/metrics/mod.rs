@@ -61,6 +61,15 @@ impl Metrics {
         self.vector(family);
     }
 
+    /// Shows a sample of these labels with zero.
+    pub(crate) fn begin(&self, family: &'static Family, labels: &[&str]) {
+        match self.vector(family) {
+            Vector::Counter(counters) => drop(counters.with_label_values(labels)),
+            Vector::Gauge(gauges) => drop(gauges.with_label_values(labels)),
+            Vector::Histogram(histograms) => drop(histograms.with_label_values(labels)),
+        }
+    }
+
     /// Adds one to a counter.
     pub(crate) fn count(&self, family: &'static Family, labels: &[&str]) {
         self.add(family, labels, 1);

@@ -11,6 +11,7 @@ mod agent;
 mod allocatable;
 mod block;
 pub mod config;
+mod container_status;
 pub mod csi;
 mod deadline;
 pub mod events;

@@ -1,13 +1,10 @@
 //! The status that kubelet writes for a pod (upstream `kubelet_pods.go` `generateAPIPodStatus`, `status_manager.go`).
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{
-    ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, HostIP,
-    Pod, PodCondition, PodIP, PodStatus,
-};
+use k8s_openapi::api::core::v1::{ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodStatus};
 
 use super::admission::Refusal;
-use super::deadline;
+use super::{container_status, deadline};
 use crate::kube::time;
 
 /// Progress of a pod on its node.
@@ -102,17 +99,16 @@ pub fn status(pod: &Pod, phase: &Phase, facts: &PodFacts, now: Timestamp) -> Pod
         (Phase::Waiting, _) => unready(),
         (Phase::Refused | Phase::Stopped(..), _) => (Some("PodCompleted"), None),
     };
-    let started = matches!(phase, Phase::Running(_) | Phase::Stopped(Some(_), _));
     let before = status.container_statuses.take().unwrap_or_default();
     let known = status.conditions.take().unwrap_or_default();
     let initialized = if phase_name == "Succeeded" { Some("PodCompleted") } else { None };
-    let own = [
-        (running, None, None),
-        (true, initialized, None),
-        (ready, reason, message.clone()),
-        (ready, reason, message),
-        (true, None, None),
-    ];
+    let gates = if ready { unmet_gates(pod, &known) } else { None };
+    let pod_ready = match gates {
+        Some(unmet) => (false, Some("ReadinessGatesNotReady"), Some(unmet)),
+        None => (ready, reason, message.clone()),
+    };
+    let own =
+        [(running, None, None), (true, initialized, None), pod_ready, (ready, reason, message), (true, None, None)];
     // Conditions of other writers stay, and come first.
     let foreign = known.iter().filter(|c| !CONDITIONS.contains(&c.type_.as_str())).cloned();
     let mut conditions: Vec<PodCondition> = foreign.collect();
@@ -134,92 +130,25 @@ pub fn status(pod: &Pod, phase: &Phase, facts: &PodFacts, now: Timestamp) -> Pod
     }
     status.observed_generation = pod.metadata.generation;
     status.conditions = Some(conditions);
-    status.container_statuses = Some(
-        pod.spec
-            .iter()
-            .flat_map(|s| &s.containers)
-            .map(|container| {
-                let image = container.image.clone().unwrap_or_default();
-                let before = before.iter().find(|c| c.name == container.name);
-                let id = started.then(|| container_id(pod, &container.name, facts.restarts));
-                let state = container_state(phase, id.as_deref());
-                let restarts = if started { facts.restarts } else { 0 };
-                ContainerStatus {
-                    name: container.name.clone(),
-                    image: image.clone(),
-                    image_id: if started { image } else { String::new() },
-                    container_id: id.clone(),
-                    ready: running,
-                    started: Some(running),
-                    last_state: before.and_then(|before| last_state(before, id.as_deref())),
-                    restart_count: i32::try_from(restarts)
-                        .unwrap_or(i32::MAX)
-                        .max(before.map_or(0, |before| before.restart_count)),
-                    state: Some(state),
-                    ..ContainerStatus::default()
-                }
-            })
-            .collect(),
-    );
+    status.container_statuses = Some(container_status::statuses(pod, phase, facts.restarts, &before));
     status
 }
 
-fn container_id(pod: &Pod, container: &str, restarts: u32) -> String {
-    let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-    if restarts == 0 {
-        format!("mooring://{uid}/{container}")
-    } else {
-        format!("mooring://{uid}/{container}/{restarts}")
-    }
-}
-
-/// Returns how the previous container ended. A container that was running and has disappeared ended with its machine.
-fn last_state(before: &ContainerStatus, id: Option<&str>) -> Option<ContainerState> {
-    let running = before.state.as_ref().and_then(|s| s.running.as_ref());
-    let Some(running) = running.filter(|_| before.container_id.as_deref() != id) else {
-        return before.last_state.clone();
-    };
-    let terminated = ContainerStateTerminated {
-        exit_code: 255,
-        reason: Some("Unknown".to_owned()),
-        started_at: running.started_at.clone(),
-        container_id: before.container_id.clone(),
-        ..ContainerStateTerminated::default()
-    };
-    Some(ContainerState { terminated: Some(terminated), ..ContainerState::default() })
-}
-
-fn container_state(phase: &Phase, id: Option<&str>) -> ContainerState {
-    match phase {
-        Phase::Waiting | Phase::Refused => ContainerState {
-            waiting: Some(ContainerStateWaiting { reason: Some("ContainerCreating".to_owned()), message: None }),
-            ..ContainerState::default()
-        },
-        Phase::Running(since) => ContainerState {
-            running: Some(ContainerStateRunning { started_at: Some(time(*since)) }),
-            ..ContainerState::default()
-        },
-        Phase::Stopped(Some(since), at) => ContainerState {
-            terminated: Some(ContainerStateTerminated {
-                exit_code: 0,
-                reason: Some("Completed".to_owned()),
-                started_at: Some(time(*since)),
-                finished_at: Some(time(*at)),
-                container_id: id.map(str::to_owned),
-                ..ContainerStateTerminated::default()
-            }),
-            ..ContainerState::default()
-        },
-        Phase::Stopped(None, _) => ContainerState {
-            terminated: Some(ContainerStateTerminated {
-                exit_code: 137,
-                reason: Some("ContainerStatusUnknown".to_owned()),
-                message: Some("The container could not be located when the pod was terminated".to_owned()),
-                ..ContainerStateTerminated::default()
-            }),
-            ..ContainerState::default()
-        },
-    }
+/// Returns a message about readiness gates of the pod that are not true (`GeneratePodReadyCondition`).
+fn unmet_gates(pod: &Pod, conditions: &[PodCondition]) -> Option<String> {
+    let gates = pod.spec.iter().flat_map(|spec| spec.readiness_gates.iter().flatten());
+    let unmet = gates.filter_map(|gate| {
+        let name = &gate.condition_type;
+        match conditions.iter().find(|condition| condition.type_ == *name) {
+            None => Some(format!("corresponding condition of pod readiness gate {name:?} does not exist.")),
+            Some(condition) if condition.status != "True" => {
+                Some(format!("the status of pod readiness gate {name:?} is not \"True\", but {}", condition.status))
+            }
+            Some(_) => None,
+        }
+    });
+    let unmet: Vec<String> = unmet.collect();
+    (!unmet.is_empty()).then(|| unmet.join(", "))
 }
 
 #[cfg(test)]
@@ -309,6 +238,35 @@ mod tests {
         // The scheduler's condition keeps its time.
         let scheduled = conditions.iter().find(|c| c.type_ == "PodScheduled").expect("a condition");
         assert_eq!(scheduled.last_transition_time, Some(time(at(0))));
+    }
+
+    #[test]
+    fn a_pod_is_ready_once_its_readiness_gates_are_true() {
+        let mut pod = pod();
+        let gates = json!([{ "conditionType": "a/b" }, { "conditionType": "c/d" }]);
+        pod.spec.as_mut().unwrap().readiness_gates = Some(substrate::json::from_value(gates).unwrap());
+        let set = |pod: &mut Pod, type_: &str, value: &str| {
+            let conditions = pod.status.get_or_insert_default().conditions.get_or_insert_default();
+            conditions.retain(|condition| condition.type_ != type_);
+            conditions.push(PodCondition {
+                type_: type_.to_owned(),
+                status: value.to_owned(),
+                ..PodCondition::default()
+            });
+        };
+        let ready = |pod: &Pod| {
+            let conditions = status(pod, &Phase::Running(at(5)), &facts(), at(5)).conditions.unwrap();
+            let one = |type_: &str| conditions.iter().find(|condition| condition.type_ == type_).unwrap().clone();
+            assert_eq!(one("ContainersReady").status, "True");
+            (one("Ready").status, one("Ready").message)
+        };
+        set(&mut pod, "a/b", "Unknown");
+        let message = "the status of pod readiness gate \"a/b\" is not \"True\", but Unknown, \
+            corresponding condition of pod readiness gate \"c/d\" does not exist.";
+        assert_eq!(ready(&pod), ("False".to_owned(), Some(message.to_owned())));
+        set(&mut pod, "a/b", "True");
+        set(&mut pod, "c/d", "True");
+        assert_eq!(ready(&pod), ("True".to_owned(), None));
     }
 
     #[test]

@@ -430,7 +430,8 @@ async fn live(
             asked = true;
             // Await the answer: a stop that overtakes this request would stop nothing.
             if let Err(error) = agent.runtime.run(&agent.ctx, &spec).await {
-                agent.recorder.event(object.clone(), "Warning", "FailedCreatePodSandBox", error.to_string());
+                let message = format!("Failed to create pod sandbox: {error}");
+                agent.recorder.event(object.clone(), "Warning", "FailedCreatePodSandBox", message);
                 if unless_ordered(orders, agent.ctx.sleep(SYNC_BACKOFF)).await.is_none() {
                     return asked;
                 }

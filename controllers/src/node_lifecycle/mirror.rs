@@ -1,10 +1,12 @@
-//! NoSchedule taints from conditions of a node (`doNoScheduleTaintingPass`).
+//! NoSchedule taints from conditions of a node, and old names of its labels (`doNodeProcessingPassWorker`,
+//! `doNoScheduleTaintingPass`).
 
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Taint};
 use substrate::process::Ctx;
 
+use super::labels;
 use crate::kube::queue::Outcome;
 use crate::kube::{Client, Delta, Informer, Kind, WorkQueue};
 use crate::taints::{self, NO_SCHEDULE, NOT_READY, UNREACHABLE};
@@ -35,6 +37,10 @@ pub(super) async fn run(ctx: Ctx, client: Client, nodes: Informer<Node>) {
                 let (add, remove) = differences(&node);
                 // The node's next change triggers a retry, as upstream.
                 let _ = taints::swap(&client, &node, &add, &remove).await;
+                let labels = labels::missing(&node);
+                if !labels.is_empty() {
+                    let _ = labels::write(&client, node.name(), &labels).await;
+                }
             }
             Outcome::Done
         }
@@ -42,7 +48,7 @@ pub(super) async fn run(ctx: Ctx, client: Client, nodes: Informer<Node>) {
     ctx.spawn(work);
     while let Some(delta) = changes.recv().await {
         if let Delta::Applied { new, .. } = delta
-            && differences(&new) != (Vec::new(), Vec::new())
+            && (differences(&new) != (Vec::new(), Vec::new()) || !labels::missing(&new).is_empty())
         {
             queue.add(new.name().to_owned());
         }

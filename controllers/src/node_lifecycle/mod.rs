@@ -2,6 +2,7 @@
 
 mod async_loop;
 mod health;
+mod labels;
 mod mirror;
 mod zones;
 

@@ -9,13 +9,13 @@ use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetSpec, ReplicaSetStatus};
 use k8s_openapi::api::core::v1::Pod;
 use substrate::process::Ctx;
 
-use super::manage::{Manage, manage};
+use super::manage::{Manage, manage, related};
 use super::status::{Observed, calculate};
 use crate::kube::queue::Outcome;
 use crate::kube::{Client, Delta, EventRecorder, Informer, Kind, ListParams, WorkQueue};
 use crate::workload::availability::{is_active, is_ready, is_terminating, next_check, seconds};
 use crate::workload::consistency::Consistency;
-use crate::workload::controller_ref::{controller_of, controller_ref, is_controlled_by};
+use crate::workload::controller_ref::{controller_ref, is_controlled_by};
 use crate::workload::expectations::Expectations;
 use crate::workload::pod_control::{PodControl, slow_start_batch};
 use crate::workload::pod_template::pod_from_template;
@@ -141,7 +141,11 @@ impl Controller {
         let now = self.ctx.now();
         let replicas = spec.replicas.unwrap_or(1);
         let is_surplus = usize::try_from(replicas).is_ok_and(|replicas| active.len() > replicas);
-        let related = if is_surplus { self.related(set) } else { Vec::new() };
+        let related = if is_surplus {
+            related(set, &self.sets.list_in(set.namespace()), self.pods.list_in(set.namespace()))
+        } else {
+            Vec::new()
+        };
         match manage(active, replicas, &related, now.wall) {
             Manage::Keep => Ok(()),
             Manage::Create(count) => {
@@ -176,22 +180,6 @@ impl Controller {
                 failure.map_or(Ok(()), Err)
             }
         }
-    }
-
-    /// Returns the pods of all sets with the same controller as `set` (`getIndirectlyRelatedPods`).
-    fn related(&self, set: &ReplicaSet) -> Vec<Arc<Pod>> {
-        let siblings: Vec<Arc<ReplicaSet>> = match controller_of(&set.metadata) {
-            None => Vec::new(),
-            Some(reference) => {
-                let all = self.sets.list_in(set.namespace()).into_iter();
-                all.filter(|other| controller_of(&other.metadata).is_some_and(|of| of.uid == reference.uid)).collect()
-            }
-        };
-        let is_related = |pod: &Pod| {
-            is_controlled_by(&pod.metadata, set)
-                || siblings.iter().any(|other| is_controlled_by(&pod.metadata, &**other))
-        };
-        self.pods.list_in(set.namespace()).into_iter().filter(|pod| is_related(pod)).collect()
     }
 
     /// Writes the status if it differs; tries once more with a fresh read after an error (`updateReplicaSetStatus`).

@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::workload::availability::is_active;
+use crate::workload::controller_ref::controller_of;
 use crate::workload::ranking;
+use crate::workload::related::Selecting;
 
 /// Largest number of creations or deletions in one round (`BurstReplicas`).
 const BURST: usize = 500;
@@ -34,6 +37,16 @@ pub(super) fn manage(active: &[Arc<Pod>], replicas: i32, related: &[Arc<Pod>], n
     } else {
         Manage::Keep
     }
+}
+
+/// Returns the pods that the sets of the same controller select (`getIndirectlyRelatedPods`). A set without a controller
+/// has no related pods, not even its own.
+pub(super) fn related(set: &ReplicaSet, sets: &[Arc<ReplicaSet>], mut pods: Vec<Arc<Pod>>) -> Vec<Arc<Pod>> {
+    let Some(owner) = controller_of(&set.metadata) else { return Vec::new() };
+    let is_sibling = |other: &ReplicaSet| controller_of(&other.metadata).is_some_and(|of| of.uid == owner.uid);
+    let siblings: Vec<&Arc<ReplicaSet>> = sets.iter().filter(|other| is_sibling(other)).collect();
+    pods.retain(|pod| siblings.iter().any(|set| set.selects(&**pod)));
+    pods
 }
 
 fn node(pod: &Pod) -> &str {
@@ -66,6 +79,28 @@ mod tests {
         let spec = json!({ "nodeName": node, "containers": [] });
         let metadata = json!({ "name": name, "uid": name });
         Arc::new(from_value(json!({ "metadata": metadata, "spec": spec, "status": { "phase": "Running" } })).unwrap())
+    }
+
+    #[test]
+    fn related_are_the_pods_that_sets_of_the_same_controller_select() {
+        let set = |name: &str, owner: Option<&str>| -> Arc<ReplicaSet> {
+            let owners = owner.map(|uid| {
+                json!([{ "apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": uid, "controller": true }])
+            });
+            let metadata = json!({ "name": name, "uid": name, "namespace": "default", "ownerReferences": owners });
+            let selector = json!({ "matchLabels": { "set": name } });
+            Arc::new(from_value(json!({ "metadata": metadata, "spec": { "selector": selector } })).unwrap())
+        };
+        let pod = |name: &str, of: &str| -> Arc<Pod> {
+            let metadata = json!({ "name": name, "namespace": "default", "labels": { "set": of } });
+            Arc::new(from_value(json!({ "metadata": metadata })).unwrap())
+        };
+        let sets = [set("old", Some("d")), set("new", Some("d")), set("other", Some("e")), set("bare", None)];
+        let pods = || vec![pod("a", "old"), pod("b", "new"), pod("c", "other"), pod("d", "bare")];
+        let names =
+            |of: &ReplicaSet| related(of, &sets, pods()).iter().map(|pod| pod.name().to_owned()).collect::<Vec<_>>();
+        assert_eq!(names(&sets[1]), ["a", "b"]);
+        assert!(names(&sets[3]).is_empty(), "a set without a controller ranks no pods");
     }
 
     #[test]

@@ -61,17 +61,6 @@ impl Recorder {
 
     /// Records an action on a pod (`action`) and its reason. Never waits, never fails.
     pub fn event(&self, pod: &Pod, kind: &'static str, reason: &'static str, action: &'static str, note: &str) {
-        self.related(pod, None, (kind, reason, action), note);
-    }
-
-    /// Records an action on a pod like [`event`](Self::event), with another pod as its cause: type, reason and action.
-    pub fn related(
-        &self,
-        pod: &Pod,
-        cause: Option<&Pod>,
-        (kind, reason, action): (&'static str, &'static str, &'static str),
-        note: &str,
-    ) {
         let note = shortened(note);
         self.ctx.emit(EventRecorded {
             source: self.controller.clone(),
@@ -93,7 +82,6 @@ impl Recorder {
             action: Some(action.to_owned()),
             reason: Some(reason.to_owned()),
             regarding: Some(reference(pod)),
-            related: cause.map(reference),
             note: Some(note),
             type_: Some(kind.to_owned()),
             ..Event::default()
@@ -126,7 +114,6 @@ struct Key {
     action: Option<String>,
     reason: Option<String>,
     regarding: [Option<String>; 4],
-    related: Option<[Option<String>; 4]>,
 }
 
 impl Key {
@@ -140,7 +127,6 @@ impl Key {
             action: event.action.clone(),
             reason: event.reason.clone(),
             regarding: event.regarding.as_ref().map(identity).unwrap_or_default(),
-            related: event.related.as_ref().map(identity),
         }
     }
 }

@@ -7,9 +7,8 @@
 //!
 //! Intended differences from upstream: of the nodes with the highest score, the one with the fewest pods wins, ties by
 //! name, so that a run replays and is predictable (upstream picks randomly). Dry runs of preemption go through the nodes
-//! by name (upstream begins at a random one). Preferred affinity between pods and images on nodes give no score;
-//! ReplicationControllers do not spread their pods. `preventPodSchedulingIfMissing` of a CSIDriver has its effect without
-//! the gate VolumeLimitScaling.
+//! by name (upstream begins at a random one). ReplicationControllers do not spread their pods.
+//! `preventPodSchedulingIfMissing` of a CSIDriver has its effect without the gate VolumeLimitScaling.
 
 pub mod assume;
 mod async_loop;
@@ -21,12 +20,14 @@ pub mod cycle;
 mod events;
 pub mod fit_error;
 pub mod hints;
+mod image_locality;
 pub mod incoming;
 pub mod node_filters;
 pub mod node_info;
 pub mod node_ports;
 pub mod nominations;
 pub mod pod_affinity;
+mod pod_affinity_scores;
 pub mod preemption;
 mod preemptor;
 pub mod queue;

@@ -1,5 +1,6 @@
 //! Required affinity and anti-affinity between pods (plugin InterPodAffinity, `plugins/interpodaffinity/filtering.go`).
-//! Preferred terms have no effect. The only label of namespaces that selectors see is their name.
+//! [`pod_affinity_scores`](super::pod_affinity_scores) has preferred terms. The only label of namespaces that selectors see
+//! is their name.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +27,8 @@ pub struct Counts {
     of_others: Domains,
 }
 
-fn affinity_terms(pod: &Pod) -> &[PodAffinityTerm] {
+/// Returns the required affinity terms of a pod.
+pub fn affinity_terms(pod: &Pod) -> &[PodAffinityTerm] {
     let affinity = pod.spec.as_ref().and_then(|s| s.affinity.as_ref()).and_then(|a| a.pod_affinity.as_ref());
     affinity.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_deref()).unwrap_or_default()
 }
@@ -37,7 +39,7 @@ fn anti_affinity_terms(pod: &Pod) -> &[PodAffinityTerm] {
 }
 
 /// Returns true if a term of `owner` selects `other` (`AffinityTerm.Matches`).
-fn selects(term: &PodAffinityTerm, owner: &Pod, other: &Pod) -> bool {
+pub fn selects(term: &PodAffinityTerm, owner: &Pod, other: &Pod) -> bool {
     let namespaces = term.namespaces.as_deref().unwrap_or_default();
     let named = if namespaces.is_empty() && term.namespace_selector.is_none() {
         other.namespace() == owner.namespace()

@@ -97,8 +97,10 @@ impl Scheduler {
             Err(e) if e.is_not_found() => return Ok(()),
             deleted => deleted?,
         }
+        // Upstream passes the pod as `related` too, but in a wrapper (`podExecutorPreemptor`) of which its recorder can
+        // make no reference, so the Event has none.
         let note = format!("Preempted by pod {} on node {node}", pod.uid());
-        self.recorder.related(victim, Some(pod), ("Normal", "Preempted", "Preempting"), &note);
+        self.recorder.event(victim, "Normal", "Preempted", "Preempting", &note);
         Ok(())
     }
 

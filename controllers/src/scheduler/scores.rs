@@ -9,7 +9,7 @@ use super::incoming::Incoming;
 use super::node_filters::intolerable;
 use super::node_info::NodeInfo;
 use super::resources::Resources;
-use super::spread;
+use super::{image_locality, pod_affinity_scores, spread};
 use crate::binder::selectors::{node_labels, node_selector_matches};
 use crate::kube::Kind;
 
@@ -55,6 +55,8 @@ fn totals(cache: &SchedulerCache, incoming: &Incoming<'_>, nodes: &[&NodeInfo]) 
     if let Some(scores) = spread::scores(cache, pod, nodes) {
         add(2, scores);
     }
+    add(2, pod_affinity_scores::scores(cache, pod, nodes));
+    add(1, image_locality::scores(cache, pod, nodes));
     totals
 }
 

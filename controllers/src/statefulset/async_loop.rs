@@ -136,7 +136,7 @@ impl Controller {
         }
         let status = answer?;
         let min_ready = spec.min_ready_seconds.unwrap_or(0);
-        if min_ready == 0 || status.available_replicas == spec.replicas {
+        if min_ready == 0 || status.ready_replicas.unwrap_or(0) == status.available_replicas.unwrap_or(0) {
             return Ok(None);
         }
         let next = next_check(pods.iter().map(|pod| &**pod), min_ready, self.ctx.now().wall);

@@ -11,6 +11,7 @@ use super::identity::{
 };
 use super::{ownership, plan};
 use crate::kube::{ApiError, Client, DeleteParams, EventRecorder, Informer, Kind, reference};
+use crate::workload::aggregate::aggregate;
 use crate::workload::consistency::Consistency;
 use crate::workload::retry::{DEFAULT_BACKOFF, Retry};
 
@@ -25,15 +26,6 @@ pub(super) struct StatefulPodControl {
 
 fn title(verb: &str) -> String {
     verb.get(..1).unwrap_or_default().to_uppercase() + verb.get(1..).unwrap_or_default()
-}
-
-/// Joins errors as Go's aggregates do.
-pub(super) fn aggregate(errors: &[String]) -> Result<()> {
-    match errors {
-        [] => Ok(()),
-        [one] => Err(anyhow!("{one}")),
-        many => Err(anyhow!("[{}]", many.join(", "))),
-    }
 }
 
 impl StatefulPodControl {

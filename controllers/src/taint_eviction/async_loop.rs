@@ -24,7 +24,7 @@ pub async fn run(ctx: Ctx, client: Client) {
     let pods = Informer::<Pod>::start(&ctx, client.all(), ListParams::default());
     nodes.synced().await;
     pods.synced().await;
-    let (failed, mut failures) = mpsc::unbounded_channel();
+    let (finished, mut ended) = mpsc::unbounded_channel();
     let mut async_loop = AsyncLoop {
         recorder: EventRecorder::new(&client, EVENT_SOURCE),
         evictions: Evictions::new(ctx.world().scale()),
@@ -32,7 +32,7 @@ pub async fn run(ctx: Ctx, client: Client) {
         ctx: ctx.clone(),
         client,
         pods: pods.clone(),
-        failed,
+        finished,
     };
     let mut node_changes = nodes.subscribe();
     let mut pod_changes = pods.subscribe();
@@ -48,7 +48,7 @@ pub async fn run(ctx: Ctx, client: Client) {
         tokio::select! { biased;
             Some(delta) = node_changes.recv() => async_loop.node_changed(&delta),
             Some(delta) = pod_changes.recv() => async_loop.pod_changed(&delta),
-            Some(key) = failures.recv() => async_loop.evictions.failed(&key),
+            Some(key) = ended.recv() => async_loop.evictions.finished(&key),
             () = due => {
                 for key in async_loop.evictions.due(ctx.now().mono) {
                     async_loop.evict(key);
@@ -66,7 +66,8 @@ struct AsyncLoop {
     evictions: Evictions,
     /// Node → its NoExecute taints; only nodes with such taints.
     tainted: BTreeMap<String, Vec<Taint>>,
-    failed: mpsc::UnboundedSender<PodKey>,
+    /// Pods whose deletion has ended, with or without success.
+    finished: mpsc::UnboundedSender<PodKey>,
 }
 
 fn no_execute(node: &Node) -> Vec<Taint> {
@@ -152,16 +153,16 @@ impl AsyncLoop {
     fn evict(&self, key: PodKey) {
         let text = format!("Marking for deletion Pod {}/{}", key.0, key.1);
         self.recorder.event(pod_reference(&key), "Normal", "TaintManagerEviction", text);
-        let (ctx, client, failed) = (self.ctx.clone(), self.client.clone(), self.failed.clone());
+        let (ctx, client, finished) = (self.ctx.clone(), self.client.clone(), self.finished.clone());
         self.ctx.spawn(async move {
             for _ in 0..TRIES {
                 if delete(&ctx, &client, &key).await.is_ok() {
-                    return;
+                    break;
                 }
                 ctx.sleep(RETRY).await;
             }
             // The receiver ends only with the process.
-            let _ = failed.send(key);
+            let _ = finished.send(key);
         });
     }
 }

@@ -39,7 +39,7 @@ struct Timer {
 pub struct Evictions {
     /// Divides tolerationSeconds.
     scale: substrate::clock::TimeScale,
-    /// Timers by pod. A deleted pod keeps its entry, so that it is not deleted again.
+    /// Timers by pod. A pod whose deletion is under way has an entry without a timer.
     workers: BTreeMap<PodKey, Option<Timer>>,
     /// Running timers, by due time.
     alarms: BTreeSet<(Duration, PodKey)>,
@@ -127,8 +127,9 @@ impl Evictions {
         due
     }
 
-    /// Records a failed deletion: the pod may be evaluated again.
-    pub fn failed(&mut self, key: &PodKey) {
+    /// Forgets a deletion that has ended, with or without success (`getWrappedWorkerFunc`). If the taints of its node change
+    /// while the pod terminates, it is deleted again.
+    pub fn finished(&mut self, key: &PodKey) {
         if matches!(self.workers.get(key), Some(None)) {
             self.workers.remove(key);
         }
@@ -183,12 +184,27 @@ mod tests {
     }
 
     #[test]
-    fn without_toleration_it_goes_at_once_and_only_once() {
+    fn without_toleration_it_goes_at_once_and_again_after_another_change() {
         let mut evictions = evictions();
         let pod = PodView { key: KEY, tolerations: &[] };
         let taints = [taint("node.kubernetes.io/out-of-service", NO_EXECUTE)];
         assert_eq!(evictions.process(S(1), pod, &taints), [Effect::Evict(key())]);
         assert_eq!(evictions.next_deadline(), None);
+        assert_eq!(evictions.process(S(3), pod, &taints), [Effect::Evict(key())]);
+    }
+
+    #[test]
+    fn no_timer_starts_before_a_deletion_has_ended() {
+        let (mut evictions, tolerations) = (evictions(), for_seconds(Some(300)));
+        let pod = PodView { key: KEY, tolerations: &tolerations };
+        let taints = [taint(UNREACHABLE, NO_EXECUTE)];
+        evictions.process(S(0), pod, &taints);
+        assert_eq!(evictions.due(S(300)), [key()]);
+        evictions.process(S(301), pod, &taints);
+        assert_eq!(evictions.next_deadline(), None);
+        evictions.finished(&key());
+        evictions.process(S(302), pod, &taints);
+        assert_eq!(evictions.next_deadline(), Some(S(602)));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Parts that the workload loops of kube-controller-manager share (`pkg/controller`, `pkg/controller/history`).
 
+pub(crate) mod aggregate;
 pub(crate) mod availability;
 pub(crate) mod consistency;
 pub(crate) mod controller_ref;

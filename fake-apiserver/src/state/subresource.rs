@@ -137,8 +137,30 @@ impl Store {
             let key = key(Some(namespace), value::name(&budget));
             self.put(now, kinds::POD_DISRUPTION_BUDGETS, key, budget);
         }
+        if !dry_run {
+            self.mark_evicted(now, &target, &mut options);
+        }
         self.delete_for(now, &target, options, false)?;
         Ok(Reply::Status(created()))
+    }
+
+    /// Sets the condition DisruptionTarget of a pod before its eviction deletes it (`addConditionAndDeletePod`). A pod that
+    /// the preconditions exclude stays as it is: the deletion is refused. A required version becomes the new one.
+    fn mark_evicted(&mut self, now: Now, target: &Target, options: &mut DeleteOptions) {
+        let Some(pod) = self.get(kinds::PODS, &target.key()).map(Object::unfolded) else { return };
+        let is = |wanted: &Option<String>, found: &str| wanted.as_deref().is_none_or(|wanted| wanted == found);
+        if !is(&options.uid, uid(&pod.value)) || !is(&options.resource_version, resource_version(&pod.value)) {
+            return;
+        }
+        let mut marked = pod.value.clone();
+        if !set_evicted(&mut marked, now) {
+            return;
+        }
+        self.put(now, kinds::PODS, target.key(), marked);
+        if options.resource_version.is_some() {
+            let written = self.get(kinds::PODS, &target.key());
+            options.resource_version = written.map(|pod| resource_version(&pod.value).to_owned());
+        }
     }
 
     /// Returns the disruption budget of a pod with one disruption less; `None` if no budget applies
@@ -317,6 +339,30 @@ fn check_binding(name: &str, binding: &Value) -> Result<(), Status> {
         return Err(Status::bad_request("name in URL does not match name in Binding object"));
     }
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid_type("Binding", "", name, errors)) }
+}
+
+/// Sets the condition of an evicted pod (`UpdatePodCondition`). Returns false if the pod has it.
+fn set_evicted(pod: &mut Value, now: Now) -> bool {
+    let Some(status) = value::map_mut(pod, "status") else { return false };
+    let slot = status.entry("conditions").or_insert_with(|| json!([]));
+    let Some(conditions) = slot.as_array_mut() else { return false };
+    let mut evicted = json!({
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "EvictionByEvictionAPI",
+        "message": "Eviction API: evicting",
+        "lastTransitionTime": value::time(now.wall),
+    });
+    let Some(condition) = conditions.iter_mut().find(|c| c["type"] == "DisruptionTarget") else {
+        conditions.push(evicted);
+        return true;
+    };
+    if condition["status"] == "True" {
+        evicted["lastTransitionTime"] = condition["lastTransitionTime"].clone();
+    }
+    let is_new = ["status", "reason", "message"].iter().any(|field| condition[*field] != evicted[*field]);
+    *condition = evicted;
+    is_new
 }
 
 /// Sets the condition PodScheduled to true.

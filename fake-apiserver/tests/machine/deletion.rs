@@ -179,5 +179,30 @@ fn an_eviction_deletes_gracefully() {
     let eviction = json!({"metadata": {"name": "p"}, "deleteOptions": {"gracePeriodSeconds": 7}});
     let reply = m.apply(Command::Evict { namespace, name, eviction, dry_run: false }).map(Machine::answer).unwrap();
     assert_eq!(reply["code"], 201);
-    assert_eq!(m.get("pods", "p").unwrap()["metadata"]["deletionGracePeriodSeconds"], 7);
+    let pod = m.get("pods", "p").unwrap();
+    assert_eq!(pod["metadata"]["deletionGracePeriodSeconds"], 7);
+    let conditions = pod["status"]["conditions"].as_array().unwrap();
+    let disrupted = conditions.iter().find(|condition| condition["type"] == "DisruptionTarget").unwrap();
+    assert_eq!(disrupted["status"], "True");
+    assert_eq!(disrupted["reason"], "EvictionByEvictionAPI");
+    assert_eq!(disrupted["message"], "Eviction API: evicting");
+}
+
+#[test]
+fn an_eviction_whose_preconditions_fail_leaves_the_pod_unmarked() {
+    let mut m = with_pod("n");
+    let evict = |m: &mut Machine, preconditions: Value, dry_run: bool| {
+        let eviction = json!({"metadata": {"name": "p"}, "deleteOptions": {"preconditions": preconditions}});
+        let (namespace, name) = ("default".to_owned(), "p".to_owned());
+        m.apply(Command::Evict { namespace, name, eviction, dry_run }).is_ok()
+    };
+    let before = m.get("pods", "p").unwrap();
+    assert!(!evict(&mut m, json!({"uid": "another"}), false));
+    assert!(!evict(&mut m, json!({"resourceVersion": "1"}), false));
+    assert!(evict(&mut m, json!({}), true));
+    assert_eq!(m.get("pods", "p").unwrap(), before);
+    // The version that is required is that before the mark.
+    let version = before["metadata"]["resourceVersion"].clone();
+    assert!(evict(&mut m, json!({"resourceVersion": version}), false));
+    assert!(m.get("pods", "p").unwrap()["metadata"].get("deletionTimestamp").is_some());
 }
