@@ -41,9 +41,11 @@ pub(super) async fn tear_down(cluster: &Cluster, invariants: &Invariants) -> Lef
     delete_all(cluster, Kind::pod()).await;
     let timeout = cluster.scaled(TIMEOUT);
     let look = cluster.scaled(LOOK).max(Duration::from_millis(20));
-    let mut waited = Duration::ZERO;
+    let now = || cluster.world().clock().mono();
+    let began = now();
     let mut claims_deleted = false;
     loop {
+        let waited = now().saturating_sub(began);
         if !claims_deleted && let Ok(pods) = cluster.objects().list(Kind::pod()).await {
             // After half of the time, a pod that cannot end keeps only its own claims.
             if pods.is_empty() || waited >= timeout / 2 {
@@ -56,21 +58,20 @@ pub(super) async fn tear_down(cluster: &Cluster, invariants: &Invariants) -> Lef
             return left;
         }
         tokio::time::sleep(look).await;
-        waited += look;
     }
 }
 
 /// Waits at most `timeout` until all objects that were already deleted are gone, and returns the leftovers.
 pub(crate) async fn until_empty(cluster: &Cluster, invariants: &Invariants, timeout: Duration) -> Leftovers {
     let look = cluster.scaled(LOOK).max(Duration::from_millis(20));
-    let mut waited = Duration::ZERO;
+    let now = || cluster.world().clock().mono();
+    let began = now();
     loop {
         let left = leftovers(cluster, invariants).await;
-        if left.is_empty() || waited >= timeout {
+        if left.is_empty() || now().saturating_sub(began) >= timeout {
             return left;
         }
         tokio::time::sleep(look).await;
-        waited += look;
     }
 }
 
