@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use e2e::{CLAIM_AND_POD, have, seat};
+use e2e::{CLAIM_AND_POD, alone_with, have, seat};
 use harness::prelude::*;
 
 /// Returns a live cluster at ten times real speed.
@@ -13,9 +13,14 @@ fn live() -> harness::testing::Builder {
     Cluster::live().time_scale(10.0)
 }
 
+/// Waits for the turn of a test: one counts the threads of this program, so the clusters of the others must have ended.
+fn turn() -> [std::fs::File; 2] {
+    [alone_with("library").unwrap(), seat().unwrap()]
+}
+
 #[test]
 fn a_lost_reply_loses_no_bytes_live() {
-    let _seat = seat().unwrap();
+    let _turn = turn();
     let cluster = live().start().unwrap();
     let lost = cluster.inject(fault::ec2("AttachVolume").first(1).drop_reply()).unwrap();
     cluster.apply(CLAIM_AND_POD).unwrap();
@@ -33,7 +38,7 @@ fn a_lost_reply_loses_no_bytes_live() {
 /// The user's own controller, over sockets.
 #[tokio::test]
 async fn a_process_of_the_users_runs_in_a_live_cluster() {
-    let _seat = seat().unwrap();
+    let _turn = turn();
     let cluster = live().directories().start_async().await.unwrap();
     cluster
         .spawn("labeller", async |ctx| {
@@ -79,7 +84,7 @@ fn threads() -> usize {
 
 #[test]
 fn a_test_that_panics_leaves_nothing_live() {
-    let _seat = seat().unwrap();
+    let _turn = turn();
     let (tell, reported) = std::sync::mpsc::channel();
     let outcome = std::thread::spawn(move || {
         let cluster = live().start().unwrap();
@@ -100,6 +105,6 @@ fn a_test_that_panics_leaves_nothing_live() {
     assert!(!directory.exists(), "{} is left", directory.display());
     assert_eq!(loops_below(&directory), Vec::<String>::new());
     assert!(!is_mounted_below(&directory));
-    // Other tests of this program wait for their turn before they start a cluster.
+    // The other tests of this program start a cluster only in their turn.
     assert_eq!(threads(), 0);
 }
