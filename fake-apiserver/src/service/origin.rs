@@ -40,7 +40,10 @@ const OF_CONNECTION: [HeaderName; 6] = [
 /// Another API server, which answers the requests of this one: connects to it. The user of the connection must be allowed
 /// everything.
 #[derive(Clone)]
-pub struct Origin(Arc<dyn Fn(&Ctx) -> Result<HttpService, BoxError> + Send + Sync>);
+pub struct Origin(Arc<Connect>);
+
+/// Connects a process to the origin.
+type Connect = dyn Fn(&Ctx) -> Result<HttpService, BoxError> + Send + Sync;
 
 impl Origin {
     /// Creates an origin from a function that connects to it.
