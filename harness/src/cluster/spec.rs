@@ -74,7 +74,7 @@ pub struct ClusterSpec {
     /// True if control loops and drivers appear as pods of kube-system with their own logs, and the creator of an
     /// object that no control loop handles is warned. `mooring up` sets it.
     pub mirrors: bool,
-    /// Another API server, which answers in place of Mooring's.
+    /// Another API server, which answers instead of Mooring's.
     pub origin: Option<fake_apiserver::Origin>,
     /// Programs of the user that start with the cluster, in the live world.
     pub programs: Vec<ProgramSpec>,

@@ -56,7 +56,7 @@ pub(crate) struct Setting {
     pub settle: Duration,
     /// Time from the start of a program to its first call, if known.
     pub start_up: Duration,
-    /// Directory of a real `etcd` and `kube-apiserver`, which answer in place of Mooring's API server.
+    /// Directory of a real `etcd` and `kube-apiserver`, which answer instead of Mooring's API server.
     pub real_apiserver: Option<PathBuf>,
 }
 
