@@ -22,6 +22,13 @@ pub fn pattern(name: &str) -> Option<String> {
     Some(format!("{before}{kept}*"))
 }
 
+/// Returns true if a name contains a uuid. The API server draws uuids in the order of its requests, which race, so the name
+/// may differ in the next run although some runs agree on it.
+pub fn has_uuid(name: &str) -> bool {
+    let parts: Vec<&str> = name.split(['-', '/']).collect();
+    parts.windows(UUID.len()).any(is_uuid)
+}
+
 /// Returns the fixed part of `name`, or `name` itself if it is not generated.
 pub fn loose(name: &str) -> String {
     pattern(name).unwrap_or_else(|| name.to_owned())
@@ -92,6 +99,9 @@ mod tests {
             assert_eq!(pattern(name).as_deref(), kept, "{name}");
         }
         assert_eq!(short("csi-0c1e9f3a77b2d4e5"), "csi-0c1e9f…");
+        let uuid = "pvc-eba50c61-fd7d-41f0-b198-ed549529db16";
+        assert!(has_uuid(uuid) && has_uuid(&format!("default/{uuid}")));
+        assert!(!has_uuid("csi-0c1e9f3a77b2d4e5") && !has_uuid("default/app-x7k2p"));
         assert_eq!(
             (short("default/app-x7k2p"), short("node-a")),
             ("default/app-x7k2p".to_owned(), "node-a".to_owned())

@@ -82,10 +82,11 @@ pub fn learn(runs: &[Unbroken]) -> Calls {
     calls
 }
 
-/// Returns the names of objects that occur in all runs.
+/// Returns the names of objects that occur in all runs, and in the next one, too.
 fn known(runs: &[Unbroken]) -> BTreeSet<String> {
     let of = |run: &Unbroken| -> BTreeSet<String> {
-        run.observed.iter().filter_map(ObservedCall::object).map(str::to_owned).collect()
+        let objects = run.observed.iter().filter_map(ObservedCall::object);
+        objects.filter(|object| !names::has_uuid(object)).map(str::to_owned).collect()
     };
     let mut all = runs.iter().map(of);
     let first = all.next().unwrap_or_default();
@@ -217,6 +218,9 @@ mod tests {
         assert_eq!(named(&calls), ["mine patch pvs data #1", "mine patch pvs pvc-* #1", "mine patch pvs pvc-* #2"]);
         assert_eq!(calls.all.iter().map(|call| call.step).collect::<Vec<_>>(), [Some(0), Some(1), Some(2)]);
         assert!(calls.varying.is_empty());
+        // The runs may agree on a uuid by chance.
+        let agreed = run(vec![write(5, "pvc-eba50c61-fd7d-41f0-b198-ed549529db16")]);
+        assert_eq!(named(&learn(&[agreed.clone(), agreed])), ["mine patch pvs pvc-* #1"]);
     }
 
     #[test]
