@@ -53,8 +53,8 @@ pub use self::config::{Config, Keep, MOST_GATHERED, Unserved};
 use self::fault::{Injected, RequestFault, suffer};
 use self::hub::Hub;
 pub use self::logs::{LogDial, NodeDial, NodeEndpoint};
-use self::origin::Behind;
 pub use self::origin::Origin;
+use self::origin::OriginState;
 use self::respond::{Shown, deprecation, failure, failure_to, warn_first};
 use self::review::is_review;
 use self::verb::{Sub, Verb};
@@ -105,7 +105,7 @@ pub(crate) struct Shared {
     pub(crate) workers: Arc<Workers>,
     rbac: Option<Rbac>,
     /// The API server that answers instead of this one, if there is one.
-    behind: Option<Arc<Behind>>,
+    origin: Option<Arc<OriginState>>,
     gather: Duration,
     authority: Option<Arc<Authority>>,
     audit: Option<Audit>,
@@ -194,7 +194,7 @@ impl Apiserver {
             unserved: config.unserved,
             workers: Arc::default(),
             rbac: config.rbac,
-            behind: config.origin.map(|origin| Arc::new(Behind::new(origin))),
+            origin: config.origin.map(|origin| Arc::new(OriginState::new(origin))),
             gather: config.gather,
             authority: config.authority,
             audit: config.audit,
@@ -276,7 +276,7 @@ impl Apiserver {
         }
         ctx.faults().declare(OPERATIONS);
         let server = Server { shared: self.0.clone(), ctx: ctx.clone() };
-        if self.0.behind.is_some() {
+        if self.0.origin.is_some() {
             server.follow_origin();
             return HttpService::new(move |request| server.clone().handle(request));
         }
@@ -392,8 +392,8 @@ impl Server {
             }
             return Ok(Box::pin(self.admin(&parts, body)).await);
         }
-        if let Some(behind) = &self.shared.behind {
-            return Box::pin(self.answer_by_origin(behind, &parts, body)).await;
+        if let Some(state) = &self.shared.origin {
+            return Box::pin(self.answer_by_origin(state, &parts, body)).await;
         }
         let in_time = deadline::check(&parts.uri).map_err(|status| failure_to(&status, accepted(&parts)));
         if is_review(parts.uri.path()) {
@@ -484,8 +484,8 @@ impl Server {
             Err(Injected::Fail(status)) => return Ok(failure(&status)),
             Err(Injected::Break(error)) => return Err(error),
         };
-        let response = match &self.shared.behind {
-            Some(behind) => Box::pin(self.relayed(behind, parts, call, body, request_fault)).await?,
+        let response = match &self.shared.origin {
+            Some(state) => Box::pin(self.relayed(state, parts, call, body, request_fault)).await?,
             None => self.served(parts, call, body, request_fault).await,
         };
         for moment in [Moment::AfterEffect, Moment::BeforeReply] {

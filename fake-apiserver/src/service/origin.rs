@@ -4,6 +4,7 @@
 //! Watches are always relayed as JSON, so that faults can act on single events.
 
 mod commits;
+mod lines;
 mod relay;
 
 use parking_lot::Mutex;
@@ -21,7 +22,7 @@ use substrate::json;
 use super::call::Call;
 use super::fault::RequestFault;
 use super::respond::failure;
-use super::verb::{Sub, Verb};
+use super::verb::Verb;
 use super::{Server, accepted};
 use crate::state::{Status, key};
 
@@ -67,7 +68,7 @@ impl std::fmt::Debug for Origin {
 }
 
 /// The origin of a server, and the state about it.
-pub(crate) struct Behind {
+pub(crate) struct OriginState {
     origin: Origin,
     /// Verb and User-Agent of the last write of each object, by the position of its kind and its key.
     writers: Mutex<BTreeMap<(usize, String), Writer>>,
@@ -82,7 +83,7 @@ struct Writer {
     agent: String,
 }
 
-impl Behind {
+impl OriginState {
     pub(super) fn new(origin: Origin) -> Self {
         Self { origin, writers: Mutex::default(), followed: Mutex::default() }
     }
@@ -116,29 +117,27 @@ impl Server {
     /// Lets the origin answer a request.
     pub(super) async fn answer_by_origin(
         &self,
-        behind: &Behind,
+        state: &OriginState,
         parts: &Parts,
         body: Body,
     ) -> Result<Response<Body>, BoxError> {
         match self.parse(parts) {
-            Ok(Some(call)) if call.subresource != Sub::Log && call.subresource != Sub::Proxy => {
-                self.answer_observed(parts, call, body).await
-            }
+            Ok(Some(call)) => self.answer_observed(parts, call, body).await,
             // A document, a review, or a resource that only the origin knows.
-            _ => self.forward(behind, parts, body).await,
+            _ => self.forward(state, parts, body).await,
         }
     }
 
     /// Forwards a request that is not on a known resource, such as one for a document, without faults.
-    async fn forward(&self, behind: &Behind, parts: &Parts, body: Body) -> Result<Response<Body>, BoxError> {
+    async fn forward(&self, state: &OriginState, parts: &Parts, body: Body) -> Result<Response<Body>, BoxError> {
         let body = collect(body, MOST).await?;
-        behind.origin.call(&self.ctx, request(&parts.method, &path(parts), headers(parts, &body), body)?).await
+        state.origin.call(&self.ctx, request(&parts.method, &path(parts), headers(parts, &body), body)?).await
     }
 
     /// Forwards a request on a resource, with the effects of a fault on it.
     pub(super) async fn relayed(
         &self,
-        behind: &Behind,
+        state: &OriginState,
         parts: &Parts,
         call: &Call,
         body: Body,
@@ -151,7 +150,7 @@ impl Server {
             Some(name) => name.clone(),
             None => name_of(&body),
         };
-        behind.note_writer(call, &named);
+        state.note_writer(call, &named);
         let mut headers = headers(parts, &body);
         if call.verb == Verb::Watch {
             headers.insert(header::ACCEPT, HeaderValue::from_static(json_of(parts)));
@@ -169,7 +168,7 @@ impl Server {
         let mut times = fault.times.unwrap_or(1).max(1);
         let response = loop {
             let request = request(&parts.method, &path, headers.clone(), body.clone())?;
-            let response = behind.origin.call(&self.ctx, request).await?;
+            let response = state.origin.call(&self.ctx, request).await?;
             times -= 1;
             if times == 0 {
                 break response;
@@ -182,7 +181,7 @@ impl Server {
                 Ok(Response::from_parts(parts, boxed(StreamBody::new(stream))))
             }
             Verb::Create if call.name.is_none() && named.is_empty() => {
-                self.named_by_origin(behind, call, response).await
+                self.named_by_origin(state, call, response).await
             }
             _ => Ok(response),
         }
@@ -191,13 +190,13 @@ impl Server {
     /// Reads the name that the origin has generated from its answer.
     async fn named_by_origin(
         &self,
-        behind: &Behind,
+        state: &OriginState,
         call: &Call,
         response: Response<Body>,
     ) -> Result<Response<Body>, BoxError> {
         let (parts, body) = response.into_parts();
         let body = collect(body, usize::MAX).await?;
-        behind.note_writer(call, &name_of(&body));
+        state.note_writer(call, &name_of(&body));
         Ok(Response::from_parts(parts, full(body)))
     }
 }

@@ -1,13 +1,15 @@
 //! A server in front of another one: the other answers, and faults act in front.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
 use fake_apiserver::{Apiserver, Config, Origin};
-use http::HeaderValue;
+use http::{HeaderValue, Request};
 use substrate::Seed;
-use substrate::body::call;
+use substrate::body::{Body, call};
 use substrate::world::{Options, simulate};
 
 use super::client::{Client, serve_as};
@@ -15,12 +17,21 @@ use super::*;
 
 /// Runs `test` with a server in front and the origin behind it. Faults know requests at the origin by another caller.
 fn in_front<F: Future<Output = ()>>(test: impl FnOnce(Client, Client) -> F) {
+    in_front_of(|_| {}, test);
+}
+
+/// As [`in_front`]; `seen` gets each request to the origin, and may change it.
+fn in_front_of<F: Future<Output = ()>>(
+    seen: impl Fn(&mut Request<Body>) + Clone + Send + Sync + 'static,
+    test: impl FnOnce(Client, Client) -> F,
+) {
     simulate(Options::default(), |world| async move {
         let origin = serve_as(&world, "origin", &Apiserver::new(&Seed::root(1), Config::default())).await;
         let behind = origin.service();
         let dial = move |_: &substrate::Ctx| {
-            let behind = behind.clone();
+            let (behind, seen) = (behind.clone(), seen.clone());
             Ok(substrate::body::HttpService::new(move |mut request| {
+                seen(&mut request);
                 request.headers_mut().insert("user-agent", HeaderValue::from_static("front"));
                 call(behind.clone(), request)
             }))
@@ -78,9 +89,8 @@ fn faults_act_in_front_of_the_origin() {
     in_front(|front, origin| async move {
         let at = |op: &str| json!({"plane": "k8s", "op": op, "where": {"resource": "configmaps", "caller": "test"}});
         add(&front, json!({"name": "lost", "match": at("create"), "when": {"first": 1}, "effect": {"drop_reply": true}, "at": "after_effect"})).await;
-        let request = http::Request::post(CONFIGS)
-            .header("user-agent", "test")
-            .body(substrate::body::full(config("a").to_string()));
+        let request =
+            Request::post(CONFIGS).header("user-agent", "test").body(substrate::body::full(config("a").to_string()));
         assert!(call(front.service(), request.unwrap()).await.is_err());
         assert_eq!(origin.get(&format!("{CONFIGS}/a")).await.0, 200, "it has had its effect");
         add(
@@ -146,4 +156,23 @@ fn objects_of_a_definition_are_followed_while_the_origin_serves_it() {
         assert_eq!(wishes.len(), 1);
         assert_eq!((&*wishes[0].object, wishes[0].group.as_deref()), ("default/a", Some("example.org")));
     });
+}
+
+#[test]
+fn an_origin_that_refuses_a_watch_is_asked_again_after_a_pause() {
+    let refused = Arc::new(AtomicUsize::new(0));
+    let count = refused.clone();
+    let refuse = move |request: &mut Request<Body>| {
+        if request.uri().to_string().starts_with("/api/v1/configmaps?watch") {
+            assert!(count.fetch_add(1, Ordering::Relaxed) < 100, "without a pause, no time passes");
+            *request.uri_mut() = "/api/v1/configmaps?watch=1&resourceVersion=wrong".parse().unwrap();
+        }
+    };
+    in_front_of(refuse, |front, _| async move {
+        front.post(CONFIGS, config("a")).await;
+        front.ctx.sleep(Duration::from_secs(2)).await;
+        assert_eq!(commits(&front).len(), 1, "the lists show it");
+    });
+    let refused = refused.load(Ordering::Relaxed);
+    assert!((5..=12).contains(&refused), "{refused}");
 }

@@ -32,10 +32,10 @@ const SHOWN: u64 = 2_000;
 const DOCUMENT: usize = 1 << 20;
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// Returns the first of the programs that `directory` lacks, as an error.
+/// Checks that `directory` has both programs.
 ///
 /// # Errors
-/// Names the file.
+/// Names the first file that is not a program.
 pub fn check(directory: &Path) -> Result<(), String> {
     for name in PROGRAMS {
         let path = directory.join(name);
@@ -150,9 +150,10 @@ impl RealServer {
             }
             tokio::time::sleep(LOOK).await;
         }
-        let version = self.get(ctx, "/version").await.unwrap_or_default();
-        let version: serde_json::Value = serde_json::from_slice(&version).unwrap_or_default();
-        self.version = version["gitVersion"].as_str().unwrap_or("unknown").to_owned();
+        let document = self.get(ctx, "/version").await;
+        let version: Option<serde_json::Value> = document.and_then(|text| serde_json::from_slice(&text).ok());
+        let version = version.as_ref().and_then(|version| version["gitVersion"].as_str());
+        self.version = version.ok_or("the real API server does not report its version")?.to_owned();
         Ok(())
     }
 

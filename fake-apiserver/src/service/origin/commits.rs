@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
-use http_body_util::BodyExt;
 use substrate::body::{BoxError, collect};
 use substrate::json::{Text, Value};
 
-use super::{Behind, request};
+use super::lines::Lines;
+use super::{OriginState, request};
 use crate::events::Commit;
 use crate::kinds::{self, KindRef};
 use crate::service::Server;
@@ -31,32 +31,32 @@ impl Server {
     }
 
     fn follow_commits(&self, kind: KindRef) {
-        let Some(behind) = self.shared.behind.clone() else { return };
-        if behind.followed.lock().insert(kind.index) {
+        let Some(state) = self.shared.origin.clone() else { return };
+        if state.followed.lock().insert(kind.index) {
             let server = self.clone();
-            self.ctx.spawn(async move { server.follow_kind(&behind, &kind).await });
+            self.ctx.spawn(async move { server.follow_kind(&state, &kind).await });
         }
     }
 
     /// Lists and watches a kind until the origin does not serve it any more.
-    async fn follow_kind(&self, behind: &Behind, kind: &KindRef) {
+    async fn follow_kind(&self, state: &OriginState, kind: &KindRef) {
         let mut known = Known::new();
         loop {
-            match self.list_and_watch(behind, kind, &mut known).await {
+            match self.list_and_watch(state, kind, &mut known).await {
                 Ok(true) => {}
                 Ok(false) => {
-                    behind.followed.lock().remove(&kind.index);
+                    state.followed.lock().remove(&kind.index);
                     return;
                 }
+                // The origin is not ready, or has ended. Clients meet the same error, and report it.
                 Err(_) => self.ctx.sleep(PAUSE).await,
             }
         }
     }
 
     /// Records the present objects and then each change; false if the kind is not served. Returns at the end of the watch.
-    async fn list_and_watch(&self, behind: &Behind, kind: &KindRef, known: &mut Known) -> Result<bool, BoxError> {
-        let response =
-            behind.origin.call(&self.ctx, request(&Method::GET, &kind.root(), json(), Bytes::new())?).await?;
+    async fn list_and_watch(&self, state: &OriginState, kind: &KindRef, known: &mut Known) -> Result<bool, BoxError> {
+        let response = state.origin.call(&self.ctx, request(&Method::GET, &kind.root(), json(), Bytes::new())?).await?;
         if response.status() == http::StatusCode::NOT_FOUND {
             return Ok(false);
         }
@@ -68,39 +68,48 @@ impl Server {
         let mut gone = known.clone();
         for item in list.get("items").and_then(Value::as_array).into_iter().flatten() {
             gone.remove(&*place(kind, item));
-            self.record(behind, kind, known, item.clone(), false);
+            self.record(state, kind, known, item.clone(), false)?;
         }
         let revision = value::resource_version(&list).to_owned();
         for key in gone.into_keys() {
             known.remove(&key);
             let at = revision.parse()?;
-            self.emit(behind, kind, &key, at, EventType::Deleted, &Value::Null);
+            self.emit(state, kind, &key, at, EventType::Deleted, &Value::Null);
         }
         let path = format!("{}?watch=1&allowWatchBookmarks=true&resourceVersion={revision}", kind.root());
-        let response = behind.origin.call(&self.ctx, request(&Method::GET, &path, json(), Bytes::new())?).await?;
-        let (mut body, mut rest) = (response.into_body(), BytesMut::new());
-        while let Some(frame) = body.frame().await {
-            rest.extend_from_slice(&frame?.into_data().unwrap_or_default());
-            while let Some(at) = rest.iter().position(|byte| *byte == b'\n') {
-                let mut event: Value = serde_json::from_slice(&rest.split_to(at + 1))?;
-                let Some(event_type) = event.get("type").and_then(Value::as_str).map(str::to_owned) else { continue };
-                if event_type == "ERROR" {
-                    return Ok(true);
-                }
-                if event_type != "BOOKMARK" {
-                    self.record(behind, kind, known, event["object"].take(), event_type == "DELETED");
-                }
-            }
+        let response = state.origin.call(&self.ctx, request(&Method::GET, &path, json(), Bytes::new())?).await?;
+        let status = response.status();
+        if !status.is_success() {
+            return Err(format!("{path}: {status}").into());
+        }
+        let mut lines = Lines::of(response.into_body());
+        while let Some(line) = lines.next().await {
+            let mut event: Value = serde_json::from_slice(&line?)?;
+            let deleted = match event["type"].as_str() {
+                Some("ADDED" | "MODIFIED") => false,
+                Some("DELETED") => true,
+                Some("BOOKMARK") => continue,
+                // The revision is too old: list again.
+                _ => return Ok(true),
+            };
+            self.record(state, kind, known, event["object"].take(), deleted)?;
         }
         Ok(true)
     }
 
     /// Records an object of a kind, unless its revision is known.
-    fn record(&self, behind: &Behind, kind: &KindRef, known: &mut Known, mut object: Value, deleted: bool) {
+    fn record(
+        &self,
+        state: &OriginState,
+        kind: &KindRef,
+        known: &mut Known,
+        mut object: Value,
+        deleted: bool,
+    ) -> Result<(), BoxError> {
         let key = place(kind, &object).to_string();
-        let Ok(revision) = value::resource_version(&object).parse::<u64>() else { return };
+        let revision: u64 = value::resource_version(&object).parse()?;
         let event_type = match known.get(&key) {
-            Some(before) if *before >= revision => return,
+            Some(before) if *before >= revision => return Ok(()),
             _ if deleted => EventType::Deleted,
             Some(_) => EventType::Modified,
             None => EventType::Added,
@@ -117,16 +126,25 @@ impl Server {
             let served = self.shared.lock().store.adopt_definition(&object);
             served.into_iter().for_each(|kind| self.follow_commits(kind));
         }
-        self.emit(behind, kind, &key, revision, event_type, &object);
+        self.emit(state, kind, &key, revision, event_type, &object);
+        Ok(())
     }
 
-    fn emit(&self, behind: &Behind, kind: &KindRef, key: &str, revision: u64, event_type: EventType, object: &Value) {
+    fn emit(
+        &self,
+        state: &OriginState,
+        kind: &KindRef,
+        key: &str,
+        revision: u64,
+        event_type: EventType,
+        object: &Value,
+    ) {
         self.shared.revision.send_if_modified(|newest| {
             let newer = revision > *newest;
             *newest = revision.max(*newest);
             newer
         });
-        let writer = behind.writer(kind.index, key);
+        let writer = state.writer(kind.index, key);
         let mut commit = Commit {
             group: kind.custom.as_ref().map(|_| kind.group.into()),
             user: writer.agent.as_str().into(),

@@ -1,16 +1,16 @@
 //! Stream of a watch of the origin, with the faults that act on its events.
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures_util::Stream;
 use futures_util::stream::unfold;
 use http_body::Frame;
-use http_body_util::BodyExt;
 use serde_json::json;
 use substrate::body::{Body, BoxError};
 use substrate::fault::WatchFault;
 use substrate::json::Value;
 use substrate::{Ctx, encode};
 
+use super::lines::Lines;
 use crate::service::call::Call;
 use crate::service::fault::{Broken, EventFault, RequestFault, event_fault};
 use crate::state::{Status, key, value};
@@ -19,9 +19,7 @@ use crate::state::{Status, key, value};
 struct Relay {
     ctx: Ctx,
     call: Call,
-    body: Body,
-    /// Bytes behind the last whole line.
-    rest: BytesMut,
+    lines: Lines,
     /// Fault that acts from the start of the stream.
     begins: Option<(String, WatchFault)>,
     /// True if a fault drops the next event.
@@ -34,7 +32,7 @@ type Sent = Result<Frame<Bytes>, BoxError>;
 /// Returns the stream of a watch, a line for each event.
 pub(super) fn stream(ctx: Ctx, call: Call, body: Body, fault: RequestFault) -> impl Stream<Item = Sent> + Send {
     let begins = fault.watch.map(|watch| (fault.fault, watch));
-    let relay = Relay { ctx, call, body, rest: BytesMut::new(), begins, gap: false, ended: false };
+    let relay = Relay { ctx, call, lines: Lines::of(body), begins, gap: false, ended: false };
     unfold(relay, |mut relay| async move {
         let sent = relay.next().await?;
         Some((sent, relay))
@@ -54,7 +52,7 @@ impl Relay {
             None => {}
         }
         loop {
-            let line = match self.line().await? {
+            let line = match self.lines.next().await? {
                 Ok(line) => line,
                 Err(error) => return Some(self.end(Err(error))),
             };
@@ -76,21 +74,6 @@ impl Relay {
                 Some((fault, EventFault::Break)) => return Some(self.end(Err(Broken(fault).into()))),
                 Some((_, EventFault::Gone)) => return Some(self.gone()),
                 Some((_, EventFault::Stall)) => return std::future::pending().await,
-            }
-        }
-    }
-
-    /// Reads the next line with its newline; `None` at the end of the stream.
-    async fn line(&mut self) -> Option<Result<Bytes, BoxError>> {
-        let mut searched = 0;
-        loop {
-            if let Some(at) = self.rest[searched..].iter().position(|byte| *byte == b'\n') {
-                return Some(Ok(self.rest.split_to(searched + at + 1).freeze()));
-            }
-            searched = self.rest.len();
-            match self.body.frame().await? {
-                Ok(frame) => self.rest.extend_from_slice(&frame.into_data().unwrap_or_default()),
-                Err(error) => return Some(Err(error)),
             }
         }
     }
