@@ -113,12 +113,16 @@ pub(super) async fn unreferenced(agent: &Agent, spec: &VolumeSpec) -> Result<(),
     Err(StepError::Transient(format!("the device {dir:?} is still referenced from other Pods [{}]", paths.join(" "))))
 }
 
-/// Removes the files of an unstaged device (`cleanupOrphanDeviceFiles`).
+/// Removes the files of an unstaged device (`cleanupOrphanDeviceFiles`). If the device is still published for a pod, all
+/// files stay: a restarted agent needs the device's vol_data.json to find the pod's device.
 pub(super) async fn clear(agent: &Agent, spec: &VolumeSpec) {
     let (disk, paths) = (&agent.config.disk, &agent.paths);
     // Upstream only logs a failure here. The next attempt finds the files again.
-    let _ = disk.remove_dir(&paths.device_publish_dir(&spec.pv)).await;
-    let _ = disk.remove_dir(&paths.device_staging_path(&spec.pv)).await;
+    for dir in [paths.device_publish_dir(&spec.pv), paths.device_staging_path(&spec.pv)] {
+        if disk.remove_dir(&dir).await.is_err() {
+            return;
+        }
+    }
     let _ = disk.remove_file(&paths.device_data_dir(&spec.pv).join(VOL_DATA)).await;
     for dir in [paths.device_data_dir(&spec.pv), paths.global_map_dir(&spec.pv), paths.device_dir(&spec.pv)] {
         let _ = disk.remove_dir(&dir).await;

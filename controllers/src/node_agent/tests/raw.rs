@@ -139,6 +139,32 @@ fn a_restarted_agent_takes_down_the_device_of_a_pod_that_is_gone() {
 }
 
 #[test]
+fn a_stage_that_fails_keeps_the_record_of_a_device_that_a_pod_has() {
+    in_simulation(async |world| {
+        let fault = json!({
+            "name": "f", "match": { "plane": "csi", "op": "NodeStageVolume" }, "effect": { "grpc": "INTERNAL" },
+        });
+        let rig = Rig::new(&world, &MemoryDisks::new());
+        rig.until("ready", 1, || rig.ready()).await;
+        rig.run_raw_pod("p").await;
+        rig.node.crash();
+        world.faults().declare(csi_mock::faults::OPERATIONS);
+        world.faults().add(Duration::ZERO, substrate::json::from_value(fault).expect("a fault")).expect("added");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        rig.node.restart();
+        rig.until("failed", 30, || rig.count("node-agent.operation-failed") > 0).await;
+        assert_eq!(rig.below(&format!("{CSI}/volumeDevices/pv-1/data")).await, ["vol_data.json"]);
+        rig.node.crash();
+        rig.toy.delete("pods", "default", "p");
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        rig.node.restart();
+        rig.until("not in use", 30, || rig.node()["status"]["volumesInUse"].is_null()).await;
+        assert_eq!(rig.below("/var/lib/kubelet/pods").await, Vec::<String>::new());
+        assert_eq!(rig.below(&format!("{CSI}/volumeDevices/pv-1")).await, Vec::<String>::new());
+    });
+}
+
+#[test]
 fn a_power_loss_costs_a_raw_device_exactly_what_was_not_synced() {
     in_simulation(async |world| {
         let disks = MemoryDisks::new();
