@@ -118,6 +118,8 @@ pub struct About {
     pub node: String,
     /// The staging or target path.
     pub target: String,
+    /// Name of the device in the publish context of a node RPC.
+    pub device: String,
     /// Required capability of the RPC.
     pub needs: Option<Feature>,
     /// True if the driver's volumes are mounted without an attachment.
@@ -269,6 +271,7 @@ impl Calls {
             volume: some(&about.volume),
             node: some(&about.node),
             target: some(&about.target),
+            device: some(&about.device),
             ordinal,
             needs_no_attachment: about.needs_no_attachment && about.rpc() == "NodePublishVolume",
             stages_nothing: about.rpc() == "NodePublishVolume" && !self.0.settings.has(Feature::StageUnstageVolume),

@@ -69,9 +69,12 @@ substrate::events! {
         /// The node: its id in controller RPCs, its name in node RPCs.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub node: Option<Text>,
-        /// The staging or target path; the volume's name if one is created.
+        /// The staging or target path; the name of a volume or snapshot that is created; the id of one that is deleted.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub target: Option<Text>,
+        /// Name of the device in the publish context of a node RPC.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub device: Option<Text>,
         /// Position among the calls of this driver process, from 1.
         pub ordinal: u64,
         /// NodePublishVolume of a driver whose volumes are mounted without an attachment.

@@ -309,6 +309,10 @@ pub struct Spec {
     /// Node that the scheduler has chosen for the first consumer of a claim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selected_node: Option<Text>,
+    /// Tolerations of NoExecute taints of a pod: the key of the taint, or empty for each taint, and the seconds for
+    /// which the pod tolerates it. Tolerations of one value of a taint are left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tolerations: Vec<(Text, Option<u64>)>,
     /// Zones of a volume, of a node, or in which a StorageClass has its volumes made; empty if none is named.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub zones: Vec<Text>,
@@ -320,6 +324,9 @@ pub struct Spec {
 pub struct Attachment {
     /// True if the driver has attached it.
     pub attached: bool,
+    /// Name of the device in its metadata (`status.attachmentMetadata.devicePath`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<Text>,
     /// True if it is being deleted.
     #[serde(default, skip_serializing_if = "is_false")]
     pub deleting: bool,
@@ -398,6 +405,18 @@ fn zones(terms: &Value, expressions: &str) -> Vec<Text> {
     zones.sort_unstable();
     zones.dedup();
     zones
+}
+
+/// Returns the tolerations of NoExecute taints, without those of one value.
+fn tolerations(list: &Value) -> Vec<(Text, Option<u64>)> {
+    let of_no_execute = |of: &&Value| of["effect"].as_str().is_none_or(|e| e.is_empty() || e == "NoExecute");
+    let all = list.as_array().into_iter().flatten().filter(of_no_execute);
+    all.filter(|of| of["operator"] == "Exists")
+        .map(|of| {
+            let seconds = of["tolerationSeconds"].as_i64().map(|seconds| u64::try_from(seconds).unwrap_or(0));
+            (word(&of["key"]).unwrap_or_default(), seconds)
+        })
+        .collect()
 }
 
 fn is_deleting(object: &Value) -> bool {
@@ -571,6 +590,7 @@ impl Spec {
                 Self {
                     ephemeral_claims: words(&spec["volumes"], |volume| ephemeral_claim(object, volume)),
                     read_only_claims: words(&spec["volumes"], read_only),
+                    tolerations: tolerations(&spec["tolerations"]),
                     ..Self::default()
                 }
             }
@@ -630,6 +650,7 @@ impl Attachment {
         let spec = &object["spec"];
         Self {
             attached: object["status"]["attached"] == true,
+            device: word(&object["status"]["attachmentMetadata"]["devicePath"]),
             deleting: is_deleting(object),
             node: word(&spec["nodeName"]),
             pv: word(&spec["source"]["persistentVolumeName"]),

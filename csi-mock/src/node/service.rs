@@ -16,6 +16,7 @@ use substrate::json::Text;
 use tonic::{Request, Response, Status};
 
 use super::NodeConfig;
+use super::stage::DEVICE_PATH;
 use super::table::Table;
 use crate::calls::{About, Calls};
 use crate::capabilities::Feature;
@@ -64,6 +65,7 @@ impl NodeService {
             volume: volume.to_owned(),
             node: self.config.node_name.clone(),
             target: target.to_owned(),
+            device: String::new(),
             needs: None,
             needs_no_attachment: false,
         }
@@ -109,7 +111,8 @@ impl Node for NodeService {
     ) -> Result<Response<NodeStageVolumeResponse>, Status> {
         let request = request.into_inner();
         let about = self.about("NodeStageVolume", &request.volume_id, &request.staging_target_path);
-        let about = About { needs: Some(Feature::StageUnstageVolume), ..about };
+        let device = request.publish_context.get(DEVICE_PATH).cloned().unwrap_or_default();
+        let about = About { device, needs: Some(Feature::StageUnstageVolume), ..about };
         self.calls.rpc(about, request, async |call, request| self.stage(call, request).await).await
     }
 
@@ -128,7 +131,9 @@ impl Node for NodeService {
         request: Request<NodePublishVolumeRequest>,
     ) -> Result<Response<NodePublishVolumeResponse>, Status> {
         let request = request.into_inner();
+        let device = request.publish_context.get(DEVICE_PATH).cloned().unwrap_or_default();
         let about = self.about("NodePublishVolume", &request.volume_id, &request.target_path);
+        let about = About { device, ..about };
         self.calls.rpc(about, request, async |call, request| self.publish(call, request).await).await
     }
 

@@ -19,7 +19,7 @@ use crate::events::{CsiWrongDevice, DiskDoubleMount, DiskStaged, DiskUnstaged, R
 use crate::format;
 
 /// Key of the device name in the publish context from the controller (EBS driver).
-const DEVICE_PATH: &str = "devicePath";
+pub(super) const DEVICE_PATH: &str = "devicePath";
 /// Key in the publish context of a read-only publish.
 const READONLY: &str = "readonly";
 

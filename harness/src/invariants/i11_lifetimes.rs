@@ -141,6 +141,7 @@ pub(super) mod tests {
             volume: Some(VOLUME.into()),
             node: None,
             target: None,
+            device: None,
             ordinal: 1,
             needs_no_attachment: false,
             stages_nothing: false,

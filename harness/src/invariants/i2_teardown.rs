@@ -136,6 +136,7 @@ mod tests {
                 volume,
                 node,
                 target,
+                device: None,
                 ordinal,
                 needs_no_attachment: false,
                 stages_nothing,

@@ -82,7 +82,8 @@ mod tests {
             });
             commit(&world, "volumeattachments", "csi-1", EventType::Added, |commit| {
                 let (node, pv) = (Some("node-a".into()), Some("pv-1".into()));
-                commit.volumeattachment = Some(Box::new(Attachment { attached: true, deleting: false, node, pv }));
+                commit.volumeattachment =
+                    Some(Box::new(Attachment { attached: true, device: None, deleting: false, node, pv }));
             });
             happens(&world);
             let call = CsiCall {
@@ -91,6 +92,7 @@ mod tests {
                 volume: Some(VOLUME.into()),
                 node: Some("node-a".into()),
                 target: None,
+                device: None,
                 ordinal: 1,
                 needs_no_attachment: false,
                 stages_nothing: false,

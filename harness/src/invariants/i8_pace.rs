@@ -82,6 +82,7 @@ mod tests {
                     volume: volume.clone(),
                     node: None,
                     target: None,
+                    device: None,
                     ordinal,
                     needs_no_attachment: false,
                     stages_nothing: false,

@@ -238,6 +238,7 @@ mod tests {
                 volume,
                 node,
                 target: None,
+                device: None,
                 ordinal: 1,
                 needs_no_attachment: false,
                 stages_nothing: false,

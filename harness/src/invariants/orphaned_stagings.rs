@@ -162,6 +162,7 @@ mod tests {
                     volume,
                     node,
                     target,
+                    device: None,
                     ordinal,
                     needs_no_attachment: false,
                     stages_nothing: false,

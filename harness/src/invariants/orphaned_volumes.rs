@@ -262,6 +262,7 @@ mod tests {
                     volume,
                     node,
                     target,
+                    device: None,
                     ordinal: 1,
                     needs_no_attachment: false,
                     stages_nothing: false,

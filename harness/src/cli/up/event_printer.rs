@@ -309,8 +309,12 @@ mod tests {
             trace.info(&process, bound.clone());
             trace.info(&process, bound.clone());
             let attached = |attached| {
-                let is =
-                    Attachment { attached, node: Some("node-a".into()), pv: Some("pvc-1".into()), deleting: false };
+                let is = Attachment {
+                    attached,
+                    node: Some("node-a".into()),
+                    pv: Some("pvc-1".into()),
+                    ..Attachment::default()
+                };
                 Commit { volumeattachment: Some(Box::new(is)), ..commit("volumeattachments", "csi-1") }
             };
             trace.info(&process, attached(false));
@@ -362,7 +366,12 @@ mod tests {
             for (pv, claim) in [("pvc-1", "default/data"), ("pvc-2", "default/idle")] {
                 trace.info(&process, Commit { pv: Some(Box::new(volume(claim))), ..commit("persistentvolumes", pv) });
             }
-            let is = Attachment { attached: true, node: Some("n".into()), pv: Some("pvc-1".into()), deleting: false };
+            let is = Attachment {
+                attached: true,
+                node: Some("n".into()),
+                pv: Some("pvc-1".into()),
+                ..Attachment::default()
+            };
             let attached = Commit { volumeattachment: Some(Box::new(is)), ..commit("volumeattachments", "csi-1") };
             trace.info(&process, attached);
             for (rpc, claim, code) in [

@@ -189,6 +189,7 @@ impl History {
             volume,
             node,
             target,
+            device: None,
             ordinal,
             needs_no_attachment: false,
             stages_nothing: false,
