@@ -14,10 +14,17 @@ use csi_mock::events::CsiCall;
 use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
 use substrate::Event;
+use substrate::events::FaultFired;
+use substrate::json::Text;
 
 use super::asked::Asked;
 use super::facts::Facts;
-use super::{Checked, Found, Id};
+use super::{Checked, Found, Id, MAKE_LATE};
+
+/// Time in milliseconds after which each cache has a new object.
+const NOTICE: u64 = 60 * 1000;
+/// Time in milliseconds for which caches may be stale after a fault.
+const LATE: u64 = 20 * 60 * 1000;
 
 /// Processes whose removals are judged, by the beginning of their User-Agents.
 const COMPONENTS: &[&str] = &["kube-controller-manager", "csi-provisioner", "kubelet"];
@@ -27,12 +34,26 @@ const COMPONENTS: &[&str] = &["kube-controller-manager", "csi-provisioner", "kub
 pub(super) struct Lifetimes {
     /// By claim: the pods on a node that used it when it was deleted, and that still exist.
     ending: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+    /// By claim: its VolumeAttributesClasses, and the time in milliseconds since which it has them.
+    classes: BTreeMap<Arc<str>, ([Option<Text>; 2], u64)>,
+    /// Time in milliseconds until which caches may be stale.
+    late_until: u64,
 }
 
 impl Lifetimes {
     /// Checks an event against the state before it.
     pub fn check(&mut self, asked: &Asked, facts: &Facts, checked: &mut Checked, event: &Event) -> Option<Found> {
+        if let Some(FaultFired { op, .. }) = event.get() {
+            if MAKE_LATE.contains(&op.as_str()) {
+                self.late_until = event.ms + LATE;
+            }
+            return None;
+        }
         if let Some(commit) = event.get::<Commit>() {
+            self.note_classes(commit, event.ms);
+            if let Some(found) = self.class_in_use(checked, commit, event.ms) {
+                return Some(found);
+            }
             let is_gone = commit.r#type == EventType::Deleted;
             let is_claim = commit.resource == "persistentvolumeclaims";
             let kept = |claim: &str| facts.handle_of_claim(claim).is_some_and(|volume| facts.is_kept(volume));
@@ -44,12 +65,50 @@ impl Lifetimes {
         checked.add(Id::I11, 1);
         let why = if facts.is_kept(volume) {
             "although its PersistentVolume has the reclaim policy Retain".to_owned()
+        } else if let Some(pod) = facts.running_with(volume) {
+            format!("while pod {pod} runs with it")
         } else {
-            format!("while pod {} runs with it", facts.running_with(volume)?)
+            let is_known = |since: u64| event.ms >= since + NOTICE && event.ms >= self.late_until;
+            let (name, _) = facts.attachments_of(volume).find(|(_, attachment)| is_known(attachment.since))?;
+            format!("while volumeattachment/{name} exists")
         };
         let message = format!("DeleteVolume was called for {volume} {why}");
         let volume = Some(volume.to_owned());
         Some(Found { message, operation: "DeleteVolume".to_owned(), volume, ..Found::default() })
+    }
+
+    /// Records the VolumeAttributesClasses of a claim.
+    fn note_classes(&mut self, commit: &Commit, ms: u64) {
+        if commit.pvc.is_none() {
+            return;
+        }
+        if commit.r#type == EventType::Deleted {
+            self.classes.remove(&commit.object);
+            return;
+        }
+        let spec = commit.spec.as_deref();
+        let classes = [
+            spec.and_then(|spec| spec.attributes_class.clone()),
+            spec.and_then(|spec| spec.current_attributes_class.clone()),
+        ];
+        let entry = self.classes.entry(commit.object.clone()).or_insert_with(|| (classes.clone(), ms));
+        if entry.0 != classes {
+            *entry = (classes, ms);
+        }
+    }
+
+    /// Finds a VolumeAttributesClass that a component removes although a claim has it.
+    fn class_in_use(&self, checked: &mut Checked, commit: &Commit, ms: u64) -> Option<Found> {
+        let is_removed = commit.r#type == EventType::Deleted && commit.resource == "volumeattributesclasses";
+        if !is_removed || !COMPONENTS.iter().any(|component| commit.user.starts_with(component)) {
+            return None;
+        }
+        checked.add(Id::I11, 1);
+        let has = |classes: &[Option<Text>]| classes.iter().flatten().any(|class| **class == *commit.object);
+        let mut users = self.classes.iter().filter(|(_, (classes, _))| has(classes));
+        let (claim, _) = users.find(|(_, (_, since))| ms >= since + NOTICE && ms >= self.late_until)?;
+        let message = format!("volumeattributesclass/{} was removed while pvc/{claim} has it", commit.object);
+        Some(Found { message, operation: commit.verb.to_string(), ..Found::default() })
     }
 
     /// Finds a claim, a PersistentVolume or a pod that a component has removed too early.
@@ -100,8 +159,9 @@ impl Lifetimes {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use fake_apiserver::events::{Claim, Pod, Volume};
+    use fake_apiserver::events::{Attachment, Claim, Pod, Spec, Volume};
     use substrate::clock::TimeScale;
+    use substrate::world::{Options, simulate};
     use substrate::{Clock, Level, Trace};
 
     use super::*;
@@ -247,5 +307,63 @@ pub(super) mod tests {
         ] {
             assert!(violations(None, phase, of_volume).is_empty(), "{phase:?} {of_volume}");
         }
+    }
+
+    /// Returns the violations of a run in which a VolumeAttachment is `after` seconds old when its volume is deleted, and a
+    /// claim has its class for as long when the class is removed.
+    fn after(seconds: u64, fault: Option<&'static str>) -> Vec<String> {
+        let events = simulate(Options::default(), async |world| {
+            let commit = |resource: &str, object: &str, r#type, say: &dyn Fn(&mut Commit)| {
+                let mut commit = Commit::new(resource, object, 1, r#type);
+                commit.user = "kube-controller-manager/v1 vac-protection-controller".into();
+                say(&mut commit);
+                world.trace().info(&"fake-apiserver".into(), commit);
+            };
+            commit("persistentvolumes", "pv-1", EventType::Added, &|commit| {
+                let (handle, phase) = (Some(VOLUME.into()), Some("Released".into()));
+                commit.pv = Some(Box::new(Volume { handle, phase, ..Volume::default() }));
+            });
+            commit("volumeattachments", "csi-1", EventType::Added, &|commit| {
+                let pv = Some("pv-1".into());
+                commit.volumeattachment = Some(Box::new(Attachment { attached: true, pv, ..Attachment::default() }));
+            });
+            commit("persistentvolumeclaims", "default/data", EventType::Added, &|commit| {
+                commit.pvc = Some(Box::default());
+                commit.spec = Some(Box::new(Spec { attributes_class: Some("gold".into()), ..Spec::default() }));
+            });
+            if let Some(op) = fault {
+                let mut fired = FaultFired::new("f", "get", substrate::fault::Effect::DropReply(true));
+                fired.op = op.into();
+                world.trace().info(&"fake-apiserver".into(), fired);
+            }
+            world.clock().sleep_until(std::time::Duration::from_secs(seconds)).await;
+            let call = CsiCall {
+                caller: None,
+                rpc: "DeleteVolume".into(),
+                volume: Some(VOLUME.into()),
+                node: None,
+                target: None,
+                device: None,
+                ordinal: 1,
+                needs_no_attachment: false,
+                stages_nothing: false,
+            };
+            world.trace().info(&"csi-controller".into(), call);
+            commit("volumeattributesclasses", "gold", EventType::Deleted, &|_| ());
+            world.trace().events()
+        });
+        let invariants = Invariants::new(TimeScale::default());
+        events.iter().for_each(|event| invariants.observe(event));
+        let all = invariants.violations().into_iter().filter(|violation| violation.id == "I11");
+        all.map(|violation| violation.message).collect()
+    }
+
+    #[test]
+    fn an_attached_volume_and_a_class_in_use_stay() {
+        let deleted = format!("DeleteVolume was called for {VOLUME} while volumeattachment/csi-1 exists");
+        let removed = "volumeattributesclass/gold was removed while pvc/default/data has it".to_owned();
+        assert_eq!(after(61, None), [deleted, removed]);
+        assert!(after(10, None).is_empty(), "a cache may not have the objects yet");
+        assert!(after(61, Some("watch")).is_empty(), "a watch may be late");
     }
 }

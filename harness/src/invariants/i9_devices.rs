@@ -2,8 +2,10 @@
 //! on a node of Mooring's cloud.
 //!
 //! A fault that renames devices explains every difference, so a run with such a fault is not checked.
+//!
+//! A kubelet passes the metadata of the VolumeAttachment to NodeStageVolume.
 
-use csi_mock::events::{CsiWrongDevice, DiskStaged};
+use csi_mock::events::{CsiCall, CsiWrongDevice, DiskStaged};
 use substrate::Event;
 use substrate::events::FaultFired;
 use substrate::fault::Effect;
@@ -24,6 +26,9 @@ impl Devices {
         } else if let Some(DiskStaged { volume, node, .. }) = event.get() {
             checked.add(Id::I9, u64::from(facts.device(volume, node).is_some()));
         }
+        if let Some(call) = event.get::<CsiCall>() {
+            return without_context(facts, call);
+        }
         let CsiWrongDevice { volume, node, told, found } = event.get().filter(|_| !self.renamed)?;
         // The driver found the volume under the cloud's name, so the name in the attachment's metadata is wrong.
         facts.device(volume, node).filter(|device| *device == found.as_str())?;
@@ -36,8 +41,26 @@ impl Devices {
     }
 }
 
+/// Finds a stage without the device that the VolumeAttachment names.
+fn without_context(facts: &Facts, call: &CsiCall) -> Option<Found> {
+    if call.rpc != "NodeStageVolume" || call.caller.is_some() || call.device.is_some() {
+        return None;
+    }
+    let (volume, node) = (call.volume.as_deref()?, facts.name(call.node.as_deref()?));
+    let mut of_node = facts.attachments_of(volume).filter(|(_, attachment)| attachment.node == node);
+    let (name, device) = of_node.find_map(|(name, attachment)| Some((name, attachment.device.as_deref()?)))?;
+    let message = format!(
+        "NodeStageVolume was called for {volume} on {node} without the metadata of volumeattachment/{name}, which names \
+         {device}"
+    );
+    let (volume, node) = (Some(volume.to_owned()), Some(node.to_owned()));
+    Some(Found { message, operation: "NodeStageVolume".to_owned(), volume, node, ..Found::default() })
+}
+
 #[cfg(test)]
 mod tests {
+    use fake_apiserver::events::{Attachment, Commit, Volume};
+    use fake_apiserver::state::EventType;
     use mock_ec2::events::{AttachmentChanged, AttachmentPhase};
     use substrate::clock::TimeScale;
     use substrate::{Clock, Level, Trace};
@@ -85,5 +108,48 @@ mod tests {
     fn a_device_that_a_fault_renamed_is_none() {
         assert!(violations("/dev/xvdab", "/dev/xvdaa", true).is_empty());
         assert!(violations("/dev/xvdaa", "/dev/xvdab", false).is_empty(), "the machine has it elsewhere");
+    }
+
+    #[test]
+    fn a_stage_gets_the_metadata_of_the_attachment() {
+        let found = |named: Option<&'static str>, told: Option<&'static str>, caller: Option<&'static str>| {
+            let trace = Trace::new(Clock::live(), Level::Info);
+            let mut commit = Commit::new("persistentvolumes", "pv-1", 1, EventType::Added);
+            commit.pv = Some(Box::new(Volume { handle: Some(VOLUME.into()), ..Volume::default() }));
+            trace.info(&"fake-apiserver".into(), commit);
+            let mut commit = Commit::new("volumeattachments", "csi-1", 2, EventType::Added);
+            commit.volumeattachment = Some(Box::new(Attachment {
+                attached: true,
+                device: named.map(Into::into),
+                node: Some("node-a".into()),
+                pv: Some("pv-1".into()),
+                ..Attachment::default()
+            }));
+            trace.info(&"fake-apiserver".into(), commit);
+            let call = CsiCall {
+                caller: caller.map(Into::into),
+                rpc: "NodeStageVolume".into(),
+                volume: Some(VOLUME.into()),
+                node: Some("node-a".into()),
+                target: None,
+                device: told.map(Into::into),
+                ordinal: 1,
+                needs_no_attachment: false,
+                stages_nothing: false,
+            };
+            trace.info(&"node-a/csi-node".into(), call);
+            let invariants = Invariants::new(TimeScale::default());
+            trace.events().iter().for_each(|event| invariants.observe(event));
+            let all = invariants.violations().into_iter().filter(|violation| violation.id == "I9");
+            all.map(|violation| violation.message).collect::<Vec<_>>()
+        };
+        let message = format!(
+            "NodeStageVolume was called for {VOLUME} on node-a without the metadata of volumeattachment/csi-1, which names \
+             /dev/xvdaa"
+        );
+        assert_eq!(found(Some("/dev/xvdaa"), None, None), [message]);
+        assert!(found(Some("/dev/xvdaa"), Some("/dev/xvdaa"), None).is_empty());
+        assert!(found(None, None, None).is_empty(), "the driver named no device");
+        assert!(found(Some("/dev/xvdaa"), None, Some("mine")).is_empty(), "a program of the user calls");
     }
 }

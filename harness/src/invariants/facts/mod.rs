@@ -34,6 +34,10 @@ pub(super) struct Attachment {
     pub node: String,
     pub attached: bool,
     pub deleting: bool,
+    /// Name of the device in its metadata.
+    pub device: Option<String>,
+    /// Time in milliseconds at which it was created.
+    pub since: u64,
 }
 
 /// A Node object.

@@ -50,7 +50,9 @@ impl Facts {
         } else if let Some(va) = &commit.volumeattachment {
             let text = |text: &Option<substrate::json::Text>| text.as_deref().unwrap_or_default().to_owned();
             let (pv, node) = (text(&va.pv), text(&va.node));
-            let attachment = Attachment { pv, node, attached: va.attached, deleting: va.deleting };
+            let device = va.device.as_deref().map(str::to_owned);
+            let since = self.attachments.get(object).map_or(ms, |before| before.since);
+            let attachment = Attachment { pv, node, attached: va.attached, deleting: va.deleting, device, since };
             if deleted {
                 self.attachments.remove(object);
             } else {

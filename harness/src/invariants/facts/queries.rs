@@ -53,6 +53,12 @@ impl Facts {
         in_cloud
     }
 
+    /// Returns the VolumeAttachments of a volume, each with its name.
+    pub fn attachments_of<'a>(&'a self, volume: &'a str) -> impl Iterator<Item = (&'a str, &'a Attachment)> {
+        let of_volume = move |a: &Attachment| self.volumes.get(&a.pv).is_some_and(|pv| pv.handle == volume);
+        self.attachments.iter().filter(move |(_, a)| of_volume(a)).map(|(name, a)| (name.as_str(), a))
+    }
+
     /// Returns true if a VolumeAttachment that is not being deleted wants the volume on the node.
     pub fn wants_attached(&self, volume: &str, node: &str) -> bool {
         let of_volume = |a: &Attachment| self.volumes.get(&a.pv).is_some_and(|pv| pv.handle == volume);
