@@ -41,6 +41,7 @@ mod i1_one_writer;
 mod i2_detach_after_unstage;
 mod i2_teardown;
 mod i2_unmount_after_stop;
+mod i3_deleted;
 mod i3_detached;
 mod i3_in_use;
 mod i3_leaders;
@@ -181,6 +182,7 @@ struct State {
     teardown: i2_teardown::Teardown,
     in_use: i3_in_use::InUse,
     pace: i8_pace::Pace,
+    deleted: i3_deleted::Deleted,
     targets: i9_targets::Targets,
     scheduled: i10_scheduled::Scheduled,
     collected: i11_collected::Collected,
@@ -232,6 +234,7 @@ impl Invariants {
             teardown,
             in_use,
             pace,
+            deleted,
             targets,
             scheduled,
             collected,
@@ -277,6 +280,7 @@ impl Invariants {
         let apart = [
             (Id::I2, teardown.check(facts, event)),
             (Id::I3, in_use.check(facts, event, |node, volume| staleness.kubelet_may_list(node, volume, event.ms))),
+            (Id::I3, deleted.check(event)),
             (Id::I9, targets.check(asked, facts, checked, event)),
             (Id::I10, i10_changed::check(asked, checked, event)),
         ];
@@ -510,6 +514,7 @@ impl State {
             self.present,
         ) = Default::default();
         (self.teardown, self.in_use, self.pace, self.targets, self.scheduled, self.collected) = Default::default();
+        self.deleted = i3_deleted::Deleted::default();
     }
 
     fn at(&mut self, event: &Event, id: Id, found: Option<Found>) {

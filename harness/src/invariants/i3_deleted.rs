@@ -1,0 +1,125 @@
+//! I3: the driver reports a volume or a snapshot as deleted only if the cloud deletes it. After an OK of DeleteVolume the
+//! volume is deleted or being deleted; after an OK of DeleteSnapshot the snapshot is gone, or in the recycle bin.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use csi_mock::events::{CsiCall, CsiDone};
+use mock_ec2::events::{SnapshotChanged, SnapshotPhase, VolumeChanged, VolumePhase};
+use substrate::Event;
+use substrate::json::Text;
+
+use super::Found;
+
+/// Volumes and snapshots of the cloud that are not being deleted, and open calls of DeleteSnapshot.
+#[derive(Debug, Default)]
+pub(super) struct Deleted {
+    volumes: BTreeMap<String, VolumePhase>,
+    snapshots: BTreeMap<String, SnapshotPhase>,
+    /// Snapshot of each open call, by process and ordinal.
+    open: BTreeMap<(Arc<str>, u64), Text>,
+}
+
+impl Deleted {
+    /// Checks an event.
+    pub fn check(&mut self, event: &Event) -> Option<Found> {
+        if let Some(VolumeChanged { volume, state, .. }) = event.get() {
+            if matches!(state, VolumePhase::Deleting | VolumePhase::Deleted) {
+                self.volumes.remove(volume.as_str());
+            } else {
+                self.volumes.insert(volume.to_string(), *state);
+            }
+        } else if let Some(SnapshotChanged { snapshot, state, .. }) = event.get() {
+            if matches!(state, SnapshotPhase::Pending | SnapshotPhase::Completed) {
+                self.snapshots.insert(snapshot.to_string(), *state);
+            } else {
+                self.snapshots.remove(snapshot.as_str());
+            }
+        } else if let Some(call) = event.get::<CsiCall>() {
+            if let Some(snapshot) = call.target.as_ref().filter(|_| call.rpc == "DeleteSnapshot") {
+                self.open.insert((event.process.clone(), call.ordinal), snapshot.clone());
+            }
+        } else if let Some(done) = event.get::<CsiDone>() {
+            return self.on_done(event, done);
+        }
+        None
+    }
+
+    fn on_done(&mut self, event: &Event, done: &CsiDone) -> Option<Found> {
+        let snapshot = self.open.remove(&(event.process.clone(), done.ordinal));
+        let (thing, state) = match done.rpc.as_str() {
+            _ if done.code != "OK" => return None,
+            "DeleteVolume" => {
+                let volume = done.volume.as_deref()?;
+                (volume.to_owned(), self.volumes.get(volume)?.as_str())
+            }
+            "DeleteSnapshot" => {
+                let snapshot = snapshot?;
+                (snapshot.to_string(), self.snapshots.get(snapshot.as_str())?.as_str())
+            }
+            _ => return None,
+        };
+        Some(Found {
+            message: format!("{} answered OK for {thing}, which is {state} in the cloud", done.rpc),
+            operation: done.rpc.to_string(),
+            volume: done.volume.as_deref().map(str::to_owned),
+            ..Found::default()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use substrate::world::{Options, simulate};
+
+    use super::*;
+
+    const SNAPSHOT: &str = "snap-00000000000000001";
+    const VOLUME: &str = "vol-00000000000000001";
+
+    /// Returns the findings of a run in which a volume and a snapshot get these states, and a driver answers calls to
+    /// delete them with `code`.
+    fn found(volume: VolumePhase, snapshot: SnapshotPhase, code: &str) -> Vec<String> {
+        let events = simulate(Options::default(), async |world| {
+            let (of, id) = (VOLUME.parse().unwrap(), SNAPSHOT.parse().unwrap());
+            let trace = world.trace();
+            trace.info(&"mock-ec2".into(), VolumeChanged::new(of, volume, "us-east-1a", 1));
+            let of = VOLUME.parse().unwrap();
+            trace.info(&"mock-ec2".into(), SnapshotChanged { snapshot: id, volume: of, state: snapshot, size_gib: 1 });
+            for (ordinal, rpc) in [(1, "DeleteVolume"), (2, "DeleteSnapshot")] {
+                let call = CsiCall {
+                    caller: None,
+                    rpc: rpc.into(),
+                    volume: (ordinal == 1).then(|| VOLUME.into()),
+                    node: None,
+                    target: (ordinal == 2).then(|| SNAPSHOT.into()),
+                    device: None,
+                    ordinal,
+                    needs_no_attachment: false,
+                    stages_nothing: false,
+                };
+                let (rpc, volume) = (call.rpc.clone(), call.volume.clone());
+                trace.info(&"csi-controller".into(), call);
+                let code = code.into();
+                let done = CsiDone { rpc, volume, node: None, ordinal, code, took_ms: 1, message: None };
+                trace.info(&"csi-controller".into(), done);
+            }
+            trace.events()
+        });
+        let mut rule = Deleted::default();
+        events.iter().filter_map(|event| rule.check(event)).map(|found| found.message).collect()
+    }
+
+    #[test]
+    fn a_driver_that_says_deleted_while_the_cloud_has_it_is_found() {
+        let (volume, snapshot) = (VolumePhase::Available, SnapshotPhase::Completed);
+        let messages = [
+            format!("DeleteVolume answered OK for {VOLUME}, which is available in the cloud"),
+            format!("DeleteSnapshot answered OK for {SNAPSHOT}, which is completed in the cloud"),
+        ];
+        assert_eq!(found(volume, snapshot, "OK"), messages);
+        assert!(found(volume, snapshot, "INTERNAL").is_empty());
+        assert!(found(VolumePhase::Deleting, SnapshotPhase::Deleted, "OK").is_empty());
+        assert!(found(VolumePhase::Deleted, SnapshotPhase::Recoverable, "OK").is_empty());
+    }
+}
