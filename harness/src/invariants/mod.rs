@@ -4,15 +4,15 @@
 //! |---|---|---|
 //! | I1 | no volume with single-node access is writable on two nodes, unless a legitimate forced detach from the other node is on record | at every event |
 //! | I2 | no detach while the volume is staged or published there, unless that detach is legitimately forced; no volume is removed from a pod whose container writes; a kubelet unpublishes before it unstages, and before it removes the pod | at every event |
-//! | I3 | publish only after stage, stage only after attach; without staging, publish only after attach; the driver answers that a volume is detached only if it is; a replica that lost its lease stops leading within 30 seconds; a volume is staged only if its node's `status.volumesInUse` lists it | at every event |
+//! | I3 | publish only after stage, stage only after attach; without staging, publish only after attach; the driver answers that a volume is detached, or a volume or snapshot deleted, only if it is; a replica that lost its lease stops leading within 30 seconds; a volume is staged only if its node's `status.volumesInUse` lists it | at every event |
 //! | I4 | EC2 attachments = attached VolumeAttachments = `status.volumesAttached`; devices = mounts = volumes in use according to kubelet | at quiescence |
 //! | I5 | nothing leaks: cloud volumes, attachments, finalizers, loops, mounts, directories | after everything was deleted |
 //! | I6 | bytes synced before a clean unmount are readable afterwards; a volume of a snapshot has the bytes that were synced when the snapshot was requested; no claim gets the bytes of a deleted one | at every event |
 //! | I7 | each watch stream is ordered, unique, atomic, reliable, resumable, bookmarked, filtered, and distinguishes creations from changes | at every event of a stream |
-//! | I8 | when faults are over, everything converges within 20 minutes; failed calls are repeated after a pause | at quiescence, and at every event |
+//! | I8 | when faults are over, everything converges within 20 minutes; failed calls are repeated after a pause; a node is given up after its grace period | at quiescence, and at every event |
 //! | I9 | a volume is staged from the device that its attachment's metadata names, and mounted as and where its PersistentVolume and its pods request | at every event |
 //! | I10 | volumes are created, changed, bound and used as claims, classes, limits and the scheduler request | at every event |
-//! | I11 | no driver deletes a volume with the reclaim policy Retain, or a volume of a running pod; no component removes a claim in use, a bound volume, a pod that was not deleted, a claim whose owner exists, a pod of a Ready node for an out-of-service taint, or a pod of an untainted node by eviction | at every event |
+//! | I11 | no driver deletes a volume with the reclaim policy Retain, a volume of a running pod, or an attached volume; no component removes a claim or a class in use, a bound volume, a pod that was not deleted, a claim whose owner exists, a pod of a Ready node for an out-of-service taint, a pod of an untainted node by eviction, or a pod that tolerates the taints of its node for longer | at every event |
 //! | I12 | at the end each object, and the volume of each claim and pod, matches its manifest and has the marks of its components; deleted objects are gone | at quiescence |
 //!
 //! A forced detach is legitimate if, at that moment, the stored Node has the out-of-service taint, or is not Ready and
@@ -51,6 +51,7 @@ mod i5_nothing_leaks;
 mod i6_durable_bytes;
 mod i6_released;
 mod i7_streams;
+mod i8_heartbeats;
 mod i8_pace;
 mod i9_devices;
 mod i9_mounts;
@@ -182,6 +183,7 @@ struct State {
     teardown: i2_teardown::Teardown,
     in_use: i3_in_use::InUse,
     pace: i8_pace::Pace,
+    heartbeats: i8_heartbeats::Heartbeats,
     deleted: i3_deleted::Deleted,
     targets: i9_targets::Targets,
     scheduled: i10_scheduled::Scheduled,
@@ -201,6 +203,11 @@ impl Invariants {
         state.facts.scale = scale;
         state.staleness = staleness::Staleness::new(scale);
         Self(Mutex::new(state))
+    }
+
+    /// Sets the time without a heartbeat after which node-lifecycle gives up a node (`node-monitor-grace-period`).
+    pub fn set_monitor_grace(&self, grace: Duration) {
+        self.state().heartbeats.grace = Some(grace);
     }
 
     /// Records that events come from several OS processes, so that events of two of them at one moment are not
@@ -234,6 +241,7 @@ impl Invariants {
             teardown,
             in_use,
             pace,
+            heartbeats,
             deleted,
             targets,
             scheduled,
@@ -286,6 +294,7 @@ impl Invariants {
         ];
         let apart = apart.map(|(id, found)| (id, found.filter(|_| compares)));
         let waits = pace.check(facts, facts.scale, event);
+        let lost = heartbeats.check(facts.scale, event);
         let placed = scheduled.check(asked, facts, checked, event);
         let placed = placed.filter(|found| compares || found.operation != "AttachVolume");
         let may_evict = |node: &str| staleness.may_evict(node, event.ms);
@@ -310,6 +319,7 @@ impl Invariants {
             (Id::I9, i9),
             (Id::I9, mounts),
             (Id::I8, waits),
+            (Id::I8, lost),
             (Id::I10, i10),
             (Id::I10, placed),
             (Id::I11, i11),
@@ -514,6 +524,7 @@ impl State {
             self.present,
         ) = Default::default();
         (self.teardown, self.in_use, self.pace, self.targets, self.scheduled, self.collected) = Default::default();
+        self.heartbeats.forget();
         self.deleted = i3_deleted::Deleted::default();
     }
 

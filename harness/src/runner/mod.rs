@@ -159,6 +159,9 @@ pub async fn run_watched(
 ) -> Outcome {
     let world = cluster.world().clone();
     let invariants = Arc::new(Invariants::new(world.scale()));
+    if let Ok(timers) = cluster.spec().timers("kube-controller-manager") {
+        invariants.set_monitor_grace(timers.node_monitor_grace);
+    }
     if !cluster.is_one_process() {
         invariants.are_mixed();
     }
