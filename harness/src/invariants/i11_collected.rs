@@ -1,12 +1,13 @@
 //! I11: kube-controller-manager deletes no object that is still needed. The garbage collector deletes no claim whose
 //! owner exists. Pod garbage collection removes no pod because of an out-of-service taint if the node is Ready. Taint
-//! eviction deletes no pod of a node without a NoExecute taint. An occasion is a claim with an owner, or a pod on a node,
+//! eviction deletes no pod of a node without a NoExecute taint, and none before the end of its tolerationSeconds. An occasion is a claim with an owner, or a pod on a node,
 //! that kube-controller-manager deletes.
 //!
 //! Only owners that are pods are known. The claims of a terminating pod may be deleted with the pod.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
@@ -21,6 +22,8 @@ use super::{Checked, Found, Id, MAKE_LATE};
 const NOTICE: u64 = 60 * 1000;
 /// Time in milliseconds for which a deletion may be in progress after a fault.
 const LATE: u64 = 10 * 60 * 1000;
+/// Tolerance in milliseconds of the end of a toleration.
+const EARLY: u128 = 1_000;
 /// Client of taint eviction and node-lifecycle; only the former deletes pods.
 const EVICTION: &str = "/node-controller";
 
@@ -33,6 +36,20 @@ pub(super) struct Collected {
     late_until: u64,
     /// Time in milliseconds since which each node is Ready.
     ready: BTreeMap<Arc<str>, u64>,
+    tainted: BTreeMap<Arc<str>, Tainted>,
+    /// Time in milliseconds at which each pod was put on its node.
+    placed: BTreeMap<Arc<str>, u64>,
+}
+
+/// NoExecute taints of a node.
+#[derive(Debug, Default)]
+struct Tainted {
+    /// Time in milliseconds since which it has such taints, without an interruption that a cache may have missed.
+    since: u64,
+    /// Keys of all taints since then.
+    keys: BTreeSet<String>,
+    /// Time in milliseconds at which the last taint went; `None` while it has one.
+    gone: Option<u64>,
 }
 
 impl Collected {
@@ -53,6 +70,9 @@ impl Collected {
             return None;
         }
         let commit = event.get::<Commit>()?;
+        if commit.resource == "nodes" {
+            self.note_taints(commit, event.ms);
+        }
         if let Some(node) = &commit.node {
             if node.ready.as_deref() == Some("True") && commit.r#type != EventType::Deleted {
                 self.ready.entry(commit.object.clone()).or_insert(event.ms);
@@ -62,6 +82,13 @@ impl Collected {
             return None;
         }
         let (object, is_gone) = (&commit.object, commit.r#type == EventType::Deleted);
+        if let Some(pod) = &commit.pod {
+            match (is_gone, &pod.node) {
+                (true, _) => drop(self.placed.remove(object)),
+                (false, Some(_)) => drop(self.placed.entry(object.clone()).or_insert(event.ms)),
+                (false, None) => {}
+            }
+        }
         let by_controller = commit.user.starts_with("kube-controller-manager");
         let message = if let Some(claim) = &commit.pvc {
             let begins = (claim.deleting || is_gone) && self.deleting.insert(object.clone());
@@ -74,10 +101,18 @@ impl Collected {
             format!("pvc/{object} was deleted while its owner pod/{pod} exists")
         } else if let Some(node) = self.evicted(commit, is_gone) {
             checked.add(Id::I11, 1);
-            if event.ms < self.late_until || may_evict(node) {
+            if event.ms < self.late_until {
                 return None;
             }
-            format!("pod/{object} was evicted, and its node {node} has no NoExecute taint")
+            if may_evict(node) {
+                if self.late_until > 0 && event.ms < self.late_until + LATE {
+                    return None;
+                }
+                let seconds = self.tolerates_longer(facts, commit, node, event.ms)?;
+                format!("pod/{object} was evicted from {node}, whose taints it tolerates for {seconds} seconds")
+            } else {
+                format!("pod/{object} was evicted, and its node {node} has no NoExecute taint")
+            }
         } else {
             let pod = commit.pod.as_ref().filter(|_| is_gone && by_controller)?;
             let name = pod.node.as_ref()?;
@@ -90,6 +125,42 @@ impl Collected {
             format!("pod/{object} was removed by force, and its node {name} is Ready")
         };
         Some(Found { message, operation: commit.verb.to_string(), ..Found::default() })
+    }
+
+    /// Records the NoExecute taints of a node.
+    fn note_taints(&mut self, commit: &Commit, ms: u64) {
+        let taints = commit.node.as_deref().filter(|_| commit.r#type != EventType::Deleted);
+        let keys = taints.into_iter().flat_map(|node| &node.taints);
+        let keys: BTreeSet<String> =
+            keys.filter_map(|taint| taint.strip_suffix(":NoExecute")).map(str::to_owned).collect();
+        if keys.is_empty() {
+            if let Some(tainted) = self.tainted.get_mut(&commit.object) {
+                tainted.gone.get_or_insert(ms);
+            }
+            return;
+        }
+        let tainted = self.tainted.entry(commit.object.clone()).or_default();
+        if tainted.keys.is_empty() || tainted.gone.is_some_and(|gone| ms >= gone + NOTICE) {
+            *tainted = Tainted { since: ms, ..Tainted::default() };
+        }
+        tainted.gone = None;
+        tainted.keys.extend(keys);
+    }
+
+    /// Returns the seconds for which a pod tolerates the NoExecute taints of its node, if they have not passed since it
+    /// is there and the node has a taint.
+    fn tolerates_longer(&self, facts: &Facts, commit: &Commit, node: &str, ms: u64) -> Option<u64> {
+        let tolerations = &commit.spec.as_deref()?.tolerations;
+        let tainted = self.tainted.get(node)?;
+        let mut least: Option<u64> = None;
+        for key in &tainted.keys {
+            let (_, seconds) = tolerations.iter().find(|(of, _)| of.is_empty() || of == key.as_str())?;
+            least = least.into_iter().chain(*seconds).min();
+        }
+        let seconds = least?;
+        let since = tainted.since.max(*self.placed.get(&commit.object)?);
+        let waits = facts.scale.apply(Duration::from_secs(seconds)).as_millis();
+        (u128::from(ms.saturating_sub(since)) + EARLY < waits).then_some(seconds)
     }
 
     /// Returns the node of a pod whose deletion taint eviction begins.
@@ -108,7 +179,7 @@ impl Collected {
 mod tests {
     use std::time::Duration;
 
-    use fake_apiserver::events::{Claim, Node, Pod};
+    use fake_apiserver::events::{Claim, Node, Pod, Spec};
     use substrate::clock::TimeScale;
     use substrate::world::{Options, simulate};
 
@@ -220,5 +291,61 @@ mod tests {
         assert!(removed("Unknown", collector, 90).is_empty());
         assert!(removed("True", "kubectl", 90).is_empty());
         assert!(removed("True", collector, 1).is_empty(), "its cache may not know yet that the node is Ready");
+    }
+
+    #[test]
+    fn a_pod_is_not_evicted_before_the_end_of_its_toleration() {
+        let evicted = |after: u64, tolerations: &'static [(&'static str, Option<u64>)], removed_for: Option<u64>| {
+            let events = simulate(Options::default(), async |world| {
+                let commit = |resource: &str, object: &str, r#type, say: &dyn Fn(&mut Commit)| {
+                    let mut commit = Commit::new(resource, object, 1, r#type);
+                    commit.user = "kube-controller-manager/v1 kubernetes/mooring/node-controller".into();
+                    say(&mut commit);
+                    world.trace().info(&"fake-apiserver".into(), commit);
+                };
+                let node = |is_tainted: bool| {
+                    commit("nodes", "node-a", EventType::Modified, &|commit| {
+                        let taints = ["node.kubernetes.io/unreachable:NoExecute".into()];
+                        let taints = taints.into_iter().filter(|_| is_tainted).collect();
+                        commit.node = Some(Box::new(Node { taints, ready: Some("Unknown".into()), ..Node::default() }));
+                    });
+                };
+                let pod = |r#type, deleting| {
+                    commit("pods", "default/web", r#type, &|commit| {
+                        let pod = Pod { deleting, node: Some("node-a".into()), ..Pod::default() };
+                        let tolerations = tolerations.iter().map(|(key, seconds)| ((*key).into(), *seconds)).collect();
+                        commit.pod = Some(Box::new(pod));
+                        commit.spec = Some(Box::new(Spec { tolerations, ..Spec::default() }));
+                    });
+                };
+                let at = async |seconds| world.clock().sleep_until(Duration::from_secs(seconds)).await;
+                pod(EventType::Added, false);
+                node(true);
+                if let Some(removed_for) = removed_for {
+                    at(100).await;
+                    node(false);
+                    at(100 + removed_for).await;
+                    node(true);
+                }
+                at(after).await;
+                pod(EventType::Modified, true);
+                world.trace().events()
+            });
+            let invariants = Invariants::new(TimeScale::default());
+            events.iter().for_each(|event| invariants.observe(event));
+            let all = invariants.violations().into_iter().filter(|violation| violation.id == "I11");
+            all.map(|violation| violation.message).collect::<Vec<_>>()
+        };
+        let usual = &[("node.kubernetes.io/not-ready", Some(300)), ("node.kubernetes.io/unreachable", Some(300))];
+        let message = ["pod/default/web was evicted from node-a, whose taints it tolerates for 300 seconds"];
+        assert_eq!(evicted(200, usual, None), message);
+        assert!(evicted(300, usual, None).is_empty());
+        assert_eq!(evicted(200, &[("", Some(300))], None), message);
+        assert!(
+            evicted(200, &[("node.kubernetes.io/not-ready", Some(300))], None).is_empty(),
+            "it tolerates another taint"
+        );
+        assert_eq!(evicted(301, usual, Some(70)), message, "the node was well meanwhile");
+        assert!(evicted(301, usual, Some(1)).is_empty(), "a cache may have missed that the node was well");
     }
 }
