@@ -167,6 +167,16 @@ impl Comparison<'_> {
             return Some("is Bound, and lacks the annotation pv.kubernetes.io/bind-completed".to_owned());
         }
         let pv = self.machines.stored.volumes.iter().find(|pv| name(pv) == text(&spec["volumeName"]))?;
+        let by_binder = text(&pv["metadata"]["annotations"]["pv.kubernetes.io/bound-by-controller"]) == "yes";
+        let mut selected = spec["selector"]["matchLabels"].as_object().into_iter().flatten();
+        if let Some((key, value)) = selected.find(|(key, value)| pv["metadata"]["labels"][key.as_str()] != **value)
+            && by_binder
+        {
+            return Some(format!(
+                "selects volumes with the label {key}={}, which its PersistentVolume lacks",
+                text(value)
+            ));
+        }
         if status["accessModes"] != pv["spec"]["accessModes"] {
             return Some("has other access modes in its status than its PersistentVolume".to_owned());
         }
@@ -208,6 +218,16 @@ impl Comparison<'_> {
         let key = format!("{}/{claim}", text(namespace));
         if self.applied_objects.of(Kind::claim(), &key).is_some() {
             return None;
+        }
+        let metadata = &volume["ephemeral"]["volumeClaimTemplate"]["metadata"];
+        let mut given = ["labels", "annotations"].into_iter().flat_map(|field| {
+            let entries = metadata[field].as_object().into_iter().flatten();
+            entries.map(move |(key, value)| (field, key, value))
+        });
+        if let Some((field, key, _)) =
+            given.find(|(field, key, value)| found["metadata"][*field][key.as_str()] != **value)
+        {
+            return Some(format!("pvc/{claim} lacks `{key}` of the {field} in the template of its pod/{}", name(pod)));
         }
         let differs = ["accessModes", "resources", "storageClassName", "volumeMode"]
             .into_iter()

@@ -202,3 +202,41 @@ fn the_claim_of_an_ephemeral_volume_is_as_its_template_says() {
     let message = ["pvc/web-data asks for other resources than the template of its pod/web"];
     assert_eq!(found_without(&[], with_volume(larger)), message);
 }
+
+#[test]
+fn the_claim_of_an_ephemeral_volume_has_the_metadata_of_its_template() {
+    let with = |has: Json| {
+        move |cluster: &mut Json| {
+            let template =
+                json!({ "metadata": { "labels": { "of": "web" }, "annotations": { "a": "b" } }, "spec": {} });
+            let volume = json!({ "name": "data", "ephemeral": { "volumeClaimTemplate": template } });
+            set(cluster, "/pods/0/spec", json!({ "volumes": [volume] }));
+            set(cluster, "/claims/0/metadata/name", json!("web-data"));
+            cluster["claims"][0]["metadata"]["labels"] = has;
+            cluster["claims"][0]["metadata"]["annotations"]["a"] = json!("b");
+            set(cluster, "/volumes/0/spec/claimRef/name", json!("web-data"));
+            set(cluster, "/cloud/0/tags/kubernetes.io~1created-for~1pvc~1name", json!("web-data"));
+        }
+    };
+    assert_eq!(found_without(&[], with(json!({ "of": "web", "more": "" }))), Vec::<String>::new());
+    let message = ["pvc/web-data lacks `of` of the labels in the template of its pod/web"];
+    assert_eq!(found_without(&[], with(json!({ "of": "db" }))), message);
+}
+
+#[test]
+fn a_claim_has_a_volume_that_it_selects() {
+    let with = |labels: Json, by_binder: bool| {
+        move |cluster: &mut Json| {
+            cluster["claims"][0]["spec"]["selector"] = json!({ "matchLabels": { "disk": "fast" } });
+            cluster["volumes"][0]["metadata"]["labels"] = labels;
+            if by_binder {
+                cluster["volumes"][0]["metadata"]["annotations"]["pv.kubernetes.io/bound-by-controller"] = json!("yes");
+            }
+        }
+    };
+    let none = Vec::<String>::new();
+    assert_eq!(found_without(&[], with(json!({ "disk": "fast" }), true)), none);
+    assert_eq!(found_without(&[], with(json!({ "disk": "slow" }), false)), none, "a user reserved the volume");
+    let message = ["pvc/default/data selects volumes with the label disk=fast, which its PersistentVolume lacks"];
+    assert_eq!(found_without(&[], with(json!({ "disk": "slow" }), true)), message);
+}
