@@ -51,6 +51,7 @@ const ADDITIONS: &[(&str, u64, Addition)] = &[
     ("raw device of two nodes", ONE_OF, Asks::shared),
     ("raw device that loses power", ONE_OF, Asks::loses_power),
     ("pod of a higher priority", ONE_OF, Asks::preempts),
+    ("snapshot that is restored", RARE, Asks::snapshot),
 ];
 
 /// Returns the names of the additions.
@@ -293,8 +294,12 @@ impl Asks {
             json!({ "apply": claim }),
             pod("faster", "faster", "node-b"),
             has_written("faster"),
+            // The class must stay until no claim has it.
+            json!({ "sleep": "1m" }),
+            delete("vac/silver"),
             json!({ "patch": { "object": "pvc/faster", "with": with } }),
             json!({ "wait": { "object": "pvc/faster", "that": is_gold, "within": "40m" } }),
+            wait("vac/silver", "gone"),
         ]);
         let class = class("encrypted", &[("encrypted", "true"), ("iops", "4000")], json!({}));
         let claim = json!({ "claim": { "name": "encrypted", "class": "encrypted", "size": "20Gi" } });
@@ -364,8 +369,12 @@ impl Asks {
         scratch["spec"]["containers"][0]["volumeMounts"] =
             json!([{ "name": "data", "mountPath": "/data" }, { "name": "more", "mountPath": "/more" }]);
         let gone = ["pvc/scratch-data", "pvc/scratch-more"].map(|claim| wait(claim, "gone"));
+        let mut stays = reader("stays", node, &Value::Null);
+        stays["spec"]["volumes"] = json!([volume("data", "1Gi", json!({ "of": "stays" }))]);
+        stays["spec"]["containers"][0]["volumeMounts"] = json!([{ "name": "data", "mountPath": "/data" }]);
         let begins = [json!({ "apply": scratch }), has_written("scratch"), delete("pod/scratch")];
-        self.steps(begins.into_iter().chain(gone));
+        let ends = [json!({ "apply": stays }), has_written("stays")];
+        self.steps(begins.into_iter().chain(gone).chain(ends));
     }
 
     /// Adds a pod with fsGroup, and its successor with another fsGroup.
@@ -548,6 +557,63 @@ impl Asks {
             has_written("smallest"),
             json!({ "wait": { "object": "pvc/smallest", "that": has, "within": "40m" } }),
         ]);
+        // The larger volume has the label that a second claim selects.
+        let mut labelled = static_volume("c-labelled", "labelled", 7, manual());
+        labelled["metadata"]["labels"] = json!({ "disk": "labelled" });
+        let selects = json!({
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": { "name": "selects" },
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": "manual",
+                "selector": { "matchLabels": { "disk": "labelled" } },
+                "resources": { "requests": { "storage": "1Gi" } },
+            },
+        });
+        self.steps([
+            made("labelled", 7),
+            json!({ "apply": labelled }),
+            wait("pv/c-labelled", "Available"),
+            json!({ "apply": selects }),
+            wait("pvc/selects", "Bound"),
+        ]);
+    }
+
+    /// Adds a snapshot of a claim, and a claim that is restored from it. Then the snapshot is deleted.
+    fn snapshot(&mut self) {
+        if !cloud_is_left_alone(&self.tree) {
+            return;
+        }
+        let source = json!({ "apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "monday" });
+        let restored = json!({
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": { "name": "restored" },
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": "gp3",
+                "dataSource": source,
+                "resources": { "requests": { "storage": "2Gi" } },
+            },
+        });
+        let claim = json!({ "claim": { "name": "snapped" } });
+        let is_ready = "has(self.status) && self.status.?readyToUse.orValue(false)";
+        let taken = [
+            claim,
+            pod("snapped", "snapped", "node-a"),
+            has_written("snapped"),
+            json!({ "snapshot": { "name": "monday", "claim": "snapped" } }),
+            json!({ "wait": { "object": "vs/monday", "that": is_ready, "within": "40m" } }),
+        ];
+        let used = [
+            json!({ "apply": restored }),
+            pod("restored", "restored", "node-b"),
+            wait("pod/restored", "Running"),
+            delete("vs/monday"),
+            wait("vs/monday", "gone"),
+        ];
+        self.steps(taken.into_iter().chain(used));
     }
 
     /// Deletes a claim while its pod runs. The claim must stay until the pod is gone.
