@@ -130,6 +130,9 @@ impl Controller {
         if let Some(first) = first {
             claim.spec = first.spec;
         }
+        if mutant!(self.client.ctx(), "template-metadata-dropped") {
+            (claim.metadata.labels, claim.metadata.annotations) = (None, None);
+        }
         if self.forgets_owner {
             claim.metadata.owner_references = None;
         }

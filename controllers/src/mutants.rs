@@ -429,4 +429,79 @@ pub const MUTANTS: &[Mutant] = &[
         about: "the disruption controller counts an evicted pod that still exists as healthy",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "detach-not-verified",
+        about: "attach-detach detaches without reading the node's volumesInUse from the API server",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "failed-detach-ignored",
+        about: "attach-detach treats a volume as attached after a detach that failed",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "attach-error-kept",
+        about: "external-attacher keeps the error of an earlier attach after one that succeeded",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "missing-node-is-detached",
+        about: "external-attacher treats the volumes of a node without a CSINode as detached",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "attached-volume-deleted",
+        about: "external-provisioner calls DeleteVolume for a volume that has a VolumeAttachment",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "selector-not-compared",
+        about: "the binder binds a claim to a volume that the claim's selector excludes",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "live-pods-not-read",
+        about: "pvc-protection trusts its cache of pods, and does not list them before it removes its finalizer",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "class-in-use-removed",
+        about: "vac-protection removes its finalizer from a VolumeAttributesClass that a claim uses",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "template-metadata-dropped",
+        about: "the ephemeral volume controller creates claims without the labels and annotations of the template",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "one-missing-owner-suffices",
+        about: "the garbage collector deletes an object that has another owner, which exists",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "attached-volumes-not-counted",
+        about: "kube-scheduler counts only the volumes of a node's pods, not those that are still attached",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "node-unknown-early",
+        about: "node-lifecycle sets a node to Unknown after 20 seconds without a heartbeat instead of 50",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "toleration-seconds-ignored",
+        about: "taint-eviction deletes pods at once, however long they tolerate the taint",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "ordinals-not-awaited",
+        about: "the StatefulSet controller creates a pod before the pods of lower ordinals are ready",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "snapshot-deleted-in-restore",
+        about: "snapshot-controller deletes a snapshot from which a claim is being restored",
+        recreates: "no public issue is known",
+    },
 ];

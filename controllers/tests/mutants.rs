@@ -172,6 +172,20 @@ fn an_attachment_says_that_it_is_attached_and_is_not() {
 }
 
 #[test]
+fn an_attachment_keeps_an_error_after_an_attach() {
+    let has_error = both("attach-error-kept", |world| async move {
+        let rig = Rig::new(&world, &["node-a"], SCHEDULER).await;
+        fault(&rig, "ControllerPublishVolume", 1);
+        rig.claim("data").await;
+        rig.pod("one", "node-a", "data").await;
+        rig.until_attached("node-a", S(60)).await;
+        rig.sleep(S(5)).await;
+        rig.attachments().await[0].status.as_ref().is_some_and(|status| status.attach_error.is_some())
+    });
+    assert_eq!(has_error, (false, true));
+}
+
+#[test]
 fn a_failed_detach_is_the_last_one() {
     let left = both("never-retries-detach", |world| async move {
         let rig = attached(world, &["node-a"]).await;

@@ -204,4 +204,19 @@ pub const MUTANTS: &[Mutant] = &[
         about: "DeleteVolume of the EFS driver answers OK without deleting the access point",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "snapshot-delete-not-asked",
+        about: "DeleteSnapshot answers OK without a request to the cloud",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "iops-not-raised-with-size",
+        about: "ControllerExpandVolume does not raise the IOPS that follow the size",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "volume-context-dropped",
+        about: "CreateVolume answers without the volume context",
+        recreates: "no public issue is known",
+    },
 ];

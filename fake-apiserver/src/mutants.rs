@@ -74,4 +74,14 @@ pub const MUTANTS: &[Mutant] = &[
         about: "a watch with a selector is not told of an object that stops matching",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "status-in-main-write",
+        about: "an update of an object also replaces its status",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "budget-ignored",
+        about: "an eviction deletes a pod although its disruption budget allows no disruption",
+        recreates: "no public issue is known",
+    },
 ];

@@ -87,6 +87,11 @@ pub const MUTANTS: &[Mutant] = &[
         about: "DetachVolume from an instance that does not have the volume detaches it from another instance",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "available-while-detaching",
+        about: "a volume is `available` while it is being detached",
+        recreates: "no public issue is known",
+    },
 ];
 
 /// Returns the seeded bugs that are switched on in the world of `ctx`.
@@ -108,5 +113,6 @@ pub(crate) fn seeded_bugs(ctx: &Ctx) -> SeededBugs {
         iops_reset: mutant!(ctx, "modification-resets-iops"),
         holds_volumes: mutant!(ctx, "terminated-instance-holds-volumes"),
         detaches_anywhere: mutant!(ctx, "detached-from-any-instance"),
+        available_early: mutant!(ctx, "available-while-detaching"),
     }
 }

@@ -69,6 +69,7 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers, metrics: Metrics) {
     reconciler.remembers_out_of_service = mutant!(ctx, "out-of-service-remembered");
     reconciler.forces_ready_nodes = mutant!(ctx, "ready-node-forced");
     reconciler.forgets_failed_attaches = mutant!(ctx, "failed-attach-forgotten");
+    reconciler.ignores_failed_detaches = mutant!(ctx, "failed-detach-ignored");
     let (done, ended) = mpsc::unbounded_channel();
     let operations = Operations {
         ctx: ctx.clone(),

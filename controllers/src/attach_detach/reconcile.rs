@@ -132,6 +132,8 @@ pub struct Reconciler {
     pub(super) forces_ready_nodes: bool,
     /// Seeded bug: treats an attach that failed as one without effect.
     pub(super) forgets_failed_attaches: bool,
+    /// Seeded bug: treats a volume as attached after a detach that failed.
+    pub(super) ignores_failed_detaches: bool,
 }
 
 /// Volume on a node that no pod there needs, and without a known reason to wait.
@@ -162,6 +164,7 @@ impl Reconciler {
             remembers_out_of_service: false,
             forces_ready_nodes: false,
             forgets_failed_attaches: false,
+            ignores_failed_detaches: false,
         }
     }
 
@@ -414,7 +417,7 @@ impl Reconciler {
     ) {
         match &result {
             Ok(()) => self.actual.remove(volume, node),
-            Err(_) => self.actual.add(volume, None, node, false),
+            Err(_) => self.actual.add(volume, None, node, self.ignores_failed_detaches),
         }
         self.pending.finish(now, key, result);
     }

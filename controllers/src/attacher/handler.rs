@@ -87,7 +87,13 @@ impl Handler {
                 if mutant!(self.ctx, "publish-context-dropped") {
                     context.clear();
                 }
-                self.patch_status(&attachment, &patches::attached(&attachment, context)).await.is_ok()
+                let mut attached = patches::attached(&attachment, context);
+                if mutant!(self.ctx, "attach-error-kept")
+                    && let (Some(new), Some(old)) = (&mut attached.status, &attachment.status)
+                {
+                    new.attach_error.clone_from(&old.attach_error);
+                }
+                self.patch_status(&attachment, &attached).await.is_ok()
             }
             Err(e) => {
                 self.save(&attachment, &patches::attach_failed(&attachment, &e, self.ctx.now().wall), &e).await;
@@ -155,6 +161,9 @@ impl Handler {
         let pv = self.volume_of(attachment)?;
         let csi = pv.spec.as_ref().and_then(|spec| spec.csi.as_ref()).ok_or_else(not_csi)?;
         let secrets = self.secrets(csi.controller_publish_secret_ref.as_ref()).await?;
+        if mutant!(self.ctx, "missing-node-is-detached") && self.nodes.get("", &attachment.spec.node_name).is_none() {
+            return Ok(());
+        }
         let node_id = self.node_id(&attachment.spec.node_name, Some(attachment))?;
         let volume_id = csi.volume_handle.clone();
         self.driver.unpublish(ControllerUnpublishVolumeRequest { volume_id, node_id, secrets }).await

@@ -34,6 +34,8 @@ pub struct BinderCache {
     pub(super) ignores_access_modes: bool,
     /// Seeded bug: binds a claim to a volume that is too small.
     pub(super) ignores_size: bool,
+    /// Seeded bug: binds a claim to a volume that its selector excludes.
+    pub(super) ignores_selector: bool,
     /// Seeded bug: binds a released volume again.
     pub(super) offers_released: bool,
 }
@@ -172,13 +174,14 @@ impl BinderCache {
 
     /// Returns the claim without the requirements that seeded bugs ignore; `None` without such a bug.
     fn as_if_asked_for_less(&self, claim: &PersistentVolumeClaim) -> Option<PersistentVolumeClaim> {
-        if !self.ignores_access_modes && !self.ignores_size {
+        if !self.ignores_access_modes && !self.ignores_size && !self.ignores_selector {
             return None;
         }
         let mut claim = claim.clone();
         let spec = claim.spec.get_or_insert_default();
         spec.access_modes.take_if(|_| self.ignores_access_modes);
         spec.resources.take_if(|_| self.ignores_size);
+        spec.selector.take_if(|_| self.ignores_selector);
         Some(claim)
     }
 

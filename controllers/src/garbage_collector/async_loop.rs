@@ -212,7 +212,10 @@ impl Collector {
         if latest.owner_references.is_empty() {
             return Ok(());
         }
-        let owners = self.classify(node, &latest.owner_references).await?;
+        let mut owners = self.classify(node, &latest.owner_references).await?;
+        if mutant!(self.0.ctx, "one-missing-owner-suffices") && !owners.dangling.is_empty() {
+            owners.solid.clear();
+        }
         let dependents: Vec<bool> = {
             let graph = self.graph();
             let now = graph.node(&node.identity.uid);

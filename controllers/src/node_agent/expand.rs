@@ -180,7 +180,12 @@ pub(super) async fn expand(agent: &Agent, task: &Task) -> Result<(), StepError> 
     agent.recorder.event(reference(&*claim), "Normal", "FileSystemResizeSuccessful", message);
     let (node, volume) = (agent.name(), spec.handle.as_str().into());
     agent.ctx.emit(Expanded { node, size_bytes: bytes, volume });
-    patch(&claim, &finished(&claim, &size), Guard::ResourceVersion).await.map(drop)
+    let mut grown = finished(&claim, &size);
+    if substrate::mutant!(agent.ctx, "resize-condition-kept") {
+        let conditions = claim.status.as_ref().and_then(|status| status.conditions.clone());
+        grown.status.get_or_insert_default().conditions = conditions;
+    }
+    patch(&claim, &grown, Guard::ResourceVersion).await.map(drop)
 }
 
 /// Reads the claim of a volume and the volume's current size. Returns None for a volume without a claim.

@@ -114,4 +114,24 @@ pub const MUTANTS: &[Mutant] = &[
         about: "a volume counts as not mounted after a call to the driver that timed out",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "resize-condition-kept",
+        about: "the kubelet keeps the conditions of a claim's resize after the expansion",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "publish-context-not-passed",
+        about: "NodeStageVolume and NodePublishVolume are called without the publish context of the attachment",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "volume-data-after-mount",
+        about: "the metadata of a pod's volume is written after NodePublishVolume",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "in-use-only-while-wanted",
+        about: "volumesInUse lists a volume only while a pod wants it, not while it is mounted",
+        recreates: "no public issue is known",
+    },
 ];

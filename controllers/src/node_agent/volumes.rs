@@ -54,6 +54,7 @@ pub(super) async fn run(agent: Arc<Agent>) {
         ignores_attached: substrate::mutant!(agent.ctx, "attachment-not-awaited"),
         ignores_in_use: substrate::mutant!(agent.ctx, "in-use-not-awaited"),
         unstages_published: substrate::mutant!(agent.ctx, "unstage-while-published"),
+        reports_wanted_only: substrate::mutant!(agent.ctx, "in-use-only-while-wanted"),
     };
     let ticks = TickSchedule::new(agent.ctx.now().mono, agent.ctx.scaled(agent.config.timers.reconciler_loop));
     agent.changed();
@@ -245,6 +246,9 @@ fn attached(attachment: &VolumeAttachment, spec: &VolumeSpec) -> Result<PublishC
 }
 
 async fn publish_context(agent: &Agent, task: &Task) -> Result<PublishContext, StepError> {
+    if substrate::mutant!(agent.ctx, "publish-context-not-passed") {
+        return Ok(PublishContext::new());
+    }
     if task.attachable { attachment(agent, &task.spec).await } else { Ok(PublishContext::new()) }
 }
 
@@ -362,7 +366,11 @@ async fn publish(agent: &Agent, uid: &str, task: &Task) -> Result<(), StepError>
     agent.config.disk.make_dir(&agent.paths.volume_dir(uid, &spec.pv)).await.map_err(|e| disk_error(&e))?;
     // A pod that has the volume keeps it even if a repeated publish fails.
     let is_mounted = agent.volumes().is_mounted(uid, &spec.name);
-    write_data(agent, &target, &volume_data(agent, spec, spec.life_cycle.word())?, is_mounted).await?;
+    let data = volume_data(agent, spec, spec.life_cycle.word())?;
+    let writes_late = substrate::mutant!(agent.ctx, "volume-data-after-mount");
+    if !writes_late {
+        write_data(agent, &target, &data, is_mounted).await?;
+    }
     let group = carried.group.filter(|_| !driver.mount_group);
     let result = driver.publish(spec, (&staging, &target), readonly, carried).await;
     if matches!(result, Err(StepError::Final(_))) && !is_mounted {
@@ -370,6 +378,9 @@ async fn publish(agent: &Agent, uid: &str, task: &Task) -> Result<(), StepError>
         let _ = clear(agent, &target).await;
     }
     result?;
+    if writes_late {
+        write_data(agent, &target, &data, true).await?;
+    }
     let policy = object.as_ref().and_then(|d| d.spec.fs_group_policy.as_deref());
     match group.filter(|_| gives_group(policy, spec, readonly)) {
         Some(group) => give(agent, task, &target, group).await,

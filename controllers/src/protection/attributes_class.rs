@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::VolumeAttributesClass;
+use substrate::mutant;
 use substrate::process::Ctx;
 
 use super::finalizer::{self, Decision};
@@ -81,11 +82,12 @@ pub async fn run(ctx: Ctx, client: Client) {
     let mut classes = listers.classes.subscribe();
     let (mut claims, mut volumes) = (listers.claims.subscribe(), listers.volumes.subscribe());
     let listers = Arc::new(listers);
+    let forgets_uses = mutant!(ctx, "class-in-use-removed");
     let worker = queue.clone().run(1, move |name: String| {
         let (listers, client) = (listers.clone(), client.clone());
         async move {
             let Some(class) = listers.classes.get("", &name) else { return Outcome::Done };
-            let decision = decide(&class, || listers.uses(&name));
+            let decision = decide(&class, || listers.uses(&name) && !forgets_uses);
             finalizer::settle(&client, &*class, FINALIZER, decision).await
         }
     });

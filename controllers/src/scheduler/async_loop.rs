@@ -67,6 +67,7 @@ pub async fn run(ctx: Ctx, client: Client, config: Config) {
         ignores_preemption_policy: mutant!(ctx, "preemption-policy-ignored"),
         reprieves_no_pod: mutant!(ctx, "victims-not-reprieved"),
         ignores_nominations: mutant!(ctx, "nominated-room-taken"),
+        ignores_attachments: mutant!(ctx, "attached-volumes-not-counted"),
     };
     let queue = SchedulingQueue::new(waits, ctx.now().mono);
     let scheduler = Arc::new(Scheduler {

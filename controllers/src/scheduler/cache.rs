@@ -45,6 +45,8 @@ pub struct SeededBugs {
     pub reprieves_no_pod: bool,
     /// Gives the room of nominated pods to other pods.
     pub ignores_nominations: bool,
+    /// Counts no volume that is attached to a node without a pod there.
+    pub ignores_attachments: bool,
 }
 
 /// Caches of the scheduler.

@@ -147,7 +147,9 @@ pub fn limits(cache: &SchedulerCache, facts: &PodVolumeFacts, info: &NodeInfo) -
 /// Returns the volumes on a node: those of its pods, and those that are still attached.
 pub fn used_volumes(cache: &SchedulerCache, info: &NodeInfo) -> BTreeSet<CountedVolume> {
     let by_pods = info.pods.values().flat_map(|placed| &placed.claims).filter_map(|claim| cache.counted(claim));
-    let attached = info.attachments.values().filter_map(|name| counted_volume(cache.volumes.get(name)?));
+    let counted = !cache.seeded_bugs.ignores_attachments;
+    let attached = info.attachments.values().filter(|_| counted);
+    let attached = attached.filter_map(|name| counted_volume(cache.volumes.get(name)?));
     by_pods.chain(attached).collect()
 }
 

@@ -221,7 +221,10 @@ impl Controller {
         let now = self.ctx.now().wall;
         let cached = |name: &str| self.control.claims.get(sets.set.namespace(), name);
         let monotonic = plan::is_monotonic(spec);
-        let step = |pod: &Pod| plan::replica(sets, spec, pod, &cached, now);
+        let step = |pod: &Pod| {
+            let step = plan::replica(sets, spec, pod, &cached, now);
+            Step { blocks: step.blocks && !mutant!(self.ctx, "ordinals-not-awaited"), ..step }
+        };
         if self.run_for_all(sets, &places.replicas, monotonic, step).await? {
             return Ok(());
         }

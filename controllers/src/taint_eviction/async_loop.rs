@@ -34,6 +34,7 @@ pub async fn run(ctx: Ctx, client: Client) {
         pods: pods.clone(),
         finished,
     };
+    async_loop.evictions.is_hasty = mutant!(ctx, "toleration-seconds-ignored");
     let mut node_changes = nodes.subscribe();
     let mut pod_changes = pods.subscribe();
     loop {

@@ -96,7 +96,9 @@ impl ControllerService {
         } else if volume.size < wanted {
             let what = format!("cannot expand volume `{id}` to {wanted} GiB");
             let mut form = vec![pair("Size", wanted), pair("VolumeId", id)];
-            form.extend(wanted_iops(&volume, &Change::default(), wanted).map(|n| pair("Iops", n)));
+            if !mutant!(self.calls.ctx(), "iops-not-raised-with-size") {
+                form.extend(wanted_iops(&volume, &Change::default(), wanted).map(|n| pair("Iops", n)));
+            }
             self.ec2.modify_volume(form).await.map_err(|e| match e.code() {
                 // The volume's type does not support the size.
                 "InvalidParameterValue" | "InvalidParameterCombination" => {

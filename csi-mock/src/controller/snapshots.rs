@@ -5,6 +5,7 @@ use csi_proto::csi::{
     GetSnapshotResponse, ListSnapshotsRequest, ListSnapshotsResponse, Snapshot as CsiSnapshot, list_snapshots_response,
 };
 use prost_types::Timestamp;
+use substrate::mutant;
 use tonic::Status;
 
 use super::ec2::{Ec2Error, Form, pair};
@@ -141,7 +142,9 @@ impl ControllerService {
                     format_args!("`{id}` belongs to the group `{group}` and is deleted with it"),
                 ));
             }
-            self.remove_snapshot(id).await?;
+            if !mutant!(self.calls.ctx(), "snapshot-delete-not-asked") {
+                self.remove_snapshot(id).await?;
+            }
         }
         call.after_effect().await?;
         Ok(DeleteSnapshotResponse {})

@@ -1,5 +1,7 @@
 //! CreateVolume, DeleteVolume and ValidateVolumeCapabilities.
 
+use std::collections::BTreeMap;
+
 use csi_proto::csi::validate_volume_capabilities_response::Confirmed;
 use csi_proto::csi::volume_content_source::{SnapshotSource, Type as SourceType, VolumeSource};
 use csi_proto::csi::{
@@ -80,7 +82,11 @@ impl ControllerService {
             volume: Some(CsiVolume {
                 capacity_bytes: call.falsify_capacity(gib(volume.size)),
                 volume_id: volume.volume_id,
-                volume_context: asked.shape.context(),
+                volume_context: if mutant!(self.calls.ctx(), "volume-context-dropped") {
+                    BTreeMap::new()
+                } else {
+                    asked.shape.context()
+                },
                 content_source,
                 accessible_topology: if spread { topology(&zone) } else { Vec::new() },
             }),

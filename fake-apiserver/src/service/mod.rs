@@ -272,6 +272,8 @@ impl Apiserver {
                 keeps_released: substrate::mutant!(ctx, "released-object-stays"),
                 ignores_grace: substrate::mutant!(ctx, "grace-period-ignored"),
                 ignores_patch_preconditions: substrate::mutant!(ctx, "patch-precondition-ignored"),
+                takes_status: substrate::mutant!(ctx, "status-in-main-write"),
+                ignores_budgets: substrate::mutant!(ctx, "budget-ignored"),
             });
         }
         ctx.faults().declare(OPERATIONS);

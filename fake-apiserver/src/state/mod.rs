@@ -153,6 +153,10 @@ pub struct Defects {
     pub ignores_grace: bool,
     /// Applies a patch whose uid or resourceVersion is that of an earlier object.
     pub ignores_patch_preconditions: bool,
+    /// Takes the status from a write of the object itself.
+    pub takes_status: bool,
+    /// Evicts a pod regardless of its disruption budget.
+    pub ignores_budgets: bool,
 }
 
 /// The state of the cluster.

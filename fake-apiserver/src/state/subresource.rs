@@ -205,6 +205,9 @@ impl Store {
             let why = format!("The disruption budget {name} is still being processed by the server.");
             return Err(Status::disrupted(why, 10));
         }
+        if count("disruptionsAllowed") <= 0 && self.defects.ignores_budgets {
+            return Ok(None);
+        }
         if count("disruptionsAllowed") <= 0 {
             let why = format!(
                 "The disruption budget {name} needs {} healthy pods and has {} currently",

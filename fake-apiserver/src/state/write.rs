@@ -210,7 +210,11 @@ impl Store {
             value::metadata(&mut write.object).remove("deletionTimestamp");
         }
         write.errors.extend(keep_system_fields(&mut write.object, &old.value));
+        let sent_status = write.object.get("status").cloned().filter(|_| self.defects.takes_status);
         strategy::prepare(kind, part, &mut write.object, &old.value, now);
+        if let (Some(status), Part::Main, Some(object)) = (sent_status, part, write.object.as_object_mut()) {
+            object.insert("status", status);
+        }
         strategy::admit_update(self, kind, part, &mut write.object, &old.value)?;
         if kind == kinds::CUSTOM_RESOURCE_DEFINITIONS && self.turns_storage(&write.object, &old.value) {
             let why = "this server does not convert stored objects: delete them first, or keep the storage version";

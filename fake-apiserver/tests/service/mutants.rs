@@ -59,9 +59,41 @@ fn each_defect_shows_and_none_without() {
             "delete-precondition-ignored" | "selector-forgotten" | "deletion-told-as-change" => continue,
             // harness/tests/mutants/shipped.rs has the scenario that shows each.
             "released-object-stays" | "grace-period-ignored" | "patch-precondition-ignored" => continue,
+            "status-in-main-write" => continue,
+            // It needs a disruption budget.
+            "budget-ignored" => continue,
             "list-ignores-selector" | "leaving-object-not-told" => continue,
             other => panic!("{other} is not looked at"),
         }
         assert_eq!(seen(Some(mutant.name)), expected, "{}", mutant.name);
     }
+}
+
+/// Returns the status code of the eviction of a ready pod whose budget allows no disruption.
+fn evicted(mutants: &[&str]) -> u16 {
+    let mutants = mutants.iter().map(|name| (*name).to_owned()).collect();
+    simulate(Options { level: Level::Info, mutants, ..Options::default() }, |world| async move {
+        let client = client::serve(&world, &Apiserver::new(&Seed::root(1), Config::default())).await;
+        let mut web = pod("web");
+        web["metadata"]["labels"] = json!({"app": "web"});
+        client.post(PODS, web).await;
+        let ready = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
+        client.merge(&format!("{PODS}/web/status"), ready).await;
+        let budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+        let budget = json!({
+            "metadata": {"name": "web"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+        });
+        client.post(budgets, budget).await;
+        let status = json!({"status": {
+            "observedGeneration": 1, "disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1,
+        }});
+        client.merge(&format!("{budgets}/web/status"), status).await;
+        client.post(&format!("{PODS}/web/eviction"), json!({"metadata": {"name": "web"}})).await.0
+    })
+}
+
+#[test]
+fn a_pod_is_evicted_against_its_budget_only_by_the_defect() {
+    assert_eq!(evicted(&[]), 429);
+    assert_eq!(evicted(&["budget-ignored"]), 201);
 }

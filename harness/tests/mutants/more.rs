@@ -4,7 +4,8 @@
 use harness::invariants::Id;
 
 use super::{
-    Case, Slip, case, grown, in_another_zone, left, moved, read_only, retained, slip, slow_attach, with_options,
+    Case, Slip, case, grown, in_another_zone, left, moved, read_only, retained, slip, slow_attach, slow_unstage,
+    with_options,
 };
 
 /// Seeded bugs that break an invariant.
@@ -85,6 +86,18 @@ pub const CASES: &[Case] = &[
     case(&["pod-removed-before-unmount"], moved, Id::I2, "was removed by its kubelet while"),
     case(&["published-for-another-pod"], two_on_a_node, Id::I9, "which does not use it"),
     case(&["retries-without-backoff"], detach_fails_for_long, Id::I8, "its caller does not wait"),
+    case(&["publish-context-not-passed"], moved, Id::I9, "without the metadata of volumeattachment/"),
+    case(&["attached-volume-deleted"], claim_goes_before_detach, Id::I11, "while volumeattachment/"),
+    case(&["class-in-use-removed"], class_deleted, Id::I11, "was removed while pvc/default/data has it"),
+    case(&["selector-not-compared"], selected, Id::I12, "selects volumes with the label disk=large"),
+    case(&["template-metadata-dropped"], ephemeral_with_label, Id::I12, "lacks `of` of the labels"),
+    case(&["snapshot-delete-not-asked"], snapshot_deleted, Id::I3, "DeleteSnapshot answered OK for"),
+    case(&["node-unknown-early"], kubelet_away, Id::I8, "was set to Unknown"),
+    case(&["toleration-seconds-ignored"], kubelet_away, Id::I11, "whose taints it tolerates for 300 seconds"),
+    case(&["in-use-only-while-wanted"], slow_unstage, Id::I2, "ControllerUnpublishVolume was called"),
+    case(&["detach-not-verified"], node_seen_late, Id::I2, "ControllerUnpublishVolume was called"),
+    case(&["live-pods-not-read"], pod_seen_late, Id::I11, "was removed while pod/default/web uses it"),
+    case(&["missing-node-is-detached"], csinode_deleted, Id::I4, "is attached in the cloud, and not"),
 ];
 
 /// Seeded bugs that fail a step.
@@ -105,6 +118,8 @@ pub const SLIPS: &[Slip] = &[
     slip("snapshot-ready-early", snapshotted_slowly, "pvc/data is Terminating"),
     slip("snapshot-policy-ignored", snapshot_retained, "volumesnapshotcontents"),
     slip("snapshot-of-wrong-volume", restored, "intact records"),
+    slip("snapshot-deleted-in-restore", restored_slowly, "pod/reader is Running"),
+    slip("volume-data-after-mount", kubelet_down_in_a_publish, "pod/next has written"),
 ];
 
 /// Returns a scenario with these other fields and steps.
@@ -499,4 +514,124 @@ fn given_again() -> String {
     let reader = "pod: {name: reads, claim: reads, node: node-b, grace: 5s}";
     let ends = [&*again, claims[1], reader, "wait: {object: pod/reads, is: Running, within: 10m}"];
     file("", &[&[made, &*first, claims[0], WEB, WEB_WRITES][..], &goes, &volume_goes, &ends].concat())
+}
+
+/// The detach of a volume takes long. Meanwhile its claim is deleted.
+fn claim_goes_before_detach() -> String {
+    let fault = "fault: {name: slow, match: {plane: csi, op: ControllerUnpublishVolume}, when: {first: 1}, \
+                 effect: {delay: 30s}}";
+    let goes = ["sleep: 1m", fault, WEB_GOES, WEB_IS_GONE, "delete: {object: pvc/data}", "sleep: 1m"];
+    file("", &[&[CLAIM, WEB, WEB_WRITES][..], &goes].concat())
+}
+
+/// A VolumeAttributesClass is deleted while a claim has it.
+fn class_deleted() -> String {
+    let class = |name: &str, iops: u32| {
+        format!(
+            "  - {{apiVersion: storage.k8s.io/v1, kind: VolumeAttributesClass, metadata: {{name: {name}}}, \
+             driverName: ebs.csi.aws.com, parameters: {{iops: '{iops}'}}}}\n"
+        )
+    };
+    let head = format!("objects:\n  - class: {{name: gp3}}\n{}{}", class("silver", 3000), class("gold", 6000));
+    let claim = "apply: {apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}, spec: {accessModes: \
+                 [ReadWriteOnce], storageClassName: gp3, volumeAttributesClassName: silver, resources: {requests: {storage: \
+                 20Gi}}}}";
+    let goes = ["sleep: 1m", "delete: {object: vac/silver}", "sleep: 5s"];
+    let asks = "patch: {object: pvc/data, with: {spec: {volumeAttributesClassName: gold}}}";
+    let gone = "wait: {object: vac/silver, is: gone, within: 15m}";
+    file(&head, &[&[claim, WEB, WEB_WRITES][..], &goes, &[asks, gone]].concat())
+}
+
+/// A claim selects the larger of two static volumes.
+fn selected() -> String {
+    let made = |name: &str, gib: u32| {
+        format!(
+            "ec2: {{action: CreateVolume, with: {{AvailabilityZone: us-east-1a, Size: {gib}}}, save: {name}, \
+             from: VolumeId}}"
+        )
+    };
+    let volume = |name: &str, gib: u32| {
+        format!(
+            "apply: {{apiVersion: v1, kind: PersistentVolume, metadata: {{name: {name}, labels: {{disk: {name}}}}}, spec: {{\
+             capacity: {{storage: {gib}Gi}}, accessModes: [ReadWriteOnce], persistentVolumeReclaimPolicy: Retain, \
+             storageClassName: '', csi: {{driver: ebs.csi.aws.com, volumeHandle: {{saved: {name}}}, fsType: ext4}}}}}}"
+        )
+    };
+    let claim = "apply: {apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}, spec: {accessModes: \
+                 [ReadWriteOnce], storageClassName: '', selector: {matchLabels: {disk: large}}, resources: {requests: \
+                 {storage: 1Gi}}}}";
+    file("", &[&*made("small", 1), &*made("large", 2), &*volume("small", 1), &*volume("large", 2), claim, IS_BOUND])
+}
+
+/// The template of an ephemeral volume has a label.
+fn ephemeral_with_label() -> String {
+    let pod =
+        EPHEMERAL.replace("volumeClaimTemplate: {spec", "volumeClaimTemplate: {metadata: {labels: {of: web}}, spec");
+    file("objects: [{class: {name: gp3}}]", &[&*pod, WEB_WRITES])
+}
+
+fn snapshot_deleted() -> String {
+    let gone = ["delete: {object: vs/monday}", "wait: {object: vs/monday, is: gone}", "sleep: 5s"];
+    let taken = [CLAIM, WEB, WEB_WRITES, "snapshot: {name: monday, claim: data}", READY];
+    file("", &[&taken[..], &gone].concat())
+}
+
+/// A kubelet is down for less time than its pod tolerates.
+fn kubelet_away() -> String {
+    let away = ["crash: node-a/kubelet", "sleep: 3m", "restart: node-a/kubelet", "sleep: 1m"];
+    file("", &[&[CLAIM, WEB, WEB_WRITES][..], &away].concat())
+}
+
+/// After an attach, the controllers' watch of nodes is late: they do not see that the volume is in use.
+fn node_seen_late() -> String {
+    let attached =
+        "wait: {object: node/node-a, that: 'self.status.?volumesAttached.orValue([]).size() == 1', within: 2m}";
+    let late = "fault: {name: late, match: {plane: k8s, op: watch-event, where: {resource: nodes, caller: \
+                kube-controller-manager*}}, when: {for: 2m}, effect: {delay: 2m}}";
+    let slow = "fault: {name: slow, match: {plane: csi, op: NodeUnstageVolume}, when: {first: 1}, effect: {delay: 1m}}";
+    let goes = [WEB_WRITES, slow, WEB_GOES, WEB_IS_GONE, "sleep: 3m", NEXT, NEXT_WRITES];
+    file("", &[&["sleep: 11s", CLAIM, WEB, attached, "sleep: 50ms", late][..], &goes].concat())
+}
+
+/// A claim is deleted before the controllers see that its pod is on a node.
+fn pod_seen_late() -> String {
+    let late = "fault: {name: late, match: {plane: k8s, op: watch-event, where: {resource: pods, type: MODIFIED, caller: \
+                kube-controller-manager*}}, when: {for: 1m}, effect: {delay: 1m}}";
+    file("", &[CLAIM, late, WEB, "sleep: 10s", "delete: {object: pvc/data}", "sleep: 3m", WEB_GOES, WEB_IS_GONE])
+}
+
+/// A Node and its CSINode are deleted while a volume is attached there.
+fn csinode_deleted() -> String {
+    let goes = ["crash: node-a/kubelet", "delete: {object: node/node-a}", "delete: {object: csinode/node-a}"];
+    let ends = ["delete: {object: pod/web, force: true}", "sleep: 2m", "crash: node-a", "sleep: 8m"];
+    file("", &[&[CLAIM, WEB, WEB_WRITES][..], &goes, &ends].concat())
+}
+
+/// A snapshot is deleted while the driver creates a volume from it.
+fn restored_slowly() -> String {
+    let slow = "fault: {name: slow, match: {plane: csi, op: CreateVolume}, when: {first: 1}, effect: {delay: 30s}}";
+    let copy = "apply: {apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: copy}, spec: {accessModes: \
+                [ReadWriteOnce], storageClassName: gp3, resources: {requests: {storage: 1Gi}}, dataSource: {apiGroup: \
+                snapshot.storage.k8s.io, kind: VolumeSnapshot, name: monday}}}";
+    let taken =
+        [CLAIM, WEB, WEB_WRITES, WEB_GOES, WEB_IS_GONE, "snapshot: {name: monday, claim: data}", READY, slow, copy];
+    let used = [
+        "pod: {name: reader, claim: copy, node: node-b}",
+        "expect: {fired: slow, within: 1m}",
+        "delete: {object: vs/monday}",
+        "sleep: 5s",
+        "wait: {object: vs/monday, is: Terminating, within: 1s}",
+        "wait: {object: pod/reader, is: Running, within: 10m}",
+        "wait: {object: vs/monday, is: gone, within: 5m}",
+    ];
+    file("", &[&taken[..], &used].concat())
+}
+
+/// A kubelet ends after the driver has published a volume. Meanwhile its pod is deleted.
+fn kubelet_down_in_a_publish() -> String {
+    let slow = "fault: {name: slow, match: {plane: csi, op: NodePublishVolume}, when: {first: 1}, effect: {delay: 1m}, \
+                at: after_effect}";
+    let down = ["expect: {fired: slow, within: 2m}", "sleep: 5s", "crash: node-a/kubelet"];
+    let up = ["delete: {object: pod/web, force: true}", "sleep: 2m", "restart: node-a/kubelet", NEXT, NEXT_WRITES];
+    file("", &[&[CLAIM, slow, WEB][..], &down, &up].concat())
 }

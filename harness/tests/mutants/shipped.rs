@@ -51,4 +51,12 @@ pub const FILES: &[(&str, &str)] = &[
     ("features/shared-file-system", "access-point-shared"),
     ("features/shared-file-system", "access-point-not-adopted"),
     ("features/shared-file-system", "access-point-left"),
+    ("contracts/api-garbage-collection", "one-missing-owner-suffices"),
+    ("contracts/api-generation", "status-in-main-write"),
+    ("contracts/cloud-attachment-states", "available-while-detaching"),
+    ("golden/statefulset-scale-up", "ordinals-not-awaited"),
+    ("class-parameters", "volume-context-dropped"),
+    ("features/expansion-iops-ratio", "iops-not-raised-with-size"),
+    ("expansion", "resize-condition-kept"),
+    ("preemption", "attached-volumes-not-counted"),
 ];

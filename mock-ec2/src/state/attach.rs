@@ -158,7 +158,11 @@ impl State {
         attachment.state = AttachmentState::Detaching;
         attachment.forced = request.force;
         if let Some(volume) = self.volumes.get_mut(id) {
-            Arc::make_mut(volume).attachments.insert(instance_id.clone(), attachment.clone());
+            let volume = Arc::make_mut(volume);
+            volume.attachments.insert(instance_id.clone(), attachment.clone());
+            if self.seeded_bugs.available_early && volume.attachments.len() == 1 {
+                volume.state = VolumeState::Available;
+            }
         }
         self.note_attachment(id, &instance_id);
         Ok(reply(id, &instance_id, attachment))

@@ -42,6 +42,8 @@ pub struct SeededBugs {
     pub holds_volumes: bool,
     /// A detach from an instance without the volume detaches it from another.
     pub detaches_anywhere: bool,
+    /// A volume that is being detached is `available` already.
+    pub available_early: bool,
 }
 
 /// Attachments hidden from callers of the API while their devices exist.

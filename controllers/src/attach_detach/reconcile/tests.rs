@@ -163,6 +163,17 @@ fn a_failed_detach_leaves_the_volume_uncertain_and_backs_off() {
 }
 
 #[test]
+fn a_seeded_bug_takes_a_volume_for_attached_after_a_detach_that_failed() {
+    let mut reconciler = abandoned();
+    reconciler.ignores_failed_detaches = true;
+    reconciler.actual.set_mounted("a", &[]);
+    let plan = reconciler.reconcile(S(10));
+    let Some(Action::Detach { key, volume, node, .. }) = plan.actions.first() else { panic!("{plan:?}") };
+    reconciler.detached(S(11), key, volume, node, Err("no".to_owned()));
+    assert_eq!(reconciler.actual.state(volume, node), AttachState::Attached);
+}
+
+#[test]
 fn a_status_that_cannot_be_written_stops_the_detach() {
     let mut reconciler = abandoned();
     reconciler.actual.set_mounted("a", &[]);

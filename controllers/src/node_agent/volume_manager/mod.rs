@@ -112,6 +112,8 @@ pub struct SeededBugs {
     pub ignores_in_use: bool,
     /// Unstages a volume that no pod wants while it is published.
     pub unstages_published: bool,
+    /// Reports only volumes that pods want as in use.
+    pub reports_wanted_only: bool,
 }
 
 impl VolumeManager {
@@ -257,7 +259,7 @@ impl VolumeManager {
         }
         let desired = self.desired.volumes().filter(|(_, v)| v.attachable).map(|(name, _)| name);
         let actual = self.actual.volumes().filter(|(_, v)| v.attachable == Attachability::True).map(|(name, _)| name);
-        let names: BTreeSet<_> = desired.chain(actual).collect();
+        let names: BTreeSet<_> = desired.chain(actual.filter(|_| !self.seeded_bugs.reports_wanted_only)).collect();
         Some(names.into_iter().map(ToString::to_string).collect())
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::Metadata;
+use substrate::mutant;
 
 use super::super::names::{SNAPSHOT_BOUND_FINALIZER, SNAPSHOT_SOURCE_FINALIZER};
 use super::super::objects::{DELETE, VolumeSnapshot, VolumeSnapshotContent};
@@ -39,7 +40,9 @@ impl Controller {
     ) -> Result<(), String> {
         let Some(content) = content else { return self.remove_finalizers(snapshot, true).await };
         let claims = self.claims.list();
-        if is_volume_being_created(snapshot, claims.iter().map(|claim| &**claim)) {
+        if is_volume_being_created(snapshot, claims.iter().map(|claim| &**claim))
+            && !mutant!(self.ctx, "snapshot-deleted-in-restore")
+        {
             let message = "Snapshot is being used to restore a PVC";
             self.event(reference(snapshot), "Warning", "SnapshotDeletePending", message);
             let key = snapshot_key(snapshot);

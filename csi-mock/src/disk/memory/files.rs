@@ -48,7 +48,8 @@ impl Node {
             Some(Some(_)) => return Err(DiskError::errno("rmdir", text(&path), Errno::NOTDIR)),
             Some(None) => {}
         }
-        if self.root.names_below(&path).next().is_some() {
+        // The file that a raw device is bound to is not stored.
+        if self.root.names_below(&path).chain(self.mounts.names_below(&path)).next().is_some() {
             return Err(DiskError::errno("rmdir", text(&path), Errno::NOTEMPTY));
         }
         self.root.remove(&path);

@@ -116,6 +116,7 @@ fn a_raw_device_has_bytes_of_its_own_and_no_filesystem() {
     now(disk.plug(&plug("vol-1"))).unwrap();
     assert!(!now(disk.publish(&block("/pods/p/b", false))).unwrap().already);
     assert!(now(disk.publish(&block("/pods/p/b", false))).unwrap().already);
+    assert!(now(disk.remove_dir(Path::new("/pods/p"))).is_err(), "the device is bound to a file there");
     assert!(matches!(now(disk.publish(&block("/pods/p/ro", true))), Err(DiskError::Busy { .. })));
     assert!(matches!(now(disk.stage(&stage("vol-1"))), Err(DiskError::Occupied { .. })));
     assert!(matches!(now(disk.unplug("vol-1", false)), Err(DiskError::Busy { .. })));
