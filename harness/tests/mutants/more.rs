@@ -97,7 +97,7 @@ pub const CASES: &[Case] = &[
     case(&["in-use-only-while-wanted"], slow_unstage, Id::I2, "ControllerUnpublishVolume was called"),
     case(&["detach-not-verified"], node_seen_late, Id::I2, "ControllerUnpublishVolume was called"),
     case(&["live-pods-not-read"], pod_seen_late, Id::I11, "was removed while pod/default/web uses it"),
-    case(&["missing-node-is-detached"], csinode_deleted, Id::I4, "is attached in the cloud, and not"),
+    case(&["missing-node-is-detached"], csinode_deleted, Id::I5, "a cloud volume is left over"),
 ];
 
 /// Seeded bugs that fail a step.
