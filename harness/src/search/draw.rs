@@ -8,6 +8,7 @@ mod asks;
 mod extras;
 mod pairs;
 mod priorities;
+mod workloads;
 
 use std::collections::BTreeMap;
 
@@ -99,6 +100,7 @@ pub fn drawn(seed: u64, run: u64) -> Drawn {
     let stream = |name: &str| Seed::root(seed).child(name).child(&run.to_string()).rng();
     let drawn = extras::add(Drawn { document, kinds: Vec::new() }, stream("explore more"));
     let drawn = asks::add(additions::add(drawn, stream("explore wider")), stream("explore asks"));
+    let drawn = workloads::add(drawn, stream("explore workloads"));
     pairs::add(drawn, stream("explore pairs"))
 }
 
@@ -109,7 +111,12 @@ pub fn go_on(document: Document, rng: ChaCha8Rng) -> Document {
 
 /// Returns the names of all kinds of additions.
 pub fn kinds() -> impl Iterator<Item = &'static str> {
-    [extras::KINDS, additions::KINDS].concat().into_iter().chain(asks::kinds()).chain(pairs::kinds())
+    [extras::KINDS, additions::KINDS]
+        .concat()
+        .into_iter()
+        .chain(asks::kinds())
+        .chain(workloads::kinds())
+        .chain(pairs::kinds())
 }
 
 /// An existing pod and its claim.

@@ -1,0 +1,240 @@
+//! Additions to some drawn runs that use what other loops serve: a StatefulSet, a snapshot that is restored, a shared
+//! file system, a Job, a Deployment, and a container that fails and starts again. Additions have their own random
+//! stream, so other runs do not change.
+
+use rand_chacha::ChaCha8Rng;
+use serde_json::{Value, json};
+use substrate::seed::between;
+
+use super::Drawn;
+use super::asks::has_written;
+use crate::search::document::Document;
+
+/// Each addition occurs in one of this many runs.
+const ONE_OF: u64 = 10;
+
+/// An addition: adds its objects and steps to a document.
+type Addition = fn(&mut Workloads);
+
+/// All additions with their names. The random stream is consumed in this order.
+const ADDITIONS: &[(&str, Addition)] = &[
+    ("StatefulSet that rolls and shrinks", Workloads::stateful_set),
+    ("VolumeSnapshot that is restored", Workloads::snapshot),
+    ("shared file system", Workloads::shared_files),
+    ("Job that finishes", Workloads::job),
+    ("Deployment that rolls", Workloads::deployment),
+    ("container that fails", Workloads::failing_container),
+];
+
+/// Returns the names of the additions.
+pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
+    ADDITIONS.iter().map(|(name, _)| *name)
+}
+
+/// Adds the drawn workloads to `drawn`.
+pub(super) fn add(drawn: Drawn, rng: ChaCha8Rng) -> Drawn {
+    let Drawn { document, mut kinds } = drawn;
+    let mut workloads = Workloads { rng, tree: document.tree().clone() };
+    // With a limit on volumes per node there may be no room.
+    let fits = workloads.tree["driver"]["attach-limit"].is_null();
+    for (name, addition) in ADDITIONS {
+        if between(&mut workloads.rng, 1, ONE_OF) == 1 && fits {
+            addition(&mut workloads);
+            kinds.push(name);
+        }
+    }
+    Drawn { document: Document::of_tree(workloads.tree), kinds }
+}
+
+struct Workloads {
+    rng: ChaCha8Rng,
+    tree: Value,
+}
+
+/// Returns the template of a pod that writes to `data`, with its volumes.
+fn template(app: &str, volumes: Value) -> Value {
+    json!({
+        "metadata": { "labels": { "app": app } },
+        "spec": {
+            "terminationGracePeriodSeconds": 5,
+            "tolerations": [{ "operator": "Exists" }],
+            "containers": [{
+                "name": "writer",
+                "image": "mooring/writer",
+                "volumeMounts": [{ "name": "data", "mountPath": "/data" }],
+            }],
+            "volumes": volumes,
+        },
+    })
+}
+
+fn of_claim(claim: &str) -> Value {
+    json!([{ "name": "data", "persistentVolumeClaim": { "claimName": claim } }])
+}
+
+fn claim(name: &str) -> Value {
+    json!({ "claim": { "name": name } })
+}
+
+fn pod(name: &str, claim: &str, node: &str) -> Value {
+    json!({ "pod": { "name": name, "claim": claim, "node": node, "grace": "5s", "tolerate": true } })
+}
+
+/// Waits for a condition of an object, with the longest time limit of a drawn run.
+fn wait_that(object: &str, that: &str) -> Value {
+    json!({ "wait": { "object": object, "that": that, "within": "40m" } })
+}
+
+fn wait(object: &str, is: &str) -> Value {
+    json!({ "wait": { "object": object, "is": is, "within": "40m" } })
+}
+
+fn delete(object: &str) -> Value {
+    json!({ "delete": { "object": object } })
+}
+
+/// Changes the template of a workload, so that its pods are replaced.
+fn roll(object: &str) -> Value {
+    let annotations = json!({ "metadata": { "annotations": { "rolled": "yes" } } });
+    json!({ "patch": { "object": object, "with": { "spec": { "template": annotations } } } })
+}
+
+impl Workloads {
+    fn any<T: Copy>(&mut self, of: &[T]) -> T {
+        of[between(&mut self.rng, 0, of.len() as u64 - 1) as usize]
+    }
+
+    fn steps(&mut self, more: impl IntoIterator<Item = Value>) {
+        if let Some(steps) = self.tree["steps"].as_array_mut() {
+            steps.extend(more);
+        }
+    }
+
+    /// Adds a StatefulSet of two pods, which are replaced and then reduced to one.
+    fn stateful_set(&mut self) {
+        let (policy, scaled) = (self.any(&["OrderedReady", "Parallel"]), self.any(&["Retain", "Delete"]));
+        let requests = json!({ "requests": { "storage": "1Gi" } });
+        let set = json!({
+            "apiVersion": "apps/v1",
+            "kind": "StatefulSet",
+            "metadata": { "name": "db" },
+            "spec": {
+                "serviceName": "db",
+                "replicas": 2,
+                "podManagementPolicy": policy,
+                "persistentVolumeClaimRetentionPolicy": { "whenDeleted": "Retain", "whenScaled": scaled },
+                "selector": { "matchLabels": { "app": "db" } },
+                "template": template("db", Value::Null),
+                "volumeClaimTemplates": [{
+                    "metadata": { "name": "data" },
+                    "spec": { "accessModes": ["ReadWriteOnce"], "storageClassName": "gp3", "resources": requests },
+                }],
+            },
+        });
+        let rolled = "self.status.?updatedReplicas.orValue(0) == 2 && self.status.?readyReplicas.orValue(0) == 2 \
+            && self.status.observedGeneration == self.metadata.generation";
+        let shrinks = json!({ "patch": { "object": "statefulset/db", "with": { "spec": { "replicas": 1 } } } });
+        let begins = [json!({ "apply": set }), has_written("db-0"), has_written("db-1")];
+        let ends = [roll("statefulset/db"), wait_that("statefulset/db", rolled), shrinks, wait("pod/db-1", "gone")];
+        self.steps(begins.into_iter().chain(ends));
+        if scaled == "Delete" {
+            self.steps([wait("pvc/data-db-1", "gone")]);
+        }
+        self.steps([has_written("db-0")]);
+    }
+
+    /// Adds a snapshot of a claim, and a claim that is restored from it before the snapshot is deleted.
+    fn snapshot(&mut self) {
+        let node = self.any(&["node-a", "node-b"]);
+        let source = json!({ "apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "photo" });
+        let restored = json!({
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": { "name": "from-photo" },
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": "gp3",
+                "dataSource": source,
+                "resources": { "requests": { "storage": "2Gi" } },
+            },
+        });
+        let begins =
+            [claim("photographed"), pod("photographed", "photographed", "node-a"), has_written("photographed")];
+        let snapshot = json!({ "snapshot": { "name": "photo", "claim": "photographed" } });
+        let ready = wait_that("volumesnapshot/photo", "self.?status.readyToUse.orValue(false)");
+        let ends = [snapshot, ready, json!({ "apply": restored }), pod("from-photo", "from-photo", node)];
+        self.steps(begins.into_iter().chain(ends));
+        let goes = [has_written("from-photo"), delete("volumesnapshot/photo"), wait("volumesnapshot/photo", "gone")];
+        self.steps(goes);
+    }
+
+    /// Adds a shared file system with a writer on each of two nodes, of which one is replaced.
+    fn shared_files(&mut self) {
+        const ID: &str = "fs-0123456789abcdef0";
+        self.tree["efs"] = json!({ "file-systems": [{ "id": ID }] });
+        let class = json!({
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass",
+            "metadata": { "name": "efs" },
+            "provisioner": "efs.csi.aws.com",
+            "parameters": { "provisioningMode": "efs-ap", "fileSystemId": ID, "directoryPerms": "700" },
+        });
+        let files = json!({ "claim": { "name": "files", "class": "efs", "mode": "ReadWriteMany", "size": "5Gi" } });
+        let begins = [json!({ "apply": class }), files, pod("files-1", "files", "node-a"), has_written("files-1")];
+        let both = [pod("files-2", "files", "node-b"), has_written("files-2"), delete("pod/files-1")];
+        let ends = [wait("pod/files-1", "gone"), pod("files-3", "files", "node-b"), has_written("files-3")];
+        self.steps(begins.into_iter().chain(both).chain(ends));
+    }
+
+    /// Adds a Job whose pods exit with success or a failure. Their volume is free afterwards.
+    fn job(&mut self) {
+        let (policy, code) = (self.any(&["Never", "OnFailure"]), self.any(&["0", "1"]));
+        let lasts = self.any(&["1s", "20s", "1m"]);
+        let mut template = template("once", of_claim("once"));
+        template["spec"]["restartPolicy"] = policy.into();
+        template["metadata"]["annotations"] = json!({ "mooring.dev/run-for": lasts, "mooring.dev/exit-code": code });
+        let job = json!({
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": { "name": "once" },
+            "spec": { "backoffLimit": 1, "template": template },
+        });
+        let over =
+            "self.?status.conditions.orValue([]).exists(c, c.type in ['Complete', 'Failed'] && c.status == 'True')";
+        self.steps([claim("once"), json!({ "apply": job }), wait_that("job/once", over)]);
+    }
+
+    /// Adds a Deployment that creates its pod again after the old one is gone.
+    fn deployment(&mut self) {
+        let deployment = json!({
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": { "name": "web" },
+            "spec": {
+                "strategy": { "type": "Recreate" },
+                "selector": { "matchLabels": { "app": "web" } },
+                "template": template("web", of_claim("served")),
+            },
+        });
+        let is_new = "self.status.?updatedReplicas.orValue(0) == 1 && self.status.?availableReplicas.orValue(0) == 1 \
+            && self.status.?replicas.orValue(0) == 1 && self.status.observedGeneration == self.metadata.generation";
+        let runs = [claim("served"), json!({ "apply": deployment }), wait_that("deployment/web", is_new)];
+        self.steps(runs.into_iter().chain([roll("deployment/web"), wait_that("deployment/web", is_new)]));
+    }
+
+    /// Adds a pod whose container gets errors from its volume for a time, and then runs again.
+    fn failing_container(&mut self) {
+        let (op, lasts) = (self.any(&["append", "sync"]), self.any(&["1s", "1m", "8m"]));
+        let fault = json!({
+            "name": "container-fails",
+            "match": { "plane": "disk", "op": op, "where": { "node": "node-b" } },
+            "when": { "for": lasts },
+            "effect": { "io_error": "EIO" },
+        });
+        let failed = "self.status.?containerStatuses.orValue([]).exists(c, c.restartCount > 0)";
+        let ready = "self.status.conditions.exists(c, c.type == 'Ready' && c.status == 'True')";
+        let begins = [claim("fragile"), pod("fragile", "fragile", "node-b"), has_written("fragile")];
+        let fails = [json!({ "fault": fault }), wait_that("pod/fragile", failed), json!({ "sleep": "9m" })];
+        self.steps(begins.into_iter().chain(fails).chain([wait_that("pod/fragile", ready)]));
+    }
+}
