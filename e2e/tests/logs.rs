@@ -50,6 +50,13 @@ fn kubectl_logs_tells_what_a_pod_does_live() {
     let refused = |args: &[&str]| refusal(&up.command("kubectl").args(args).output().unwrap());
     let previous = refused(&["logs", "web", "--previous"]);
     assert!(previous.contains("previous terminated container \"writer\" in pod \"web\" not found"), "{previous}");
+    // A container that has exited starts again, and its log before can be read.
+    let ends = "apiVersion: v1\nkind: Pod\nmetadata: {name: ends, annotations: {mooring.dev/run-for: 5s}}\n\
+                spec: {containers: [{name: app, image: i}]}\n";
+    std::fs::write(file.path(), ends).unwrap();
+    kubectl(&["apply", "-f", &file.path().display().to_string()]).unwrap();
+    let before = eventually(Duration::from_secs(30), || kubectl(&["logs", "ends", "--previous"])).unwrap();
+    assert_eq!(before, "started as a modelled workload of image \"i\"\nexits with code 0\n");
     let unknown = refused(&["logs", "web", "-c", "absent"]);
     assert!(unknown.contains("container absent is not valid for pod web"), "{unknown}");
     let exec = refused(&["exec", "web", "--", "true"]);

@@ -32,6 +32,24 @@ pub struct ContainerSpec {
     pub name: String,
     /// Its image, which is ignored.
     pub image: String,
+    /// Number of earlier starts of this container.
+    pub attempt: u32,
+    /// True for an init container: it is done when the pod starts, and writes nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub init: bool,
+    /// Time after which it exits by itself. Default: it runs until it is stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<ExitPlan>,
+}
+
+/// Planned end of a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExitPlan {
+    /// Milliseconds from its start; scaled like all waits.
+    pub after_ms: u64,
+    /// Exit code.
+    pub code: i32,
 }
 
 /// A volume in a pod.
@@ -87,10 +105,10 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Returns the wait of a writer that has written so many records; after a failure it is idle. Never zero: a writer
-    /// without a wait would stop virtual time.
-    pub fn wait(&self, written: u64, failed: bool) -> Duration {
-        let idle = failed || written >= self.records;
+    /// Returns the wait of a writer that has written so many records. Never zero: a writer without a wait would stop
+    /// virtual time.
+    pub fn wait(&self, written: u64) -> Duration {
+        let idle = written >= self.records;
         Duration::from_millis(if idle { self.idle_every_ms } else { self.write_every_ms }.max(1))
     }
 }
@@ -103,26 +121,84 @@ pub struct Stop {
     pub grace_ms: u64,
 }
 
-/// State of a pod's containers, which is common to all of them.
+/// Request to start a container again after it has exited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StartContainer {
+    /// Number of earlier starts of this container.
+    pub attempt: u32,
+}
+
+/// State of a pod on the machine. While it is `Running`, each container has a state of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum State {
     /// Being created.
     Starting,
+    /// Running: its containers may be started.
+    Running {
+        /// Start time.
+        since: Timestamp,
+    },
+    /// Stopped with all its containers.
+    Stopped {
+        /// Start time; None if it never started.
+        since: Option<Timestamp>,
+        /// Stop time.
+        at: Timestamp,
+    },
+}
+
+/// State of one container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum ContainerState {
+    /// Not started yet.
+    Created,
     /// Running.
     Running {
         /// Start time.
         since: Timestamp,
     },
-    /// Stopped.
-    Stopped {
-        /// Start time; None if they never started.
-        since: Option<Timestamp>,
-        /// Stop time.
-        at: Timestamp,
-        /// True if they were killed instead of exiting.
-        killed: bool,
-    },
+    /// Exited.
+    Exited(Exit),
+}
+
+/// End of a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Exit {
+    /// Start time.
+    pub since: Timestamp,
+    /// End time.
+    pub at: Timestamp,
+    /// Exit code: 128 + n if signal n ended it.
+    pub code: i32,
+}
+
+/// Machine's record of a container.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ContainerRecord {
+    /// Its name.
+    pub name: String,
+    /// Number of earlier starts.
+    pub attempt: u32,
+    /// Its state.
+    pub state: ContainerState,
+    /// End of the start before, if that was on this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<Exit>,
+}
+
+impl ContainerRecord {
+    /// Returns its end, if it has exited.
+    pub fn exit(&self) -> Option<Exit> {
+        match self.state {
+            ContainerState::Exited(exit) => Some(exit),
+            ContainerState::Created | ContainerState::Running { .. } => None,
+        }
+    }
 }
 
 /// Machine's record of a pod.
@@ -137,17 +213,19 @@ pub struct PodRecord {
     pub attempt: u32,
     /// Number of its sandbox on this machine; its address is derived from it.
     pub sandbox: u64,
-    /// State of its containers.
+    /// State of the pod.
     pub state: State,
+    /// Its containers, in the order of the request.
+    pub containers: Vec<ContainerRecord>,
 }
 
 impl PodRecord {
-    /// Returns true if its containers run, or are about to.
+    /// Returns true if it has not stopped.
     pub fn is_alive(&self) -> bool {
         !matches!(self.state, State::Stopped { .. })
     }
 
-    /// Returns the start time of its containers.
+    /// Returns its start time.
     pub fn since(&self) -> Option<Timestamp> {
         match self.state {
             State::Starting => None,
@@ -156,7 +234,12 @@ impl PodRecord {
         }
     }
 
-    /// Returns the stop time of its containers.
+    /// Returns a container's record.
+    pub fn container(&self, name: &str) -> Option<&ContainerRecord> {
+        self.containers.iter().find(|container| container.name == name)
+    }
+
+    /// Returns its stop time.
     pub fn ended(&self) -> Option<Timestamp> {
         match self.state {
             State::Stopped { at, .. } => Some(at),

@@ -29,7 +29,7 @@ substrate::events! {
         pub volume: Arc<str>,
     }
 
-    /// A writer has stopped on request.
+    /// A writer has ended: on request, or with its container.
     pub struct WorkloadStopped = "workload.stopped" {
         /// The node.
         pub node: Arc<str>,
@@ -61,7 +61,7 @@ substrate::events! {
         pub volume: Arc<str>,
     }
 
-    /// A writer could not read or write; it retries.
+    /// A writer could not read or write. Its container exits with code 1.
     pub struct WorkloadFailed = "workload.failed" {
         /// Error of the disk.
         pub error: String,

@@ -2,11 +2,13 @@
 //!
 //! Containers belong to the machine. They outlive the kubelet that requested them; it finds them again after a restart.
 //! They end without a notice when the machine's process ends. Here each container is a modelled workload that writes
-//! records to the pod's volumes. A kubelet talks to the runtime over HTTP: it runs, stops and removes the containers of
-//! a pod, reads their logs, and follows an event stream.
+//! records to the pod's volumes. It exits with code 1 when it cannot read or write. A kubelet talks to the runtime over
+//! HTTP: it runs, stops and removes the containers of a pod, starts one again after its exit, reads their logs, and
+//! follows an event stream.
 
 pub mod api;
 mod cli;
+mod container;
 pub mod container_log;
 pub mod events;
 pub mod follow;
@@ -33,10 +35,11 @@ use tokio::sync::mpsc;
 
 use api::{News, PodRecord, PodSpec, Trouble};
 pub use cli::machine_main_with;
+use container::Signals;
 use log_file::LogFile;
 use pod::Orders;
 pub use query::query;
-use state::{Asked, Pods};
+use state::{Again, Asked, Pods};
 use writer::Chains;
 pub use writer::FILE;
 
@@ -94,9 +97,28 @@ struct Inner {
 
 /// Runtime's state of a pod besides its record.
 struct Handle {
+    spec: Arc<PodSpec>,
     orders: latest::Sender<Orders>,
     /// Logs by container.
-    logs: BTreeMap<String, Arc<LogFile>>,
+    logs: BTreeMap<String, Logs>,
+    /// Signals to its containers. Present while containers may be started.
+    signals: Option<Signals>,
+}
+
+/// Logs of a container on this machine.
+#[derive(Clone)]
+struct Logs {
+    /// Log of the latest start.
+    latest: Arc<LogFile>,
+    /// Log of the start before.
+    previous: Option<Arc<LogFile>>,
+}
+
+impl Logs {
+    /// Returns the logs of a container that starts after `before`.
+    fn after(before: Option<&Self>) -> Self {
+        Self { latest: LogFile::new(), previous: before.map(|before| before.latest.clone()) }
+    }
 }
 
 impl Inner {
@@ -116,7 +138,7 @@ impl Machine {
         self.inner.lock()
     }
 
-    /// Starts a pod's containers unless they run, and waits until they do. Stopped containers are not restarted.
+    /// Starts a pod's containers unless they run, and waits until they do. A stopped pod is not restarted.
     async fn run(self: &Arc<Self>, spec: PodSpec) -> PodRecord {
         let uid = spec.uid.clone();
         let mut changes = self.changes.subscribe();
@@ -138,25 +160,83 @@ impl Machine {
             Asked::Alive(record) | Asked::Over(record) => return record,
             Asked::Start(record) => record,
         };
-        let files: Vec<Arc<LogFile>> = spec.containers.iter().map(|_| LogFile::new()).collect();
-        let logs = spec.containers.iter().map(|c| c.name.clone()).zip(files.iter().cloned()).collect();
+        let (before, spec) = (inner.handles.remove(&spec.uid), Arc::new(spec));
+        let logs = spec.containers.iter().map(|container| {
+            let before = before.as_ref().and_then(|before| before.logs.get(&container.name));
+            (container.name.clone(), Logs::after(before))
+        });
         let orders = latest::Sender::new(Orders::default());
         let reported = orders.subscribe();
-        inner.handles.insert(spec.uid.clone(), Handle { orders, logs });
+        let handle = Handle { spec: spec.clone(), orders, logs: logs.collect(), signals: None };
+        inner.handles.insert(spec.uid.clone(), handle);
         inner.notify(&News::Pod(record.clone()));
         drop(inner);
-        self.ctx.spawn(pod::live(self.clone(), spec, files, reported));
+        self.ctx.spawn(pod::live(self.clone(), spec, reported));
         record
     }
 
-    fn started(&self, uid: &str) {
+    /// Starts the containers of a pod.
+    fn started(self: &Arc<Self>, spec: &Arc<PodSpec>, signals: Signals) {
         let now = self.ctx.now().wall;
-        self.change(|pods| pods.started(uid, now));
+        let mut inner = self.lock();
+        let handle = inner.handles.get_mut(&spec.uid).expect("a pod that starts has a handle");
+        for (index, container) in spec.containers.iter().enumerate() {
+            let log = handle.logs[&container.name].latest.clone();
+            if container.init {
+                log.print(&self.ctx, &format!("done: an init container of image {:?} is not run", container.image));
+                log.close();
+            } else {
+                container::start(self, spec, index, log, signals.clone());
+            }
+        }
+        handle.signals = Some(signals);
+        drop(inner);
+        self.change(|pods| pods.started(spec, now));
     }
 
-    fn stopped(&self, uid: &str, killed: bool) {
+    /// Starts a container again after its exit.
+    ///
+    /// # Errors
+    /// The reason why it cannot be started.
+    fn restart(self: &Arc<Self>, uid: &str, container: &str, attempt: u32) -> Result<PodRecord, &'static str> {
         let now = self.ctx.now().wall;
-        self.change(|pods| pods.stopped(uid, now, killed));
+        let mut inner = self.lock();
+        let signals = inner.handles.get(uid).and_then(|handle| handle.signals.clone());
+        let signals = signals.ok_or("the pod does not run")?;
+        let record = match inner.pods.restart(uid, container, attempt, now) {
+            Again::Start(record) => record,
+            Again::Done(record) => return Ok(record),
+            Again::Impossible => return Err("the pod has no such container"),
+        };
+        let handle = inner.handles.get_mut(uid).expect("it was there");
+        let index = handle.spec.containers.iter().position(|one| one.name == container).expect("it has a record");
+        let logs = Logs::after(handle.logs.get(container));
+        container::start(self, &handle.spec, index, logs.latest.clone(), signals);
+        handle.logs.insert(container.to_owned(), logs);
+        inner.notify(&News::Pod(record.clone()));
+        Ok(record)
+    }
+
+    fn exited(&self, uid: &str, container: &str, code: i32) {
+        let now = self.ctx.now().wall;
+        self.change(|pods| pods.exited(uid, container, now, code));
+    }
+
+    /// Returns the signals of a pod. From now on none of its containers is started.
+    fn take_signals(&self, uid: &str) -> Signals {
+        let mut inner = self.lock();
+        let handle = inner.handles.get_mut(uid).expect("a pod that runs has a handle");
+        handle.signals.take().expect("a pod stops once")
+    }
+
+    fn stopped(&self, uid: &str) {
+        let now = self.ctx.now().wall;
+        let inner = self.lock();
+        if let Some(handle) = inner.handles.get(uid) {
+            handle.logs.values().for_each(|logs| logs.latest.close());
+        }
+        drop(inner);
+        self.change(|pods| pods.stopped(uid, now));
     }
 
     fn change(&self, act: impl FnOnce(&mut Pods) -> Option<PodRecord>) {
@@ -206,8 +286,11 @@ impl Machine {
         self.lock().pods.list()
     }
 
-    fn log(&self, uid: &str, container: &str) -> Option<Arc<LogFile>> {
-        self.lock().handles.get(uid)?.logs.get(container).cloned()
+    /// Returns the log of a container's latest start, or of the start before.
+    fn log(&self, uid: &str, container: &str, previous: bool) -> Option<Arc<LogFile>> {
+        let inner = self.lock();
+        let logs = inner.handles.get(uid)?.logs.get(container)?;
+        if previous { logs.previous.clone() } else { Some(logs.latest.clone()) }
     }
 
     fn trouble(&self, trouble: Trouble) {

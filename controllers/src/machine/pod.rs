@@ -1,17 +1,14 @@
-//! Containers of one pod, from the first request to the last writer's end.
+//! Pod on a machine, from the first request to the last container's exit.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use substrate::latest;
 use substrate::seed::between;
-use tokio::sync::mpsc;
 
 use super::Machine;
 use super::api::PodSpec;
-use super::events::WorkloadKilled;
-use super::log_file::LogFile;
-use super::writer::{Records, Writer};
+use super::container::Signals;
 
 /// Orders to the containers of a pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,27 +20,30 @@ pub(super) struct Orders {
 }
 
 /// Creates a pod's containers, runs them, and stops them on request.
-pub(super) async fn live(
-    machine: Arc<Machine>,
-    spec: PodSpec,
-    logs: Vec<Arc<LogFile>>,
-    mut orders: latest::Receiver<Orders>,
-) {
+pub(super) async fn live(machine: Arc<Machine>, spec: Arc<PodSpec>, mut orders: latest::Receiver<Orders>) {
     let begun = tokio::select! { biased;
         () = asked_to_stop(&mut orders) => false,
         () = take_time(&machine, &spec) => true,
     };
-    let mut killed = false;
     if begun {
-        let running = begin(&machine, &spec, &logs);
-        machine.started(&spec.uid);
+        let (signals, mut done) = Signals::new();
+        machine.started(&spec, signals);
         asked_to_stop(&mut orders).await;
-        killed = end(&machine, running, &logs, &mut orders).await;
+        // From now on no container is started again.
+        let kill = machine.take_signals(&spec.uid).stop();
+        loop {
+            let Orders { asked, grace } = *orders.borrow_and_update();
+            let deadline = asked.unwrap_or_default() + machine.ctx.scaled(grace);
+            tokio::select! { biased;
+                None = done.recv() => break,
+                changed = orders.changed() => if changed.is_err() { break },
+                () = machine.ctx.sleep_until(deadline) => break,
+            }
+        }
+        kill.send_replace(true);
+        while done.recv().await.is_some() {}
     }
-    for log in &logs {
-        log.close();
-    }
-    machine.stopped(&spec.uid, killed);
+    machine.stopped(&spec.uid);
 }
 
 async fn asked_to_stop(orders: &mut latest::Receiver<Orders>) {
@@ -59,89 +59,4 @@ async fn take_time(machine: &Machine, spec: &PodSpec) {
     if ms > 0 {
         machine.ctx.sleep(Duration::from_millis(ms)).await;
     }
-}
-
-/// Running containers.
-struct Running {
-    stop: latest::Sender<bool>,
-    kill: latest::Sender<bool>,
-    /// Closes when the last writer has ended.
-    done: mpsc::Receiver<()>,
-}
-
-/// Starts a writer for each volume.
-fn begin(machine: &Arc<Machine>, spec: &PodSpec, logs: &[Arc<LogFile>]) -> Running {
-    for (container, log) in spec.containers.iter().zip(logs) {
-        log.print(&machine.ctx, &format!("started as a modelled workload of image {:?}", container.image));
-    }
-    let (stop, kill) = (latest::Sender::new(false), latest::Sender::new(false));
-    let (alive, done) = mpsc::channel(1);
-    let pod: Arc<str> = spec.pod.as_str().into();
-    for use_ in &spec.volumes {
-        let named = |name: &String| spec.containers.iter().position(|c| c.name == *name);
-        let log = logs.get(use_.container.as_ref().and_then(named).unwrap_or_default()).cloned();
-        let records = Records::at(&use_.volume, &use_.place);
-        if let Some(log) = &log {
-            let (volume, at) = (&use_.volume, use_.at.as_deref().unwrap_or("no path"));
-            let raw = matches!(records, Records::Device { .. });
-            let how = if raw { "mapped as a raw device" } else { "mounted" };
-            log.print(&machine.ctx, &format!("{}: volume {volume} is {how} at {at}", use_.name));
-        }
-        let writer = Writer {
-            machine: machine.clone(),
-            uid: spec.uid.clone(),
-            name: use_.name.clone(),
-            log,
-            pod: pod.clone(),
-            volume: use_.volume.as_str().into(),
-            records,
-            readonly: use_.readonly,
-            pace: spec.pace,
-        };
-        let (stop, mut kill, alive) = (stop.subscribe(), kill.subscribe(), alive.clone());
-        let machine = machine.clone();
-        machine.ctx.clone().spawn(async move {
-            let (node, pod, volume) = writer.whose();
-            tokio::select! { biased;
-                _ = kill.wait_for(|kill| *kill) => machine.ctx.emit(WorkloadKilled { node, pod, volume }),
-                () = writer.run(stop) => {}
-            }
-            drop(alive);
-        });
-    }
-    Running { stop, kill, done }
-}
-
-/// Stops containers: SIGTERM, then SIGKILL after the grace period. Returns true if they were killed.
-async fn end(
-    machine: &Machine,
-    mut running: Running,
-    logs: &[Arc<LogFile>],
-    orders: &mut latest::Receiver<Orders>,
-) -> bool {
-    let print = |text: &str| logs.iter().for_each(|log| log.print(&machine.ctx, text));
-    print("asked to stop (SIGTERM)");
-    running.stop.send_replace(true);
-    let done = &mut running.done;
-    let mut finished = Box::pin(async {
-        while done.recv().await.is_some() {}
-        if !machine.config.container_stop.is_zero() {
-            machine.ctx.sleep(machine.config.container_stop).await;
-        }
-    });
-    let (killed, how) = loop {
-        let Orders { asked, grace } = *orders.borrow_and_update();
-        let deadline = asked.unwrap_or_default() + machine.ctx.scaled(grace);
-        tokio::select! { biased;
-            () = &mut finished => break (false, "stopped"),
-            changed = orders.changed() => if changed.is_err() { break (true, "killed") },
-            () = machine.ctx.sleep_until(deadline) => break (true, "killed: the grace period is over"),
-        }
-    };
-    drop(finished);
-    running.kill.send_replace(true);
-    // A killed writer closes its files before the pod counts as stopped.
-    while running.done.recv().await.is_some() {}
-    print(how);
-    killed
 }

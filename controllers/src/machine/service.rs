@@ -5,8 +5,9 @@
 //! | `GET /v1/pods` | lists the pods; with `watch=true` an event stream of [`News`](super::api::News), one line each |
 //! | `POST /v1/pods` | runs a pod's containers ([`PodSpec`]) and answers when they run; may be repeated |
 //! | `POST /v1/pods/{uid}/stop` | asks them to stop ([`Stop`]) and does not wait; may be repeated with another grace |
+//! | `POST /v1/pods/{uid}/containers/{container}/start` | starts a container again after its exit ([`StartContainer`]); may be repeated |
 //! | `DELETE /v1/pods/{uid}` | forgets a pod whose containers have stopped, and its logs |
-//! | `GET /v1/pods/{uid}/logs/{container}` | a container's log, with kubelet's parameters |
+//! | `GET /v1/pods/{uid}/logs/{container}` | a container's log, or with `previous=true` that of the start before, with kubelet's parameters |
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use substrate::HttpService;
 use substrate::body::{Body, BoxError, boxed, collect, from_service, full};
 
 use super::Machine;
-use super::api::{PodSpec, Stop};
+use super::api::{PodSpec, StartContainer, Stop};
 use super::container_log::LogOptions;
 use super::query::query;
 
@@ -66,6 +67,11 @@ async fn answer(machine: &Arc<Machine>, request: Request<Body>) -> Result<Respon
             let record = machine.stop(uid, Duration::from_millis(stop.grace_ms)).ok_or_else(|| missing(uid))?;
             json(StatusCode::OK, &record)
         }
+        ["v1", "pods", uid, "containers", container, "start"] if post => {
+            let start: StartContainer = read(body).await?;
+            let refused = |why| (StatusCode::CONFLICT, format!("container `{container}` of pod `{uid}`: {why}"));
+            json(StatusCode::OK, &machine.restart(uid, container, start.attempt).map_err(refused)?)
+        }
         ["v1", "pods", uid] if parts.method == Method::DELETE => match machine.remove(uid) {
             Ok(true) => json(StatusCode::OK, &()),
             Ok(false) => Err(missing(uid)),
@@ -77,12 +83,17 @@ async fn answer(machine: &Arc<Machine>, request: Request<Body>) -> Result<Respon
         ["v1", "pods", uid, "logs", container] if get => {
             let options = LogOptions::read(&options, machine.ctx.now().wall)
                 .map_err(|error| (StatusCode::BAD_REQUEST, error.to_string()))?;
-            let none =
-                || (StatusCode::NOT_FOUND, format!("pod `{uid}` has no container `{container}` on this machine"));
-            let log = machine.log(uid, container).ok_or_else(none)?;
+            let what = if options.previous { "no previous log of container" } else { "no container" };
+            let none = || (StatusCode::NOT_FOUND, format!("pod `{uid}` has {what} `{container}` on this machine"));
+            let log = machine.log(uid, container, options.previous).ok_or_else(none)?;
             Ok(reply(StatusCode::OK, "text/plain", log.read(options)))
         }
-        ["healthz"] | ["v1", "pods"] | ["v1", "pods", _] | ["v1", "pods", _, "stop"] | ["v1", "pods", _, "logs", _] => {
+        ["healthz"]
+        | ["v1", "pods"]
+        | ["v1", "pods", _]
+        | ["v1", "pods", _, "stop"]
+        | ["v1", "pods", _, "logs", _]
+        | ["v1", "pods", _, "containers", _, "start"] => {
             let why = format!("{} is not allowed on {}", parts.method, parts.uri.path());
             Err((StatusCode::METHOD_NOT_ALLOWED, why))
         }

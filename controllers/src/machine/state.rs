@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::api::{PodRecord, PodSpec, State};
+use super::api::{ContainerRecord, ContainerState, Exit, PodRecord, PodSpec, State};
 
 /// Result of requesting a pod's containers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +15,17 @@ pub enum Asked {
     Alive(PodRecord),
     /// They have stopped; another start needs another attempt.
     Over(PodRecord),
+}
+
+/// Result of requesting another start of a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Again {
+    /// It must be started.
+    Start(PodRecord),
+    /// It runs, or this attempt has ended: nothing to do.
+    Done(PodRecord),
+    /// The pod is not running, or has no such container.
+    Impossible,
 }
 
 /// The pods of a machine, by uid.
@@ -45,29 +56,67 @@ impl Pods {
                 return Asked::Over(known.clone());
             }
         }
+        let before = self.pods.get(&spec.uid);
+        let containers = spec.containers.iter().map(|container| ContainerRecord {
+            name: container.name.clone(),
+            attempt: container.attempt,
+            state: ContainerState::Created,
+            last: before.and_then(|before| before.container(&container.name)).and_then(ContainerRecord::exit),
+        });
         let record = PodRecord {
             pod: spec.pod.clone(),
             uid: spec.uid.clone(),
             attempt: spec.attempt,
             sandbox: self.sandboxes,
             state: State::Starting,
+            containers: containers.collect(),
         };
         self.sandboxes += 1;
         self.pods.insert(spec.uid.clone(), record.clone());
         Asked::Start(record)
     }
 
-    /// Marks a pod's containers as running.
-    pub fn started(&mut self, uid: &str, now: Timestamp) -> Option<PodRecord> {
-        let record = self.pods.get_mut(uid)?;
+    /// Marks a pod and its containers as running, and its init containers as done.
+    pub fn started(&mut self, spec: &PodSpec, now: Timestamp) -> Option<PodRecord> {
+        let record = self.pods.get_mut(&spec.uid)?;
         record.state = State::Running { since: now };
+        for (container, of) in record.containers.iter_mut().zip(&spec.containers) {
+            let done = ContainerState::Exited(Exit { since: now, at: now, code: 0 });
+            container.state = if of.init { done } else { ContainerState::Running { since: now } };
+        }
         Some(record.clone())
     }
 
-    /// Marks a pod's containers as stopped.
-    pub fn stopped(&mut self, uid: &str, now: Timestamp, killed: bool) -> Option<PodRecord> {
+    /// Marks a container of a running pod as exited.
+    pub fn exited(&mut self, uid: &str, container: &str, now: Timestamp, code: i32) -> Option<PodRecord> {
         let record = self.pods.get_mut(uid)?;
-        record.state = State::Stopped { since: record.since(), at: now, killed };
+        let container = record.containers.iter_mut().find(|one| one.name == container)?;
+        let ContainerState::Running { since } = container.state else { return None };
+        container.state = ContainerState::Exited(Exit { since, at: now, code });
+        Some(record.clone())
+    }
+
+    /// Handles a kubelet's request to start a container again.
+    pub fn restart(&mut self, uid: &str, container: &str, attempt: u32, now: Timestamp) -> Again {
+        let Some(record) = self.pods.get_mut(uid) else { return Again::Impossible };
+        let running = matches!(record.state, State::Running { .. });
+        let found = record.containers.iter_mut().find(|one| one.name == container);
+        let Some(found) = found.filter(|_| running) else { return Again::Impossible };
+        let Some(exit) = found.exit().filter(|_| attempt > found.attempt) else { return Again::Done(record.clone()) };
+        found.attempt = attempt;
+        found.last = Some(exit);
+        found.state = ContainerState::Running { since: now };
+        Again::Start(record.clone())
+    }
+
+    /// Marks a pod as stopped. All its containers have exited.
+    pub fn stopped(&mut self, uid: &str, now: Timestamp) -> Option<PodRecord> {
+        let record = self.pods.get_mut(uid)?;
+        debug_assert!(
+            record.containers.iter().all(|container| !matches!(container.state, ContainerState::Running { .. })),
+            "a container outlived its pod: {record:?}"
+        );
+        record.state = State::Stopped { since: record.since(), at: now };
         Some(record.clone())
     }
 
@@ -87,11 +136,15 @@ impl Pods {
 mod tests {
     use substrate::Now;
 
-    use super::super::api::Pace;
+    use super::super::api::{ContainerSpec, Pace};
     use super::*;
 
     fn at(second: u64) -> Timestamp {
         Now::at(std::time::Duration::from_secs(second)).wall
+    }
+
+    fn container(name: &str, attempt: u32) -> ContainerSpec {
+        ContainerSpec { name: name.to_owned(), image: "busybox".to_owned(), attempt, init: false, exit: None }
     }
 
     fn spec(uid: &str, attempt: u32) -> PodSpec {
@@ -99,10 +152,43 @@ mod tests {
             pod: format!("default/{uid}"),
             uid: uid.to_owned(),
             attempt,
-            containers: Vec::new(),
+            containers: ["app", "side"].map(|name| container(name, attempt)).into(),
             volumes: Vec::new(),
             pace: Pace { write_every_ms: 1, records: 1, idle_every_ms: 1 },
         }
+    }
+
+    fn stop(pods: &mut Pods, now: Timestamp) {
+        for container in ["app", "side"] {
+            pods.exited("u", container, now, 0);
+        }
+        pods.stopped("u", now);
+    }
+
+    #[test]
+    fn a_container_that_has_exited_starts_again_once_for_each_attempt() {
+        let mut pods = Pods::default();
+        assert_eq!(pods.restart("u", "app", 1, at(1)), Again::Impossible);
+        pods.ask(&spec("u", 0));
+        assert_eq!(pods.restart("u", "app", 1, at(1)), Again::Impossible, "the pod is not running yet");
+        pods.started(&spec("u", 0), at(1));
+        assert_eq!(pods.restart("u", "other", 1, at(1)), Again::Impossible);
+        assert!(matches!(pods.restart("u", "app", 1, at(1)), Again::Done(_)), "it runs");
+        let record = pods.exited("u", "app", at(3), 1).expect("a record");
+        let exit = Exit { since: at(1), at: at(3), code: 1 };
+        assert_eq!(record.containers[0].exit(), Some(exit));
+        assert_eq!((record.containers[1].exit(), record.is_alive()), (None, true));
+        assert_eq!(pods.exited("u", "app", at(4), 2), None, "it has exited");
+        assert!(matches!(pods.restart("u", "app", 0, at(5)), Again::Done(_)), "this attempt has ended");
+        let Again::Start(record) = pods.restart("u", "app", 1, at(5)) else { panic!("not started") };
+        let app = record.container("app").expect("a container");
+        assert_eq!((app.attempt, app.state, app.last), (1, ContainerState::Running { since: at(5) }, Some(exit)));
+        assert!(matches!(pods.restart("u", "app", 1, at(6)), Again::Done(_)));
+        stop(&mut pods, at(7));
+        assert_eq!(pods.restart("u", "app", 2, at(8)), Again::Impossible, "the pod has stopped");
+        pods.ask(&spec("u", 2));
+        let last = pods.get("u").and_then(|record| record.container("app")).and_then(|app| app.last);
+        assert_eq!(last, Some(Exit { since: at(5), at: at(7), code: 0 }));
     }
 
     #[test]
@@ -110,9 +196,9 @@ mod tests {
         let mut pods = Pods::default();
         assert!(matches!(pods.ask(&spec("u", 0)), Asked::Start(_)));
         assert!(matches!(pods.ask(&spec("u", 0)), Asked::Alive(record) if record.state == State::Starting));
-        pods.started("u", at(1));
+        pods.started(&spec("u", 0), at(1));
         assert!(matches!(pods.ask(&spec("u", 1)), Asked::Alive(record) if record.since() == Some(at(1))));
-        pods.stopped("u", at(2), false);
+        stop(&mut pods, at(2));
         assert!(matches!(pods.ask(&spec("u", 0)), Asked::Over(record) if record.since() == Some(at(1))));
         let again = pods.ask(&spec("u", 1));
         assert!(matches!(&again, Asked::Start(record) if (record.attempt, record.sandbox) == (1, 1)), "{again:?}");
@@ -123,9 +209,9 @@ mod tests {
         let mut pods = Pods::default();
         pods.ask(&spec("u", 0));
         assert!(pods.remove("u").is_err());
-        pods.started("u", at(1));
+        pods.started(&spec("u", 0), at(1));
         assert!(pods.remove("u").is_err());
-        pods.stopped("u", at(2), true);
+        stop(&mut pods, at(2));
         assert_eq!((pods.remove("u"), pods.remove("u")), (Ok(true), Ok(false)));
         assert_eq!(pods.list(), []);
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use csi_mock::disk::MemoryDisks;
+use csi_mock::disk::{MemoryDisks, faulty};
 use http::{Method, Request};
 use http_body_util::BodyExt;
 use substrate::Process;
@@ -28,7 +28,7 @@ impl Rig {
         let disk = MemoryDisks::new().node("node-a");
         let machine_disk = disk.clone();
         let machine = Process::start(world, "node-a", move |ctx| {
-            let mut config = MachineConfig::new("node-a", machine_disk.clone());
+            let mut config = MachineConfig::new("node-a", faulty(&ctx, machine_disk.clone()));
             change(&mut config);
             ctx.world().fabric().bind(&ctx, "runtime-node-a", start(&ctx, config));
             std::future::pending()
@@ -67,7 +67,7 @@ impl Rig {
 fn spec(uid: &str, attempt: u32) -> Value {
     json!({
         "pod": format!("default/{uid}"), "uid": uid, "attempt": attempt,
-        "containers": [{ "name": "app", "image": "busybox" }],
+        "containers": [{ "name": "app", "image": "busybox", "attempt": attempt }],
         "volumes": [{
             "name": "data", "volume": format!("vol-{uid}"), "container": "app", "at": "/data", "readonly": false,
             "place": { "filesystem": { "path": format!("/volumes/{uid}") } },
@@ -137,7 +137,9 @@ fn news_tell_what_becomes_of_pods() {
         assert_eq!(code, 409, "it runs");
         let stop = json!({ "grace_ms": 30000 });
         assert_eq!(rig.ask(Method::POST, "/v1/pods/p/stop", &stop).await.0, 200);
-        assert!(matches!(next().await, News::Pod(pod) if matches!(pod.state, State::Stopped { killed: false, .. })));
+        let exit = |pod: &PodRecord| pod.containers[0].exit().map(|exit| exit.code);
+        assert!(matches!(next().await, News::Pod(pod) if pod.is_alive() && exit(&pod) == Some(0)));
+        assert!(matches!(next().await, News::Pod(pod) if matches!(pod.state, State::Stopped { .. })));
         assert_eq!(rig.ask(Method::DELETE, "/v1/pods/p", &Value::Null).await.0, 200);
         assert!(matches!(next().await, News::Removed(uid) if uid == "p"));
         assert_eq!(rig.ask(Method::POST, "/v1/pods/p/stop", &stop).await.0, 404);
@@ -170,7 +172,7 @@ fn containers_that_are_slow_to_stop_are_killed_when_the_shortest_grace_is_over()
         assert_eq!(ended().await, None);
         seconds(2).await;
         let record = rig.list().await.remove(0);
-        assert!(matches!(record.state, State::Stopped { killed: true, .. }), "{record:?}");
+        assert_eq!(record.containers[0].exit().map(|exit| exit.code), Some(137), "{record:?}");
         let (_, lines) = rig.ask(Method::GET, "/v1/pods/p/logs/app?tailLines=1", &Value::Null).await;
         assert_eq!(lines, json!("killed: the grace period is over\n"));
         // Stopped containers start again only as another attempt.
@@ -197,6 +199,70 @@ fn containers_that_are_told_to_stop_before_they_run_never_do() {
 }
 
 #[test]
+fn a_container_that_failed_starts_again_on_request_and_keeps_the_log_before() {
+    in_simulation(async |world| {
+        let rig = Rig::new(&world, |_| {});
+        rig.run("p", 0).await;
+        seconds(2).await;
+        let broken =
+            json!({ "name": "eio", "match": { "plane": "disk", "op": "sync" }, "effect": { "io_error": "EIO" } });
+        let broken =
+            world.faults().add(world.clock().now().mono, substrate::json::from_value(broken).expect("a fault"));
+        seconds(2).await;
+        let exited = rig.list().await.remove(0);
+        let code = |record: &PodRecord| record.containers[0].exit().map(|exit| exit.code);
+        assert_eq!((code(&exited), exited.is_alive()), (Some(1), true), "{exited:?}");
+        assert_eq!((rig.count::<WorkloadFailed>(), rig.count::<WorkloadStopped>()), (1, 1));
+        seconds(60).await;
+        assert_eq!(rig.list().await, [exited], "it does not start by itself");
+        broken.expect("added");
+        world.faults().remove("eio");
+        let start = async |attempt: u32| {
+            let path = "/v1/pods/p/containers/app/start";
+            rig.ask(Method::POST, path, &json!({ "attempt": attempt })).await
+        };
+        let (answered, record) = start(1).await;
+        let record: PodRecord = substrate::json::from_value(record).expect("a record");
+        assert_eq!((answered, code(&record), record.containers[0].attempt), (200, None, 1));
+        assert_eq!(record.containers[0].last.map(|exit| exit.code), Some(1));
+        assert_eq!(start(1).await.0, 200, "it may be repeated");
+        seconds(2).await;
+        let log = async |query: &str| rig.ask(Method::GET, &format!("/v1/pods/p/logs/app?{query}"), &Value::Null).await;
+        let (_, before) = log("previous=true&tailLines=1").await;
+        assert_eq!(before, json!("exits with code 1\n"));
+        let (_, now) = log("tailLines=1").await;
+        assert!(now.as_str().is_some_and(|line| line.starts_with("data: wrote record")), "{now}");
+        rig.ask(Method::POST, "/v1/pods/p/stop", &json!({ "grace_ms": 30000 })).await;
+        seconds(1).await;
+        assert_eq!(start(2).await.0, 409, "the pod has stopped");
+    });
+}
+
+#[test]
+fn a_container_exits_as_planned() {
+    in_simulation(async |world| {
+        let rig = Rig::new(&world, |_| {});
+        let mut planned = spec("p", 0);
+        planned["containers"] = json!([
+            { "name": "prepare", "image": "busybox", "attempt": 0, "init": true },
+            { "name": "app", "image": "busybox", "attempt": 0, "exit": { "after_ms": 5000, "code": 7 } },
+            { "name": "side", "image": "busybox", "attempt": 0 },
+        ]);
+        rig.disk.make_dir(&PathBuf::from("/volumes/p")).await.expect("a directory");
+        assert_eq!(rig.ask(Method::POST, "/v1/pods", &planned).await.0, 200);
+        let codes = async || -> Vec<Option<i32>> {
+            let record = rig.list().await.remove(0);
+            record.containers.iter().map(|container| container.exit().map(|exit| exit.code)).collect()
+        };
+        seconds(4).await;
+        assert_eq!(codes().await, [Some(0), None, None]);
+        seconds(2).await;
+        assert_eq!(codes().await, [Some(0), Some(7), None]);
+        assert_eq!(rig.count::<WorkloadStopped>(), 1, "its writer has ended with it");
+    });
+}
+
+#[test]
 fn a_request_that_says_nothing_is_refused() {
     in_simulation(async |world| {
         let rig = Rig::new(&world, |_| {});
@@ -207,6 +273,8 @@ fn a_request_that_says_nothing_is_refused() {
             (Method::POST, "/v1/pods", nameless, 400, "uid: invalid name `../p`"),
             (Method::POST, "/v1/pods/p/stop", json!({ "grace": 1 }), 400, "unknown field `grace`"),
             (Method::GET, "/v1/pods/p/logs/app", Value::Null, 404, "no container `app`"),
+            (Method::GET, "/v1/pods/p/logs/app?previous=true", Value::Null, 404, "no previous log of container `app`"),
+            (Method::POST, "/v1/pods/p/containers/app/start", json!({ "attempt": 1 }), 409, "the pod does not run"),
             (Method::GET, "/v1/pods/p/logs/app?tailLines=x", Value::Null, 400, "Unable to decode query"),
             (Method::PUT, "/v1/pods", Value::Null, 405, "PUT is not allowed"),
             (Method::GET, "/v2", Value::Null, 404, "nothing at /v2"),

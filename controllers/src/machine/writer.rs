@@ -73,7 +73,7 @@ pub(super) struct Writer {
     /// Name of the volume in the pod.
     pub name: String,
     /// Log of the container.
-    pub log: Option<Arc<LogFile>>,
+    pub log: Arc<LogFile>,
     /// `<namespace>/<name>`.
     pub pod: Arc<str>,
     /// The volume handle.
@@ -81,6 +81,15 @@ pub(super) struct Writer {
     pub records: Records,
     pub readonly: bool,
     pub pace: Pace,
+}
+
+/// End of a writer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// It was asked to stop.
+    Stopped,
+    /// It could not read or write.
+    Failed,
 }
 
 /// Reason why a writer cannot continue.
@@ -102,26 +111,23 @@ impl From<DiskError> for Failure {
 }
 
 impl Writer {
-    /// Verifies, then writes until `stop` is true.
-    pub async fn run(self, mut stop: latest::Receiver<bool>) {
+    /// Verifies, then writes until `stop` is true or the disk fails.
+    pub async fn run(self, mut stop: latest::Receiver<bool>) -> Outcome {
         let _history = self.machine.chains.of(&self.volume);
-        self.work(&mut stop).await;
+        let outcome = self.work(&mut stop).await;
         let (node, pod, volume) = self.whose();
         self.machine.ctx.emit(WorkloadStopped { node, pod, volume });
+        outcome
     }
 
-    async fn work(&self, stop: &mut latest::Receiver<bool>) {
-        // A failed read proves nothing about the records. It is retried, like a container that exits with an error.
-        let found = loop {
-            let failure = match self.verify().await {
-                Ok(found) => break found,
-                Err(failure) => failure,
-            };
-            if matches!(failure, Failure::Corrupt(_)) {
-                self.started(0, false);
-            }
-            if !self.report(&failure) || !self.pause(self.pace.wait(0, true), stop).await {
-                return stopped(stop).await;
+    async fn work(&self, stop: &mut latest::Receiver<bool>) -> Outcome {
+        let found = match self.verify().await {
+            Ok(found) => found,
+            Err(failure) => {
+                if matches!(failure, Failure::Corrupt(_)) {
+                    self.started(0, false);
+                }
+                return self.fail(&failure, stop).await;
             }
         };
         self.started(found, true);
@@ -136,23 +142,17 @@ impl Writer {
         }
         let mut written = 0;
         loop {
-            let failed = match self.write().await {
+            match self.write().await {
                 Ok(record) => {
                     written += 1;
                     let (node, pod, volume) = self.whose();
                     self.machine.ctx.emit(WorkloadSynced { node, pod, record, volume });
                     self.print(format_args!("wrote record {record}"));
-                    false
                 }
-                Err(failure) => {
-                    if !self.report(&failure) {
-                        return stopped(stop).await;
-                    }
-                    true
-                }
-            };
-            if !self.pause(self.pace.wait(written, failed), stop).await {
-                return;
+                Err(failure) => return self.fail(&failure, stop).await,
+            }
+            if !self.pause(self.pace.wait(written), stop).await {
+                return Outcome::Stopped;
             }
         }
     }
@@ -167,7 +167,7 @@ impl Writer {
         let ctx = &self.machine.ctx;
         let due = ctx.now().mono + ctx.scaled(wait);
         tokio::select! { biased;
-            () = stopped(stop) => false,
+            _ = stopped(stop) => false,
             () = ctx.sleep_until(due) => true,
         }
     }
@@ -270,33 +270,35 @@ impl Writer {
         Ok(record)
     }
 
-    /// Reports trouble. Returns false if the writer must not touch the volume again.
-    fn report(&self, failure: &Failure) -> bool {
+    /// Reports a failure. A writer does not touch corrupt records again: it waits until it is stopped.
+    async fn fail(&self, failure: &Failure, stop: &mut latest::Receiver<bool>) -> Outcome {
         let (node, pod, volume) = self.whose();
-        let (reason, what, again) = match failure {
+        match failure {
             Failure::Corrupt(what) => {
                 let error = what.to_string();
                 self.print(format_args!("corrupt, not touched again: {what}"));
                 self.machine.ctx.emit(WorkloadCorrupt { error: error.clone(), node, pod, volume });
-                ("VolumeCorrupt", error, false)
+                self.trouble("VolumeCorrupt", &error);
+                stopped(stop).await
             }
             Failure::Disk(error) => {
                 let error = error.to_string();
                 self.print(format_args!("error: {error}"));
                 self.machine.ctx.emit(WorkloadFailed { error: error.clone(), node, pod, volume });
-                ("WorkloadFailed", error, true)
+                self.trouble("WorkloadFailed", &error);
+                Outcome::Failed
             }
-        };
+        }
+    }
+
+    fn trouble(&self, reason: &str, what: &str) {
         let message = format!("volume {}: {what}", self.volume);
         self.machine.trouble(Trouble { uid: self.uid.clone(), reason: reason.to_owned(), message });
-        again
     }
 
     /// Prints a line to the container's log.
     fn print(&self, text: impl std::fmt::Display) {
-        if let Some(log) = &self.log {
-            log.print(&self.machine.ctx, &format!("{}: {text}", self.name));
-        }
+        self.log.print(&self.machine.ctx, &format!("{}: {text}", self.name));
     }
 
     /// Returns node, pod and volume, for events.
@@ -305,9 +307,10 @@ impl Writer {
     }
 }
 
-async fn stopped(stop: &mut latest::Receiver<bool>) {
-    // An error means that the pod's task is gone, which stops the workload too.
+async fn stopped(stop: &mut latest::Receiver<bool>) -> Outcome {
+    // An error means that the container's task is gone, which stops the workload too.
     let _ = stop.wait_for(|stop| *stop).await;
+    Outcome::Stopped
 }
 
 #[cfg(test)]

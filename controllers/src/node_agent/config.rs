@@ -91,7 +91,8 @@ pub struct NodeAgentConfig {
     pub timers: Timers,
 }
 
-/// Writes of the modelled workload. Annotations `mooring.dev/write-every` and `mooring.dev/records` override them.
+/// The modelled workload of a pod. Annotations override it: `mooring.dev/write-every`, `mooring.dev/records`,
+/// `mooring.dev/run-for` and `mooring.dev/exit-code`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkloadDefaults {
     /// Time between two records before the writer becomes idle. Default: 1 s.
@@ -100,11 +101,22 @@ pub struct WorkloadDefaults {
     pub records: u64,
     /// Time between two records of an idle writer. Default: 30 s.
     pub idle_every: Duration,
+    /// Planned end of the containers. Default: none, they run until they are stopped.
+    pub exit: Option<PlannedExit>,
+}
+
+/// Planned end of a pod's containers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlannedExit {
+    /// Time from the start of a container to its exit.
+    pub after: Duration,
+    /// Exit code.
+    pub code: u8,
 }
 
 impl Default for WorkloadDefaults {
     fn default() -> Self {
-        Self { write_every: Duration::from_secs(1), records: 10, idle_every: Duration::from_secs(30) }
+        Self { write_every: Duration::from_secs(1), records: 10, idle_every: Duration::from_secs(30), exit: None }
     }
 }
 

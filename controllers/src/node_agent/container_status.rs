@@ -6,49 +6,67 @@ use k8s_openapi::api::core::v1::{
     Pod, VolumeMount, VolumeMountStatus,
 };
 
-use super::pod_status::Phase;
+use super::pod_status::{Phase, PodFacts};
+use super::restarts::{LOST, REASON, is_sidecar};
 use crate::kube::time;
+use crate::machine::api::{ContainerRecord, ContainerState as Record, Exit};
 
-/// Returns the statuses of all containers of a pod after `restarts` earlier starts. `before` are the last ones.
-pub(super) fn statuses(pod: &Pod, phase: &Phase, restarts: u32, before: &[ContainerStatus]) -> Vec<ContainerStatus> {
+/// Returns the statuses of all regular containers of a pod. `before` are the last ones.
+pub(super) fn regular(pod: &Pod, phase: &Phase, facts: &PodFacts, before: &[ContainerStatus]) -> Vec<ContainerStatus> {
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
-    containers
-        .map(|container| {
-            let before = before.iter().find(|status| status.name == container.name);
-            status(pod, container, phase, restarts, before)
-        })
-        .collect()
+    containers.map(|container| status(pod, container, phase, facts, before)).collect()
+}
+
+/// Returns the statuses of all init containers of a pod. `before` are the last ones.
+pub(super) fn init(pod: &Pod, phase: &Phase, facts: &PodFacts, before: &[ContainerStatus]) -> Vec<ContainerStatus> {
+    let containers = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+    let all = containers.map(|container| {
+        let mut status = status(pod, container, phase, facts, before);
+        let exit = status.state.as_ref().and_then(|state| state.terminated.as_ref());
+        status.ready |= exit.is_some_and(|exit| exit.exit_code == 0) && !is_sidecar(container);
+        status
+    });
+    all.collect()
 }
 
 fn status(
     pod: &Pod,
     container: &Container,
     phase: &Phase,
-    restarts: u32,
-    before: Option<&ContainerStatus>,
+    facts: &PodFacts,
+    before: &[ContainerStatus],
 ) -> ContainerStatus {
-    let started = matches!(phase, Phase::Running(_) | Phase::Stopped(Some(_), _));
-    let running = matches!(phase, Phase::Running(_));
+    let before = before.iter().find(|status| status.name == container.name);
+    let has_sandbox = matches!(phase, Phase::Running(_) | Phase::Stopped(Some(_), _));
+    let record = facts.containers.iter().find(|one| one.name == container.name);
+    let record = record.filter(|one| has_sandbox && one.state != Record::Created);
+    let running = matches!(phase, Phase::Running(_)) && record.is_some_and(|one| one.exit().is_none());
     let has_init = pod.spec.as_ref().and_then(|spec| spec.init_containers.as_ref()).is_some_and(|all| !all.is_empty());
     let image = container.image.clone().unwrap_or_default();
-    let id = started.then(|| container_id(pod, &container.name, restarts));
-    let restarts = if started { i32::try_from(restarts).unwrap_or(i32::MAX) } else { 0 };
-    let resources = started.then(|| container.resources.clone().unwrap_or_default());
-    ContainerStatus {
+    let id = record.map(|one| container_id(pod, &container.name, one.attempt));
+    let restarts = record.map_or(0, |one| i32::try_from(one.attempt).unwrap_or(i32::MAX));
+    let resources = record.map(|_| container.resources.clone().unwrap_or_default());
+    let mut status = ContainerStatus {
         name: container.name.clone(),
         image: image.clone(),
-        image_id: if started { image } else { String::new() },
+        image_id: if record.is_some() { image } else { String::new() },
         container_id: id.clone(),
         ready: running,
         started: Some(running),
-        last_state: Some(before.map_or_else(ContainerState::default, |before| last_state(before, id.as_deref()))),
+        last_state: Some(last_state(pod, record, before, id.as_deref())),
         restart_count: restarts.max(before.map_or(0, |before| before.restart_count)),
-        state: Some(container_state(phase, id.as_deref(), has_init)),
+        state: Some(container_state(phase, record, id.as_deref(), has_init)),
         volume_mounts: mounts(container),
         allocated_resources: resources.as_ref().and_then(|resources| resources.requests.clone()),
         resources,
         ..ContainerStatus::default()
+    };
+    if let Some(message) = facts.waiting.get(&container.name).filter(|_| matches!(phase, Phase::Running(_))) {
+        let waiting = ContainerStateWaiting { reason: Some(REASON.to_owned()), message: Some(message.clone()) };
+        let waiting = ContainerState { waiting: Some(waiting), ..ContainerState::default() };
+        status.last_state = status.state.replace(waiting);
     }
+    status
 }
 
 /// Returns the mounts of a container. No runtime of ours makes mounts read-only below their root.
@@ -76,13 +94,25 @@ fn container_id(pod: &Pod, container: &str, restarts: u32) -> String {
 }
 
 /// Returns how the previous container ended. A container that was running and has disappeared ended with its machine.
-fn last_state(before: &ContainerStatus, id: Option<&str>) -> ContainerState {
-    let running = before.state.as_ref().and_then(|s| s.running.as_ref());
-    let Some(running) = running.filter(|_| before.container_id.as_deref() != id) else {
+fn last_state(
+    pod: &Pod,
+    record: Option<&ContainerRecord>,
+    before: Option<&ContainerStatus>,
+    id: Option<&str>,
+) -> ContainerState {
+    if let Some((one, exit)) = record.and_then(|one| Some((one, one.last?))) {
+        return exited(exit, container_id(pod, &one.name, one.attempt.saturating_sub(1)));
+    }
+    let Some(before) = before else { return ContainerState::default() };
+    let state = before.state.as_ref().filter(|_| before.container_id.as_deref() != id);
+    if let Some(terminated) = state.and_then(|state| state.terminated.clone()) {
+        return ContainerState { terminated: Some(terminated), ..ContainerState::default() };
+    }
+    let Some(running) = state.and_then(|state| state.running.as_ref()) else {
         return before.last_state.clone().unwrap_or_default();
     };
     let terminated = ContainerStateTerminated {
-        exit_code: 255,
+        exit_code: LOST,
         reason: Some("Unknown".to_owned()),
         started_at: running.started_at.clone(),
         container_id: before.container_id.clone(),
@@ -91,36 +121,46 @@ fn last_state(before: &ContainerStatus, id: Option<&str>) -> ContainerState {
     ContainerState { terminated: Some(terminated), ..ContainerState::default() }
 }
 
-fn container_state(phase: &Phase, id: Option<&str>, has_init: bool) -> ContainerState {
-    match phase {
-        Phase::Waiting | Phase::Refused => ContainerState {
-            waiting: Some(ContainerStateWaiting {
-                reason: Some(if has_init { "PodInitializing" } else { "ContainerCreating" }.to_owned()),
-                message: None,
-            }),
+fn exited(exit: Exit, id: String) -> ContainerState {
+    let terminated = ContainerStateTerminated {
+        exit_code: exit.code,
+        reason: Some(if exit.code == 0 { "Completed" } else { "Error" }.to_owned()),
+        started_at: Some(time(exit.since)),
+        finished_at: Some(time(exit.at)),
+        container_id: Some(id),
+        ..ContainerStateTerminated::default()
+    };
+    ContainerState { terminated: Some(terminated), ..ContainerState::default() }
+}
+
+fn container_state(
+    phase: &Phase,
+    record: Option<&ContainerRecord>,
+    id: Option<&str>,
+    has_init: bool,
+) -> ContainerState {
+    match (phase, record.map(|one| one.state)) {
+        (Phase::Running(_) | Phase::Stopped(..), Some(Record::Exited(exit))) => {
+            exited(exit, id.unwrap_or_default().to_owned())
+        }
+        (Phase::Running(_), Some(Record::Running { since })) => ContainerState {
+            running: Some(ContainerStateRunning { started_at: Some(time(since)) }),
             ..ContainerState::default()
         },
-        Phase::Running(since) => ContainerState {
-            running: Some(ContainerStateRunning { started_at: Some(time(*since)) }),
-            ..ContainerState::default()
-        },
-        Phase::Stopped(Some(since), at) => ContainerState {
-            terminated: Some(ContainerStateTerminated {
-                exit_code: 0,
-                reason: Some("Completed".to_owned()),
-                started_at: Some(time(*since)),
-                finished_at: Some(time(*at)),
-                container_id: id.map(str::to_owned),
-                ..ContainerStateTerminated::default()
-            }),
-            ..ContainerState::default()
-        },
-        Phase::Stopped(None, _) => ContainerState {
+        // The machine does not know how it ended.
+        (Phase::Stopped(..), _) => ContainerState {
             terminated: Some(ContainerStateTerminated {
                 exit_code: 137,
                 reason: Some("ContainerStatusUnknown".to_owned()),
                 message: Some("The container could not be located when the pod was terminated".to_owned()),
                 ..ContainerStateTerminated::default()
+            }),
+            ..ContainerState::default()
+        },
+        (Phase::Waiting | Phase::Refused | Phase::Running(_), _) => ContainerState {
+            waiting: Some(ContainerStateWaiting {
+                reason: Some(if has_init { "PodInitializing" } else { "ContainerCreating" }.to_owned()),
+                message: None,
             }),
             ..ContainerState::default()
         },
@@ -150,9 +190,29 @@ mod tests {
         Now::at(std::time::Duration::from_secs(second)).wall
     }
 
+    fn facts(state: Record, attempt: u32, last: Option<Exit>) -> PodFacts {
+        let record = ContainerRecord { name: "app".to_owned(), attempt, state, last };
+        PodFacts { containers: vec![record], ..PodFacts::default() }
+    }
+
+    #[test]
+    fn a_container_that_loops_shows_its_last_exit_and_waits() {
+        let exit = Exit { since: at(3), at: at(4), code: 1 };
+        let mut facts = facts(Record::Exited(exit), 2, Some(Exit { since: at(1), at: at(2), code: 1 }));
+        let exited = to_value(&regular(&pod(false), &Phase::Running(at(1)), &facts, &[])).unwrap()[0].clone();
+        assert_eq!(exited["state"]["terminated"]["exitCode"], 1);
+        assert_eq!(exited["state"]["terminated"]["reason"], "Error");
+        assert_eq!(exited["lastState"]["terminated"]["containerID"], "mooring://u/app/1");
+        facts.waiting = [("app".to_owned(), "back-off".to_owned())].into();
+        let waiting = to_value(&regular(&pod(false), &Phase::Running(at(1)), &facts, &[])).unwrap()[0].clone();
+        assert_eq!(waiting["state"], json!({ "waiting": { "reason": "CrashLoopBackOff", "message": "back-off" } }));
+        assert_eq!(waiting["lastState"]["terminated"]["containerID"], "mooring://u/app/2");
+        assert_eq!((&waiting["restartCount"], &waiting["ready"]), (&json!(2), &json!(false)));
+    }
+
     #[test]
     fn a_waiting_container_has_mounts_and_no_resources() {
-        let written = to_value(&statuses(&pod(false), &Phase::Waiting, 0, &[])).unwrap();
+        let written = to_value(&regular(&pod(false), &Phase::Waiting, &PodFacts::default(), &[])).unwrap();
         let expected = json!([{
             "name": "app", "image": "busybox", "imageID": "", "ready": false, "started": false, "restartCount": 0,
             "lastState": {}, "state": { "waiting": { "reason": "ContainerCreating" } },
@@ -160,20 +220,27 @@ mod tests {
                 { "name": "seed", "mountPath": "/seed", "readOnly": true, "recursiveReadOnly": "Disabled" }],
         }]);
         assert_eq!(written, expected);
-        let behind = statuses(&pod(true), &Phase::Waiting, 0, &[]).remove(0);
+        let behind = regular(&pod(true), &Phase::Waiting, &PodFacts::default(), &[]).remove(0);
         assert_eq!(behind.state.unwrap().waiting.unwrap().reason.as_deref(), Some("PodInitializing"));
     }
 
     #[test]
     fn a_container_that_started_has_the_resources_of_its_spec() {
-        for phase in [Phase::Running(at(5)), Phase::Stopped(Some(at(5)), at(8))] {
-            let one = to_value(&statuses(&pod(false), &phase, 0, &[])).unwrap()[0].clone();
+        let exit = Exit { since: at(5), at: at(8), code: 0 };
+        for (phase, state) in [
+            (Phase::Running(at(5)), Record::Running { since: at(5) }),
+            (Phase::Stopped(Some(at(5)), at(8)), Record::Exited(exit)),
+        ] {
+            let one = to_value(&regular(&pod(false), &phase, &facts(state, 0, None), &[])).unwrap()[0].clone();
             assert_eq!(one["resources"], json!({ "requests": { "cpu": "1" }, "limits": { "cpu": "2" } }));
             assert_eq!(one["allocatedResources"], json!({ "cpu": "1" }));
         }
         let mut bare = pod(false);
         bare.spec.as_mut().unwrap().containers[0].resources = None;
-        let one = to_value(&statuses(&bare, &Phase::Running(at(5)), 0, &[])).unwrap()[0].clone();
+        let one =
+            to_value(&regular(&bare, &Phase::Running(at(5)), &facts(Record::Running { since: at(5) }, 0, None), &[]))
+                .unwrap()[0]
+                .clone();
         assert_eq!((&one["resources"], &one["allocatedResources"]), (&json!({}), &json!(null)));
     }
 }

@@ -185,10 +185,6 @@ async fn fetch(
     options: &LogOptions,
 ) -> Response<Body> {
     let lost = || plain(StatusCode::BAD_REQUEST, &format!("unable to retrieve container logs for {id}"));
-    if options.previous {
-        // The machine keeps only the logs of a pod's latest containers.
-        return lost();
-    }
     let path = format!("/v1/pods/{uid}/logs/{}?{parameters}", target.container);
     let answer = match send(runtime, Method::GET, &path, empty(), options.follow).await {
         Ok(answer) => answer,

@@ -1,7 +1,7 @@
 //! The node agent: kubelet's admission of pods, its volume side, and the status of pods and of the node.
 //!
-//! Pure parts: the [volume manager](volume_manager), the [Node object](node_object), [pod status](pod_status), and the
-//! check of a new pod ([`admission::check`]). The rest is async: it watches, calls, and reports back. A crash ends the
+//! Pure parts: the [volume manager](volume_manager), the [Node object](node_object), [pod status](pod_status), the
+//! restarts of containers, and the check of a new pod ([`admission::check`]). The rest is async: it watches, calls, and reports back. A crash ends the
 //! process without any clean-up. A restarted agent derives its state from the API server, from its disk, and from the
 //! machine's [container runtime](crate::machine), whose containers and logs outlive it.
 
@@ -12,6 +12,7 @@ mod allocatable;
 mod block;
 pub mod config;
 mod container_status;
+mod containers;
 pub mod csi;
 mod deadline;
 pub mod events;
@@ -23,15 +24,19 @@ pub mod names;
 pub mod node_object;
 mod node_status;
 mod plugin_dir;
+mod pod_conditions;
 mod pod_dirs;
 pub mod pod_facts;
+mod pod_phase;
 mod pod_report;
 pub mod pod_status;
 mod pod_volumes;
+mod pod_worker;
 mod pods;
 pub mod populate;
 pub mod reconstruct;
 mod registration;
+mod restarts;
 mod runtime;
 pub mod serve;
 mod socket;

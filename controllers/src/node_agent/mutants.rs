@@ -115,6 +115,21 @@ pub const MUTANTS: &[Mutant] = &[
         recreates: "no public issue is known",
     },
     Mutant {
+        name: "container-not-restarted",
+        about: "a container that exited is not started again",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "restart-without-wait",
+        about: "a container that fails again and again is started again without a wait",
+        recreates: "kubernetes#4121",
+    },
+    Mutant {
+        name: "lost-pod-runs-again",
+        about: "a pod with restartPolicy Never runs again after its machine lost power",
+        recreates: "kubernetes#8878",
+    },
+    Mutant {
         name: "resize-condition-kept",
         about: "the kubelet keeps the conditions of a claim's resize after the expansion",
         recreates: "no public issue is known",

@@ -1,11 +1,15 @@
 //! The status that kubelet writes for a pod (upstream `kubelet_pods.go` `generateAPIPodStatus`, `status_manager.go`).
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodStatus};
+use k8s_openapi::api::core::v1::{HostIP, Pod, PodIP, PodStatus};
 
 use super::admission::Refusal;
-use super::{container_status, deadline};
+use super::pod_conditions::{BY_KUBELET, Statuses};
+use super::{container_status, deadline, pod_phase, workload};
 use crate::kube::time;
+use crate::machine::api::ContainerRecord;
 
 /// Progress of a pod on its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,14 +18,14 @@ pub enum Phase {
     Refused,
     /// Accepted, but volumes or containers are not ready.
     Waiting,
-    /// All containers have run since this time.
+    /// The pod has run on its machine since this time; `PodFacts::containers` has the states of its containers.
     Running(Timestamp),
-    /// All containers have stopped: start time (None if they never started), end time.
+    /// All containers have stopped for good: start time (None if they never started), end time.
     Stopped(Option<Timestamp>, Timestamp),
 }
 
 /// Facts that are the same in every status of a pod on this node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodFacts {
     /// Time at which kubelet first saw the pod.
     pub start_time: Timestamp,
@@ -29,24 +33,20 @@ pub struct PodFacts {
     pub host_ip: String,
     /// Pod's address. None until its sandbox exists.
     pub pod_ip: Option<String>,
-    /// Earlier starts of its containers (`restartCount`).
-    pub restarts: u32,
+    /// Its containers according to the machine.
+    pub containers: Vec<ContainerRecord>,
+    /// Messages of containers that wait before they start again.
+    pub waiting: BTreeMap<String, String>,
     /// Reason why the pod must not run here.
     pub refusal: Option<Refusal>,
     /// True if it was active for longer than `spec.activeDeadlineSeconds`.
     pub expired: bool,
 }
 
-/// Conditions that only kubelet writes (`PodConditionsByKubelet`).
-const CONDITIONS: [&str; 5] = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
-
 /// Returns how often the pod's containers were restarted, according to its status. None if they never ran.
 pub fn started_before(pod: &Pod) -> Option<u32> {
     let statuses = pod.status.iter().flat_map(|s| s.container_statuses.iter().flatten());
-    let ran = |c: &&ContainerStatus| {
-        c.container_id.is_some() || c.last_state.as_ref().is_some_and(|last| last.terminated.is_some())
-    };
-    statuses.filter(ran).map(|c| u32::try_from(c.restart_count).unwrap_or_default()).max()
+    statuses.filter_map(workload::restarts).max()
 }
 
 /// Builds the whole status: kubelet's fields over those that others wrote.
@@ -61,20 +61,18 @@ pub fn status(pod: &Pod, phase: &Phase, facts: &PodFacts, now: Timestamp) -> Pod
         status.observed_generation = pod.metadata.generation;
         status.start_time = Some(status.start_time.unwrap_or_else(|| time(facts.start_time)));
         if let Some(conditions) = &mut status.conditions {
-            conditions.retain(|c| !CONDITIONS.contains(&c.type_.as_str()));
+            conditions.retain(|c| !BY_KUBELET.contains(&c.type_.as_str()));
         }
         return status;
     }
-    let phase_name = match phase {
-        _ if let Some(over @ ("Failed" | "Succeeded")) = status.phase.as_deref() => over,
+    let before = status.container_statuses.take().unwrap_or_default();
+    let init_before = status.init_container_statuses.take().unwrap_or_default();
+    let containers = container_status::regular(pod, phase, facts, &before);
+    let init = container_status::init(pod, phase, facts, &init_before);
+    let phase_name = match status.phase.as_deref() {
+        Some(over @ ("Failed" | "Succeeded")) => over,
         _ if facts.expired => "Failed",
-        // After a node restart the pod stays Running while its containers come back.
-        Phase::Waiting if status.phase.as_deref() == Some("Running") => "Running",
-        Phase::Waiting => "Pending",
-        Phase::Refused => "Failed",
-        Phase::Running(_) => "Running",
-        Phase::Stopped(Some(_), _) => "Succeeded",
-        Phase::Stopped(None, _) => "Failed",
+        _ => pod_phase::phase(pod, &init, &containers, matches!(phase, Phase::Stopped(..))),
     };
     let phase_name = phase_name.to_owned();
     status.phase = Some(phase_name.clone());
@@ -88,78 +86,28 @@ pub fn status(pod: &Pod, phase: &Phase, facts: &PodFacts, now: Timestamp) -> Pod
         status.pod_ip = Some(ip.clone());
         status.pod_ips = Some(vec![PodIP { ip: ip.clone() }]);
     }
-    let running = matches!(phase, Phase::Running(_));
-    let ready = running && phase_name != "Failed";
-    let names: Vec<&str> = pod.spec.iter().flat_map(|s| &s.containers).map(|c| c.name.as_str()).collect();
-    let unready =
-        || (Some("ContainersNotReady"), Some(format!("containers with unready status: [{}]", names.join(" "))));
-    let (reason, message) = match (phase, phase_name.as_str()) {
-        (_, "Failed") => (Some("PodFailed"), None),
-        (Phase::Running(_), _) => (None, None),
-        (Phase::Waiting, _) => unready(),
-        (Phase::Refused | Phase::Stopped(..), _) => (Some("PodCompleted"), None),
-    };
-    let before = status.container_statuses.take().unwrap_or_default();
     let known = status.conditions.take().unwrap_or_default();
-    let initialized = if phase_name == "Succeeded" { Some("PodCompleted") } else { None };
-    let gates = if ready { unmet_gates(pod, &known) } else { None };
-    let pod_ready = match gates {
-        Some(unmet) => (false, Some("ReadinessGatesNotReady"), Some(unmet)),
-        None => (ready, reason, message.clone()),
-    };
-    let own =
-        [(running, None, None), (true, initialized, None), pod_ready, (ready, reason, message), (true, None, None)];
-    // Conditions of other writers stay, and come first.
-    let foreign = known.iter().filter(|c| !CONDITIONS.contains(&c.type_.as_str())).cloned();
-    let mut conditions: Vec<PodCondition> = foreign.collect();
-    for (type_, (value, reason, message)) in CONDITIONS.into_iter().zip(own) {
-        let old = known.iter().find(|c| c.type_ == type_);
-        let status = if value { "True" } else { "False" };
-        let since = old
-            .filter(|old| old.status == status)
-            .map_or_else(|| Some(time(now)), |old| old.last_transition_time.clone());
-        conditions.push(PodCondition {
-            type_: type_.to_owned(),
-            status: status.to_owned(),
-            reason: reason.map(str::to_owned),
-            message,
-            last_transition_time: since,
-            last_probe_time: None,
-            observed_generation: pod.metadata.generation,
-        });
-    }
+    let has_sandbox = matches!(phase, Phase::Running(_));
+    let statuses = Statuses { phase: &phase_name, has_sandbox, init: &init, regular: &containers };
+    let conditions = statuses.conditions(pod, &known, now);
     status.observed_generation = pod.metadata.generation;
     status.conditions = Some(conditions);
-    status.container_statuses = Some(container_status::statuses(pod, phase, facts.restarts, &before));
+    status.container_statuses = Some(containers);
+    status.init_container_statuses = Some(init).filter(|all| !all.is_empty());
     status
-}
-
-/// Returns a message about readiness gates of the pod that are not true (`GeneratePodReadyCondition`).
-fn unmet_gates(pod: &Pod, conditions: &[PodCondition]) -> Option<String> {
-    let gates = pod.spec.iter().flat_map(|spec| spec.readiness_gates.iter().flatten());
-    let unmet = gates.filter_map(|gate| {
-        let name = &gate.condition_type;
-        match conditions.iter().find(|condition| condition.type_ == *name) {
-            None => Some(format!("corresponding condition of pod readiness gate {name:?} does not exist.")),
-            Some(condition) if condition.status != "True" => {
-                Some(format!("the status of pod readiness gate {name:?} is not \"True\", but {}", condition.status))
-            }
-            Some(_) => None,
-        }
-    });
-    let unmet: Vec<String> = unmet.collect();
-    (!unmet.is_empty()).then(|| unmet.join(", "))
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
+    use k8s_openapi::api::core::v1::PodCondition;
     use substrate::Now;
     use substrate::json::{Value, json};
 
     use super::*;
     use crate::kube::{Guard, Patch};
+    use crate::machine::api::{ContainerState, Exit};
 
     /// Returns the status patch.
     fn patch(pod: &Pod, phase: &Phase, now: Timestamp) -> Option<Value> {
@@ -191,10 +139,19 @@ mod tests {
             start_time: at(1),
             host_ip: "172.31.0.1".to_owned(),
             pod_ip: Some("10.128.0.2".to_owned()),
-            restarts: 0,
-            refusal: None,
-            expired: false,
+            containers: vec![running(5, 0)],
+            ..PodFacts::default()
         }
+    }
+
+    fn running(since: u64, attempt: u32) -> ContainerRecord {
+        let state = ContainerState::Running { since: at(since) };
+        ContainerRecord { name: "app".to_owned(), attempt, state, last: None }
+    }
+
+    fn exited(since: u64, at_: u64, code: i32) -> PodFacts {
+        let state = ContainerState::Exited(Exit { since: at(since), at: at(at_), code });
+        PodFacts { containers: vec![ContainerRecord { state, ..running(since, 0) }], ..facts() }
     }
 
     #[test]
@@ -306,7 +263,7 @@ mod tests {
         assert_eq!(started_before(&pod), Some(0));
         pod.status = Some(status(&pod, &Phase::Waiting, &facts(), at(9)));
         assert_eq!(started_before(&pod), Some(0), "it ran before, although it waits now");
-        let again = PodFacts { restarts: 1, ..facts() };
+        let again = PodFacts { containers: vec![running(9, 1)], ..facts() };
         let container = |pod: &Pod| {
             let status = status(pod, &Phase::Running(at(9)), &again, at(9));
             status.container_statuses.unwrap_or_default().remove(0)
@@ -321,9 +278,45 @@ mod tests {
 
     #[test]
     fn a_stopped_pod_is_succeeded_and_not_ready() {
-        let patch = patch(&pod(), &Phase::Stopped(Some(at(5)), at(8)), at(8)).expect("a patch");
+        let stopped = Phase::Stopped(Some(at(5)), at(8));
+        let patch = patch_of(&pod(), &stopped, &exited(5, 8, 0), at(8)).expect("a patch");
         assert_eq!(patch["metadata"]["uid"], "u");
         assert_eq!(patch["status"]["phase"], "Succeeded");
         assert_eq!(patch["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"], 0);
+        let killed = patch_of(&pod(), &stopped, &exited(5, 8, 137), at(8)).expect("a patch");
+        assert_eq!(killed["status"]["phase"], "Failed");
+    }
+
+    #[test]
+    fn a_pod_whose_container_loops_is_running_and_not_ready() {
+        let mut looping = exited(5, 8, 1);
+        looping.waiting = [("app".to_owned(), "back-off".to_owned())].into();
+        let status = status(&pod(), &Phase::Running(at(5)), &looping, at(9));
+        assert_eq!(status.phase.as_deref(), Some("Running"));
+        let ready = status.conditions.iter().flatten().find(|c| c.type_ == "Ready").expect("a Ready condition");
+        assert_eq!(ready.message.as_deref(), Some("containers with unready status: [app]"));
+    }
+
+    #[test]
+    fn a_pod_with_init_containers_is_initialized_once_they_are_done() {
+        let mut pod = pod();
+        let init = json!([{ "name": "first" }, { "name": "side", "restartPolicy": "Always" }]);
+        pod.spec.as_mut().unwrap().init_containers = Some(substrate::json::from_value(init).unwrap());
+        let of = |status: &PodStatus| {
+            let one = status.conditions.iter().flatten().find(|c| c.type_ == "Initialized").expect("a condition");
+            (one.status.clone(), one.message.clone())
+        };
+        let waiting = status(&pod, &Phase::Waiting, &facts(), at(5));
+        let message = "containers with incomplete status: [first side]".to_owned();
+        assert_eq!(of(&waiting), ("False".to_owned(), Some(message)));
+        let mut containers = exited(5, 5, 0).containers;
+        containers[0].name = "first".to_owned();
+        containers.push(ContainerRecord { name: "side".to_owned(), ..running(5, 0) });
+        containers.push(running(5, 0));
+        let running = status(&pod, &Phase::Running(at(5)), &PodFacts { containers, ..facts() }, at(5));
+        assert_eq!((of(&running), running.phase.as_deref()), (("True".to_owned(), None), Some("Running")));
+        let init = running.init_container_statuses.unwrap();
+        assert_eq!(init[0].state.as_ref().unwrap().terminated.as_ref().unwrap().exit_code, 0);
+        assert!(init.iter().all(|status| status.ready) && init[1].started == Some(true), "{init:?}");
     }
 }

@@ -11,7 +11,7 @@ use substrate::seed::unit;
 
 use super::admission::{Refusal, refuse_unattached};
 use super::agent::Agent;
-use super::pods::{SYNC_BACKOFF, SYNC_JITTER};
+use super::pod_worker::{SYNC_BACKOFF, SYNC_JITTER};
 use super::populate::expected;
 use crate::tick_schedule::TickSchedule;
 

@@ -19,7 +19,7 @@ use super::agent::Agent;
 use super::events::RuntimeFailed;
 use super::pods::housekeeping;
 use crate::kube::reference;
-use crate::machine::api::{News, PodRecord, PodSpec, Stop, Trouble};
+use crate::machine::api::{News, PodRecord, PodSpec, StartContainer, Stop, Trouble};
 
 /// Timeout of a call (`runtimeRequestTimeout`).
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -147,6 +147,12 @@ impl Runtime {
         Ok(true)
     }
 
+    /// Starts a container again after its exit. The result arrives on the event stream.
+    pub async fn start(&self, ctx: &Ctx, uid: &str, container: &str, attempt: u32) -> Result<(), RuntimeError> {
+        let path = format!("/v1/pods/{uid}/containers/{container}/start");
+        self.ask(ctx, Method::POST, &path, Some(&StartContainer { attempt })).await.map(drop)
+    }
+
     /// Removes a pod whose containers have stopped.
     pub async fn remove(&self, ctx: &Ctx, uid: &str) -> Result<(), RuntimeError> {
         match self.ask(ctx, Method::DELETE, &format!("/v1/pods/{uid}"), None::<&()>).await {
@@ -267,7 +273,7 @@ mod tests {
     use crate::machine::api::State;
 
     fn record(attempt: u32, state: State) -> PodRecord {
-        PodRecord { pod: "default/web".into(), uid: "u1".into(), attempt, sandbox: 1, state }
+        PodRecord { pod: "default/web".into(), uid: "u1".into(), attempt, sandbox: 1, state, containers: Vec::new() }
     }
 
     #[test]

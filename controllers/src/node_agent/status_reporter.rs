@@ -30,10 +30,7 @@ impl StatusReporter {
         let facts = PodFacts {
             start_time: agent.ctx.now().wall,
             host_ip: super::node_object::internal_ip(&agent.config),
-            pod_ip: None,
-            restarts: 0,
-            refusal: None,
-            expired: false,
+            ..PodFacts::default()
         };
         Self { agent: agent.clone(), pod: pod.clone(), facts, since: None, reports }
     }
@@ -61,7 +58,7 @@ impl StatusReporter {
     /// Adopts the containers of `record` as the pod's.
     pub(super) fn adopt(&mut self, record: &PodRecord) {
         self.facts.pod_ip = Some(super::node_object::pod_ip(&self.agent.config, record.sandbox));
-        self.facts.restarts = record.attempt;
+        self.facts.containers.clone_from(&record.containers);
         self.since = record.since().or(self.since);
     }
 }

@@ -1,0 +1,182 @@
+//! One start of a container, from its first writer to its exit.
+//!
+//! A container exits when it is asked to stop (code 0), when its planned end has come, or when one of its writers cannot
+//! read or write its volume (code 1). It is killed (code 137) when the grace period of its pod is over.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use substrate::latest;
+use tokio::sync::mpsc;
+
+use super::Machine;
+use super::api::{ContainerSpec, PodSpec, VolumeUse};
+use super::events::WorkloadKilled;
+use super::log_file::LogFile;
+use super::writer::{Outcome, Records, Writer};
+
+/// Exit code of a container whose writer failed.
+const FAILED: i32 = 1;
+/// Exit code of a killed container: 128 + SIGKILL.
+const KILLED: i32 = 137;
+
+/// Signals to the containers of a running pod.
+#[derive(Clone)]
+pub(super) struct Signals {
+    /// SIGTERM.
+    stop: Arc<latest::Sender<bool>>,
+    /// SIGKILL.
+    kill: Arc<latest::Sender<bool>>,
+    /// One copy for each running container, and one while others may be started.
+    alive: mpsc::Sender<()>,
+}
+
+impl Signals {
+    /// Returns signals, and a receiver that closes when the last copy of them is dropped.
+    pub fn new() -> (Self, mpsc::Receiver<()>) {
+        let (alive, done) = mpsc::channel(1);
+        (Self { stop: Arc::new(latest::Sender::new(false)), kill: Arc::new(latest::Sender::new(false)), alive }, done)
+    }
+
+    /// Asks all containers to stop. No other container gets these signals. Returns the sender of SIGKILL.
+    pub fn stop(self) -> Arc<latest::Sender<bool>> {
+        self.stop.send_replace(true);
+        self.kill
+    }
+}
+
+/// Starts a container of a pod. It writes to the volumes that name it.
+pub(super) fn start(machine: &Arc<Machine>, spec: &Arc<PodSpec>, index: usize, log: Arc<LogFile>, signals: Signals) {
+    let container = Container { machine: machine.clone(), spec: spec.clone(), index, log };
+    machine.ctx.spawn(async move { container.run(signals).await });
+}
+
+struct Container {
+    machine: Arc<Machine>,
+    spec: Arc<PodSpec>,
+    index: usize,
+    log: Arc<LogFile>,
+}
+
+impl Container {
+    fn spec(&self) -> &ContainerSpec {
+        &self.spec.containers[self.index]
+    }
+
+    fn print(&self, text: &str) {
+        self.log.print(&self.machine.ctx, text);
+    }
+
+    /// Returns the volumes that it writes to. The first container writes to those that name no container of the pod.
+    fn volumes(&self) -> impl Iterator<Item = &VolumeUse> {
+        let all = &self.spec.containers;
+        let index = |name: &String| all.iter().position(|one| one.name == *name);
+        let first = all.iter().position(|one| !one.init).unwrap_or_default();
+        let writer =
+            move |volume: &&VolumeUse| volume.container.as_ref().and_then(index).unwrap_or(first) == self.index;
+        self.spec.volumes.iter().filter(writer)
+    }
+
+    async fn run(self, signals: Signals) {
+        let Signals { stop, kill, alive } = signals;
+        let (mut stop, mut kill) = (stop.subscribe(), kill.subscribe());
+        self.print(&format!("started as a modelled workload of image {:?}", self.spec().image));
+        let halt = latest::Sender::new(false);
+        let (ends, mut ended) = mpsc::unbounded_channel();
+        for volume in self.volumes() {
+            self.write(volume, &halt, &kill, ends.clone());
+        }
+        drop(ends);
+        let asked = tokio::select! { biased;
+            _ = stop.wait_for(|stop| *stop) => None,
+            () = failure(&mut ended) => Some(FAILED),
+            code = self.planned_exit() => Some(code),
+        };
+        if asked.is_none() {
+            self.print("asked to stop (SIGTERM)");
+        }
+        halt.send_replace(true);
+        let finished = async {
+            while ended.recv().await.is_some() {}
+            if asked.is_none() && !self.machine.config.container_stop.is_zero() {
+                self.machine.ctx.sleep(self.machine.config.container_stop).await;
+            }
+        };
+        let code = tokio::select! { biased;
+            () = finished => asked.unwrap_or(0),
+            _ = kill.wait_for(|kill| *kill) => KILLED,
+        };
+        // A killed writer closes its files before its container counts as exited.
+        while ended.recv().await.is_some() {}
+        match (asked, code) {
+            (_, KILLED) => self.print("killed: the grace period is over"),
+            (None, _) => self.print("stopped"),
+            (Some(code), _) => self.print(&format!("exits with code {code}")),
+        }
+        self.log.close();
+        self.machine.exited(&self.spec.uid, &self.spec().name, code);
+        drop(alive);
+    }
+
+    /// Waits for the planned end. Returns its exit code.
+    async fn planned_exit(&self) -> i32 {
+        match self.spec().exit {
+            Some(exit) => {
+                self.machine.ctx.sleep(Duration::from_millis(exit.after_ms)).await;
+                exit.code
+            }
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Starts a writer.
+    fn write(
+        &self,
+        volume: &VolumeUse,
+        halt: &latest::Sender<bool>,
+        kill: &latest::Receiver<bool>,
+        ends: mpsc::UnboundedSender<Outcome>,
+    ) {
+        let records = Records::at(&volume.volume, &volume.place);
+        let at = volume.at.as_deref().unwrap_or("no path");
+        let how = if matches!(records, Records::Device { .. }) { "mapped as a raw device" } else { "mounted" };
+        self.print(&format!("{}: volume {} is {how} at {at}", volume.name, volume.volume));
+        let writer = Writer {
+            machine: self.machine.clone(),
+            uid: self.spec.uid.clone(),
+            name: volume.name.clone(),
+            log: self.log.clone(),
+            pod: self.spec.pod.as_str().into(),
+            volume: volume.volume.as_str().into(),
+            records,
+            readonly: volume.readonly,
+            pace: self.spec.pace,
+        };
+        let (halt, mut kill) = (halt.subscribe(), kill.clone());
+        let machine = self.machine.clone();
+        machine.ctx.clone().spawn(async move {
+            let (node, pod, volume) = writer.whose();
+            let outcome = tokio::select! { biased;
+                _ = kill.wait_for(|kill| *kill) => {
+                    machine.ctx.emit(WorkloadKilled { node, pod, volume });
+                    Outcome::Stopped
+                }
+                outcome = writer.run(halt) => outcome,
+            };
+            // The container may have ended on its own.
+            let _ = ends.send(outcome);
+        });
+    }
+}
+
+/// Waits until a writer fails.
+async fn failure(ended: &mut mpsc::UnboundedReceiver<Outcome>) {
+    loop {
+        match ended.recv().await {
+            Some(Outcome::Failed) => return,
+            Some(Outcome::Stopped) => {}
+            // A container without a writer, or whose writers have all stopped, goes on.
+            None => std::future::pending().await,
+        }
+    }
+}

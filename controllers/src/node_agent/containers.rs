@@ -1,0 +1,84 @@
+//! Starts of the containers of a pod, with their Events (upstream `kuberuntime_manager.go`, `kuberuntime_container.go`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Container, ObjectReference, Pod};
+
+use super::agent::Agent;
+use super::pod_worker::SYNC_BACKOFF;
+use super::restarts::{Restarts, ends_with_machine, is_finished, name_with_uid};
+use super::status_reporter::StatusReporter;
+use crate::machine::api::PodRecord;
+
+/// Returns true if none of the pod's containers starts again. `record` is what the machine knows of them.
+pub(super) fn has_finished(pod: &Pod, record: Option<&PodRecord>, attempt: u32) -> bool {
+    let Some(spec) = &pod.spec else { return false };
+    match record {
+        Some(record) => is_finished(spec, record),
+        // The machine was lost with them.
+        None => attempt > 0 && ends_with_machine(spec),
+    }
+}
+/// Starts the containers that are to start again. Returns the time at which to look at the others.
+pub(super) async fn restart_containers(
+    agent: &Arc<Agent>,
+    uid: &str,
+    pod: &Pod,
+    record: &PodRecord,
+    object: &Arc<ObjectReference>,
+    restarts: &mut Restarts,
+    status_reporter: &mut StatusReporter,
+) -> Option<Duration> {
+    let plan = restarts.plan(pod, record, agent.ctx.now().mono, |wait| agent.ctx.scaled(wait));
+    for (name, message) in &plan.waiting {
+        if status_reporter.facts.waiting.get(name) != Some(message) {
+            let message = format!("Back-off restarting failed container {name} in pod {}", name_with_uid(pod));
+            agent.recorder.event(Arc::new(of_container(object, pod, name)), "Warning", "BackOff", message);
+        }
+    }
+    status_reporter.facts.waiting = plan.waiting;
+    let mut wait = plan.wait;
+    for (name, attempt) in plan.start {
+        match agent.runtime.start(&agent.ctx, uid, &name, attempt).await {
+            Ok(()) => emit_start_events(agent, pod, object, |container| container.name == name),
+            Err(error) => {
+                let message = format!("Error: {error}");
+                agent.recorder.event(Arc::new(of_container(object, pod, &name)), "Warning", "Failed", message);
+                let retry = agent.ctx.scaled(SYNC_BACKOFF);
+                wait = Some(wait.map_or(retry, |wait| wait.min(retry)));
+            }
+        }
+    }
+    wait.map(|wait| agent.ctx.now().mono + wait)
+}
+/// Emits the Events of containers that were started.
+pub(super) fn emit_start_events(
+    agent: &Agent,
+    pod: &Pod,
+    object: &Arc<ObjectReference>,
+    started: impl Fn(&Container) -> bool,
+) {
+    let inits = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+    let all = inits.chain(pod.spec.iter().flat_map(|spec| &spec.containers));
+    for container in all.filter(|container| started(container)) {
+        let object = Arc::new(of_container(object, pod, &container.name));
+        let image = container.image.as_deref().unwrap_or_default();
+        let pulled = if container.image_pull_policy.as_deref() == Some("Always") {
+            // No registry exists: a pull succeeds at once.
+            agent.recorder.event(object.clone(), "Normal", "Pulling", format!("Pulling image \"{image}\""));
+            format!("Successfully pulled image \"{image}\" in 0s (0s including waiting). Image size: 0 bytes.")
+        } else {
+            format!("Container image \"{image}\" already present on machine and can be accessed by the pod")
+        };
+        agent.recorder.event(object.clone(), "Normal", "Pulled", pulled);
+        agent.recorder.event(object.clone(), "Normal", "Created", "Container created");
+        agent.recorder.event(object, "Normal", "Started", "Container started");
+    }
+}
+/// Returns a reference to a container of a pod (`GenerateContainerRef`).
+pub(super) fn of_container(object: &ObjectReference, pod: &Pod, container: &str) -> ObjectReference {
+    let mut inits = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+    let list = if inits.any(|init| init.name == container) { "initContainers" } else { "containers" };
+    ObjectReference { field_path: Some(format!("spec.{list}{{{container}}}")), ..object.clone() }
+}

@@ -1,0 +1,276 @@
+//! Worker of one pod, from its admission to its last unmount (upstream `kubelet.go` SyncPod, SyncTerminatingPod,
+//! SyncTerminatedPod).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use rand_core::Rng;
+use substrate::latest;
+use substrate::seed::unit;
+
+use super::agent::Agent;
+use super::containers::{emit_start_events, has_finished, of_container, restart_containers};
+use super::expand::asks_to_grow;
+use super::pod_dirs::{HOUSEKEEPING, mounted_below, remove_pod_dirs};
+use super::pod_report::{Report, reporter};
+use super::pod_status::{Phase, started_before};
+use super::pod_volumes::{mounted, wait_for_unmount};
+use super::pods::forget;
+use super::restarts::{Restarts, restartable};
+use super::status_reporter::StatusReporter;
+use super::workload::{pod_spec, settings};
+use crate::kube::reference;
+use crate::machine::api::PodRecord;
+
+/// First wait after a failed sync (`backOffPeriod`). Jitter adds up to half of it.
+pub(super) const SYNC_BACKOFF: Duration = Duration::from_secs(10);
+pub(super) const SYNC_JITTER: f64 = 0.5;
+/// Wait after a failed call to the runtime.
+const RUNTIME_RETRY: Duration = Duration::from_secs(1);
+
+/// Orders of the pod source to a worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Orders {
+    /// Stop within this time.
+    pub terminate: Option<Duration>,
+    /// True if the object is gone.
+    pub deleted: bool,
+    /// True if the pod was active for too long.
+    pub expired: bool,
+}
+
+/// Runs a pod (if `run`), stops it on order, and cleans up after it.
+pub(super) async fn worker(
+    agent: Arc<Agent>,
+    uid: String,
+    pod: Arc<Pod>,
+    run: bool,
+    mut orders: latest::Receiver<Orders>,
+) {
+    let reports = latest::Sender::new(Report::Nothing);
+    agent.ctx.spawn(reporter(agent.clone(), pod.clone(), reports.subscribe()));
+    let mut status_reporter = StatusReporter::new(&agent, &pod, reports);
+    let known = agent.runtime.get(&uid);
+    if let Some(record) = &known {
+        status_reporter.adopt(record);
+    }
+    let had = known.is_some_and(|record| record.is_alive());
+    let asked = if run { live(&agent, &uid, &pod, &mut status_reporter, &mut orders).await } else { had };
+    if orders.borrow().expired && status_reporter.facts.refusal.is_none() {
+        status_reporter.expired();
+    }
+    let early = substrate::mutant!(agent.ctx, "unmount-before-stop");
+    if asked && !early {
+        stop(&agent, &uid, &pod, &mut orders).await;
+    }
+    let record = agent.runtime.get(&uid);
+    status_reporter.facts.waiting.clear();
+    if let Some(record) = &record {
+        status_reporter.adopt(record);
+    }
+    let since = record.as_ref().and_then(PodRecord::since).or(status_reporter.since);
+    let ended = record.as_ref().and_then(PodRecord::ended);
+    let stopped = Phase::Stopped(since, ended.unwrap_or_else(|| agent.ctx.now().wall));
+    if run || had {
+        status_reporter.phase(stopped.clone());
+    }
+    agent.pods().release_volumes(&uid);
+    agent.changed();
+    if substrate::mutant!(agent.ctx, "pod-removed-before-unmount") {
+        status_reporter.reports.send_replace(Report::Finish(stopped.clone(), status_reporter.facts.clone()));
+    }
+    if !substrate::mutant!(agent.ctx, "unmount-skipped") {
+        wait_for_unmount(&agent, &uid).await;
+        // Includes mounts that kubelet could not reconstruct at its start.
+        while mounted_below(&agent, &uid).await {
+            agent.ctx.sleep(HOUSEKEEPING).await;
+        }
+        remove_pod_dirs(&agent, &uid).await;
+    }
+    if asked && early {
+        stop(&agent, &uid, &pod, &mut orders).await;
+    }
+    status_reporter.reports.send_replace(Report::Finish(stopped, status_reporter.facts.clone()));
+    let deleted = orders.borrow().deleted;
+    agent.pods().end(uid, deleted);
+    if deleted {
+        forget(&agent, &pod);
+    }
+}
+
+async fn ordered_to_stop(orders: &mut latest::Receiver<Orders>) {
+    // The sender lives in the table as long as the worker.
+    let _ = orders.wait_for(|orders| orders.terminate.is_some()).await;
+}
+
+/// Runs `work` unless the pod must stop now, or gets the order to stop meanwhile.
+async fn unless_ordered<T>(orders: &mut latest::Receiver<Orders>, work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! { biased;
+        () = ordered_to_stop(orders) => None,
+        done = work => Some(done),
+    }
+}
+
+/// Starts a pod and keeps it running until it must stop. Returns true if its containers run, or may run.
+async fn live(
+    agent: &Arc<Agent>,
+    uid: &str,
+    pod: &Arc<Pod>,
+    status_reporter: &mut StatusReporter,
+    orders: &mut latest::Receiver<Orders>,
+) -> bool {
+    let mut rng = agent.ctx.rng(&format!("pod {uid}"));
+    let object = Arc::new(reference::<Pod>(pod));
+    let settings = settings(pod, &agent.config.workload).unwrap_or_else(|error| {
+        agent.recorder.event(object.clone(), "Warning", "InvalidAnnotation", format!("{error}; the default is used"));
+        agent.config.workload.clone()
+    });
+    let mut asked = agent.runtime.alive(uid).is_some();
+    let mut attempt = started_before(pod).map_or(0, |restarts| restarts + 1);
+    let mut restarts = Restarts::new(&agent.ctx);
+    let mut last = None;
+    loop {
+        let record = agent.runtime.get(uid);
+        if let Some(record) = &record {
+            attempt = attempt.max(record.attempt + u32::from(!record.is_alive()));
+            status_reporter.adopt(record);
+            last = Some(record.clone());
+        }
+        // Running containers are reported at once. The pod's volumes are still checked.
+        match record.as_ref().filter(|record| record.is_alive()).and_then(PodRecord::since) {
+            Some(since) => status_reporter.phase(Phase::Running(since)),
+            None => status_reporter.phase(Phase::Waiting),
+        }
+        let lost = record.is_none() && substrate::mutant!(agent.ctx, "lost-pod-runs-again");
+        if has_finished(pod, record.as_ref(), attempt) && !lost {
+            return asked;
+        }
+        match unless_ordered(orders, mounted(agent, uid, pod, &object, &mut rng)).await {
+            None => return asked,
+            Some(Err(refusal)) => {
+                status_reporter.refused(refusal);
+                return asked;
+            }
+            Some(Ok(())) => {}
+        }
+        if agent.runtime.alive(uid).is_none() {
+            if let Some(record) = agent.runtime.get(uid) {
+                attempt = attempt.max(record.attempt + 1);
+            }
+            if attempt > 0 {
+                let message = "Pod sandbox changed, it will be killed and re-created.";
+                agent.recorder.event(object.clone(), "Normal", "SandboxChanged", message);
+            }
+            let spec = pod_spec(agent, uid, pod, attempt, last.as_ref(), &settings);
+            let lists = agent.runtime.lists();
+            asked = true;
+            // Await the answer: a stop that overtakes this request would stop nothing.
+            if let Err(error) = agent.runtime.run(&agent.ctx, &spec).await {
+                let message = format!("Failed to create pod sandbox: {error}");
+                agent.recorder.event(object.clone(), "Warning", "FailedCreatePodSandBox", message);
+                if unless_ordered(orders, agent.ctx.sleep(SYNC_BACKOFF)).await.is_none() {
+                    return asked;
+                }
+                continue;
+            }
+            emit_start_events(agent, pod, &object, |_| true);
+            if unless_ordered(orders, wait_for_report(agent, uid, attempt, lists)).await.is_none() {
+                return asked;
+            }
+        }
+        let Some(record) = agent.runtime.alive(uid) else { continue };
+        status_reporter.adopt(&record);
+        last = Some(record.clone());
+        let due = match record.since() {
+            None => None,
+            Some(_) if substrate::mutant!(agent.ctx, "container-not-restarted") => None,
+            Some(_) => restart_containers(agent, uid, pod, &record, &object, &mut restarts, status_reporter).await,
+        };
+        status_reporter.phase(record.since().map_or(Phase::Waiting, Phase::Running));
+        if unless_ordered(orders, keep(agent, uid, pod, &record, due, &mut rng)).await.is_none() {
+            return asked;
+        }
+        attempt = attempt.max(record.attempt + 1);
+    }
+}
+/// Waits until the runtime reports the pod's containers, or has been listed again since list number `lists`.
+async fn wait_for_report(agent: &Agent, uid: &str, attempt: u32, lists: u64) {
+    let mut changes = agent.runtime.changes();
+    let here = |record: PodRecord| record.attempt >= attempt && record.since().is_some();
+    while !agent.runtime.get(uid).is_some_and(here) && agent.runtime.lists() == lists {
+        // The sender lives in the agent.
+        let _ = changes.changed().await;
+    }
+}
+/// Checks a running pod periodically, until one of its containers changes or `due`.
+async fn keep(agent: &Agent, uid: &str, pod: &Pod, record: &PodRecord, due: Option<Duration>, rng: &mut impl Rng) {
+    let mut changes = agent.runtime.changes();
+    let mut next = next_sync(agent, rng);
+    while agent.runtime.get(uid).is_some_and(|now| now == *record) {
+        tokio::select! { biased;
+            _ = changes.changed() => continue,
+            () = agent.ctx.sleep_until(due.unwrap_or_default()), if due.is_some() => return,
+            () = agent.ctx.sleep_until(next) => {}
+        }
+        if republishes(agent, uid) {
+            agent.changed();
+        }
+        if asks_to_grow(agent, uid, pod).await {
+            agent.pods().look_up_again(uid);
+            agent.changed();
+        }
+        next = next_sync(agent, rng);
+    }
+}
+
+/// Returns the time of a running pod's next sync.
+fn next_sync(agent: &Agent, rng: &mut impl Rng) -> Duration {
+    let period = agent.config.timers.pod_sync;
+    agent.ctx.now().mono + agent.ctx.scaled(period + period.mul_f64(SYNC_JITTER * unit(rng)))
+}
+
+/// Requests another publish of the pod's volumes whose drivers set CSIDriver.spec.requiresRepublish. Returns true if
+/// there are any.
+fn republishes(agent: &Agent, uid: &str) -> bool {
+    let mounted = agent.volumes().mounted(uid);
+    let wants = |driver: &str| {
+        let driver = agent.drivers_of_cluster.get("", driver);
+        driver.is_some_and(|d| d.spec.requires_republish == Some(true))
+    };
+    let mut any = false;
+    for (_, spec) in mounted.into_iter().filter(|(_, spec)| wants(&spec.driver)) {
+        agent.volumes().require_remount(uid, &spec.name);
+        any = true;
+    }
+    any
+}
+/// Stops a pod's containers and waits for their end. A shorter grace period may be ordered meanwhile.
+async fn stop(agent: &Agent, uid: &str, pod: &Pod, orders: &mut latest::Receiver<Orders>) {
+    let object = reference::<Pod>(pod);
+    let record = agent.runtime.get(uid);
+    let has_exited = |name: &str| {
+        let one = record.as_ref().and_then(|record| record.container(name));
+        one.is_some_and(|one| one.exit().is_some())
+    };
+    for container in pod.spec.iter().flat_map(restartable).filter(|container| !has_exited(&container.name)) {
+        let message = format!("Stopping container {}", container.name);
+        agent.recorder.event(of_container(&object, pod, &container.name), "Normal", "Killing", message);
+    }
+    loop {
+        let grace = orders.borrow_and_update().terminate.unwrap_or_default();
+        match agent.runtime.stop(&agent.ctx, uid, grace).await {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(_) => {
+                agent.ctx.sleep(RUNTIME_RETRY).await;
+                continue;
+            }
+        }
+        tokio::select! { biased;
+            () = agent.runtime.ended(uid) => return,
+            // The table keeps the sender.
+            _ = orders.changed() => {}
+        }
+    }
+}

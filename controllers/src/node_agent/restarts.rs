@@ -1,0 +1,280 @@
+//! Restarts of the containers of one pod, as a pure machine: which container starts again, which one waits, and when the
+//! pod is finished (upstream `kuberuntime_manager.go` doBackOff, `container/helpers.go` ShouldContainerBeRestarted,
+//! `client-go/util/flowcontrol/backoff.go`).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+use substrate::Ctx;
+
+use crate::machine::api::ContainerState::Exited;
+use crate::machine::api::{ContainerRecord, Exit, PodRecord};
+
+/// First wait before a container starts again (`initialCrashLoopBackOff`).
+pub(super) const INITIAL: Duration = Duration::from_secs(10);
+/// Longest wait (`MaxCrashLoopBackOff`).
+pub(super) const MAX: Duration = Duration::from_secs(300);
+/// Reason of a container that waits.
+pub(super) const REASON: &str = "CrashLoopBackOff";
+
+/// Exit code of a container that ended with its machine.
+pub(super) const LOST: i32 = 255;
+
+/// Next steps for the containers of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// Containers to start now, with the numbers of their earlier starts.
+    pub start: Vec<(String, u32)>,
+    /// Messages of containers that wait before they start again.
+    pub waiting: BTreeMap<String, String>,
+    /// Shortest of these waits.
+    pub wait: Option<Duration>,
+    /// True if all containers have exited for good.
+    pub finished: bool,
+}
+
+/// Wait of a container after its last exit.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    wait: Duration,
+    /// Exit that set it, and the time at which it was set.
+    set: (u32, Duration),
+}
+
+/// Waits of the containers of a pod (`flowcontrol.Backoff`). A kubelet that restarts forgets them.
+#[derive(Debug, Default)]
+pub(super) struct Restarts {
+    /// Seeded bug: a container that fails again does not wait.
+    never_waits: bool,
+    waits: BTreeMap<String, Entry>,
+    /// Latest known exit of each container: the attempt that ended, and the time at which it was first seen.
+    exits: BTreeMap<String, (u32, Duration)>,
+}
+
+impl Restarts {
+    /// Creates the waits of a pod whose containers have not failed yet.
+    pub fn new(ctx: &Ctx) -> Self {
+        Self { never_waits: substrate::mutant!(ctx, "restart-without-wait"), ..Self::default() }
+    }
+
+    /// Plans the next steps at `now`. All waits are multiplied by `scale`.
+    pub fn plan(&mut self, pod: &Pod, record: &PodRecord, now: Duration, scale: impl Fn(Duration) -> Duration) -> Plan {
+        let Some(spec) = &pod.spec else { return Plan::default() };
+        let mut plan = Plan { finished: is_finished(spec, record), ..Plan::default() };
+        if plan.finished {
+            return plan;
+        }
+        for container in restartable(spec) {
+            let Some(one) = record.container(&container.name) else { continue };
+            let Exited(exit) = one.state else { continue };
+            if !restarts_after(container, spec, exit.code) {
+                continue;
+            }
+            match self.left(one, now, &scale) {
+                None => plan.start.push((one.name.clone(), one.attempt + 1)),
+                Some((wait, left)) => {
+                    let message = format!(
+                        "back-off {} restarting failed container={} pod={}",
+                        go_text(wait),
+                        one.name,
+                        name_with_uid(pod)
+                    );
+                    plan.waiting.insert(one.name.clone(), message);
+                    plan.wait = Some(plan.wait.map_or(left, |before| before.min(left)));
+                }
+            }
+        }
+        plan
+    }
+
+    /// Returns the whole wait of a container that has exited, and what is left of it. None if it may start now.
+    fn left(
+        &mut self,
+        one: &ContainerRecord,
+        now: Duration,
+        scale: &impl Fn(Duration) -> Duration,
+    ) -> Option<(Duration, Duration)> {
+        let seen = self.exits.entry(one.name.clone()).or_insert((one.attempt, now));
+        if seen.0 != one.attempt {
+            *seen = (one.attempt, now);
+        }
+        let since = seen.1;
+        let expired = |entry: &Entry| since.saturating_sub(entry.set.1) > scale(MAX * 2);
+        let entry = self.waits.get(&one.name).copied().filter(|entry| !expired(entry) && !self.never_waits);
+        if let Some(entry) = entry {
+            if entry.set.0 == one.attempt {
+                // The container was to start, and did not yet.
+                return None;
+            }
+            let left = (since + scale(entry.wait)).saturating_sub(now);
+            if !left.is_zero() {
+                return Some((entry.wait, left));
+            }
+        }
+        let wait = entry.map_or(INITIAL, |entry| (entry.wait * 2).min(MAX));
+        self.waits.insert(one.name.clone(), Entry { wait, set: (one.attempt, now) });
+        None
+    }
+}
+
+/// Returns the containers of a pod that run until they are stopped: sidecars and regular ones.
+pub(super) fn restartable(spec: &PodSpec) -> impl Iterator<Item = &Container> {
+    let sidecars = spec.init_containers.iter().flatten().filter(|container| is_sidecar(container));
+    sidecars.chain(&spec.containers)
+}
+
+/// Returns true for an init container that runs beside the regular ones (`IsRestartableInitContainer`).
+pub(super) fn is_sidecar(init: &Container) -> bool {
+    init.restart_policy.as_deref() == Some("Always")
+}
+
+/// Returns true if all regular containers have exited and none of them starts again.
+pub(super) fn is_finished(spec: &PodSpec, record: &PodRecord) -> bool {
+    spec.containers.iter().all(|container| {
+        let exit = record.container(&container.name).and_then(ContainerRecord::exit);
+        exit.is_some_and(|Exit { code, .. }| !restarts_after(container, spec, code))
+    })
+}
+
+/// Returns true if none of the regular containers starts again after the machine is lost with them.
+pub(super) fn ends_with_machine(spec: &PodSpec) -> bool {
+    spec.containers.iter().all(|container| !restarts_after(container, spec, LOST))
+}
+
+/// Returns true if a container starts again after an exit with this code (`ContainerShouldRestart`).
+pub(super) fn restarts_after(container: &Container, spec: &PodSpec, code: i32) -> bool {
+    let by = |policy: &str| match policy {
+        "Never" => false,
+        "OnFailure" => code != 0,
+        _ => true,
+    };
+    let of_pod = || by(spec.restart_policy.as_deref().unwrap_or("Always"));
+    let Some(policy) = container.restart_policy.as_deref() else { return of_pod() };
+    let mut rules = container.restart_policy_rules.iter().flatten();
+    let matching = rules.find(|rule| {
+        rule.exit_codes.as_ref().is_some_and(|codes| {
+            let listed = codes.values.iter().flatten().any(|value| *value == code);
+            match codes.operator.as_str() {
+                "In" => listed,
+                "NotIn" => !listed,
+                _ => false,
+            }
+        })
+    });
+    matching.is_some_and(|rule| rule.action == "Restart") || by(policy)
+}
+
+/// Formats whole seconds as Go prints a duration.
+fn go_text(wait: Duration) -> String {
+    match (wait.as_secs() / 60, wait.as_secs() % 60) {
+        (0, seconds) => format!("{seconds}s"),
+        (minutes, seconds) => format!("{minutes}m{seconds}s"),
+    }
+}
+
+/// Returns `<name>_<namespace>(<uid>)` (`format.Pod`).
+pub(super) fn name_with_uid(pod: &Pod) -> String {
+    let part = |value: &Option<String>| value.clone().unwrap_or_default();
+    format!("{}_{}({})", part(&pod.metadata.name), part(&pod.metadata.namespace), part(&pod.metadata.uid))
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use substrate::Now;
+    use substrate::json::{Value, from_value, json};
+
+    use super::*;
+    use crate::machine::api::{ContainerState, State};
+
+    fn pod(policy: &str) -> Pod {
+        let spec = json!({ "containers": [{ "name": "app" }], "restartPolicy": policy });
+        from_value(json!({ "metadata": { "name": "p", "namespace": "d", "uid": "u" }, "spec": spec })).unwrap()
+    }
+
+    fn seconds(count: u64) -> Duration {
+        Duration::from_secs(count)
+    }
+
+    fn record(attempt: u32, code: Option<i32>) -> PodRecord {
+        let since = Now::at(Duration::ZERO).wall;
+        let state = code.map_or(ContainerState::Running { since }, |code| Exited(Exit { since, at: since, code }));
+        let containers = vec![ContainerRecord { name: "app".into(), attempt, state, last: None }];
+        let (pod, uid) = ("d/p".to_owned(), "u".to_owned());
+        PodRecord { pod, uid, attempt: 0, sandbox: 0, state: State::Running { since }, containers }
+    }
+
+    #[test]
+    fn waits_double_from_ten_seconds_to_five_minutes() {
+        let (pod, mut restarts, mut now) = (pod("Always"), Restarts::default(), seconds(100));
+        let mut waits = Vec::new();
+        for attempt in 0..8 {
+            let exited = record(attempt, Some(1));
+            let mut plan = restarts.plan(&pod, &exited, now, |wait| wait);
+            if let Some(wait) = plan.wait {
+                waits.push(wait.as_secs());
+                let early = restarts.plan(&pod, &exited, now + wait - seconds(1), |wait| wait);
+                assert_eq!((early.wait, early.start), (Some(seconds(1)), vec![]));
+                now += wait;
+                plan = restarts.plan(&pod, &exited, now, |wait| wait);
+            }
+            assert_eq!(plan.start, [("app".to_owned(), attempt + 1)]);
+            let same = restarts.plan(&pod, &exited, now, |wait| wait);
+            assert_eq!(same, plan, "a start that failed is tried again at once");
+        }
+        assert_eq!(waits, [10, 20, 40, 80, 160, 300, 300]);
+        // A container that ran for ten minutes begins again without a wait.
+        let rested = restarts.plan(&pod, &record(8, Some(1)), now + seconds(601), |wait| wait);
+        assert_eq!(rested.start, [("app".to_owned(), 9)]);
+    }
+
+    #[rstest]
+    #[case(10, "10s")]
+    #[case(80, "1m20s")]
+    #[case(300, "5m0s")]
+    fn waits_are_printed_as_in_go(#[case] wait: u64, #[case] text: &str) {
+        assert_eq!(go_text(seconds(wait)), text);
+    }
+
+    #[test]
+    fn a_container_that_waits_says_so_and_waits_are_scaled() {
+        let (pod, mut restarts) = (pod("OnFailure"), Restarts::default());
+        restarts.plan(&pod, &record(0, Some(1)), seconds(1), |wait| wait / 10);
+        let plan = restarts.plan(&pod, &record(1, Some(1)), seconds(2), |wait| wait / 10);
+        assert_eq!(plan.wait, Some(seconds(1)));
+        assert_eq!(plan.waiting["app"], "back-off 10s restarting failed container=app pod=p_d(u)");
+        assert_eq!(restarts.plan(&pod, &record(2, None), seconds(3), |wait| wait), Plan::default());
+    }
+
+    #[rstest]
+    #[case("Always", 0, true)]
+    #[case("Always", 1, true)]
+    #[case("OnFailure", 0, false)]
+    #[case("OnFailure", 1, true)]
+    #[case("Never", 0, false)]
+    #[case("Never", 1, false)]
+    fn the_policy_of_the_pod_decides(#[case] policy: &str, #[case] code: i32, #[case] again: bool) {
+        let plan = Restarts::default().plan(&pod(policy), &record(0, Some(code)), seconds(1), |wait| wait);
+        assert_eq!((plan.start.len() == 1, plan.finished), (again, !again));
+    }
+
+    #[rstest]
+    #[case(json!({ "restartPolicy": "Never" }), 1, false)]
+    #[case(json!({ "restartPolicy": "OnFailure" }), 0, false)]
+    #[case(json!({ "restartPolicy": "OnFailure" }), 1, true)]
+    #[case(rules("In"), 42, true)]
+    #[case(rules("In"), 1, false)]
+    #[case(rules("NotIn"), 42, false)]
+    #[case(rules("NotIn"), 1, true)]
+    fn a_policy_of_the_container_precedes(#[case] fields: Value, #[case] code: i32, #[case] again: bool) {
+        let container: Container = from_value(fields).unwrap();
+        let spec = PodSpec { restart_policy: Some("Always".to_owned()), ..PodSpec::default() };
+        assert_eq!(restarts_after(&container, &spec, code), again);
+    }
+
+    fn rules(operator: &str) -> Value {
+        let codes = json!({ "operator": operator, "values": [42] });
+        json!({ "restartPolicy": "Never", "restartPolicyRules": [{ "action": "Restart", "exitCodes": codes }] })
+    }
+}
