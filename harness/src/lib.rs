@@ -124,6 +124,8 @@ pub mod cli;
 pub mod cluster;
 #[doc(hidden)]
 pub mod events;
+#[cfg(test)]
+mod floors;
 #[doc(hidden)]
 pub mod import;
 #[doc(hidden)]

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::day::state_directory;
 use crate::cluster::Endpoints;
 pub(super) use crate::cluster::access::{variables, write_kubeconfig};
+use crate::output::quoted;
 
 /// Addresses and files of a cluster that users can reach.
 #[derive(Clone, Copy, Debug)]
@@ -96,14 +97,4 @@ pub(super) fn variables_of(ready: &Value, name: &str) -> Vec<(&'static str, Stri
     let mut all = variables(says("kubeconfig"), says("ec2"), says("region"));
     all.extend([("MOORING_ADMIN", says("admin").to_owned()), (state_directory::NAME, name.to_owned())]);
     all
-}
-
-/// Quotes a word for a POSIX shell.
-pub(crate) fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }

@@ -24,8 +24,6 @@ mod shrink;
 mod sweep;
 mod up;
 
-pub(crate) use announce::quoted;
-
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};

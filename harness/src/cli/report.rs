@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use substrate::WorldKind;
 
-use crate::cli::announce::quoted;
 use crate::invariants::Violation;
-use crate::output::Exit;
+use crate::output::{Exit, quoted};
 use crate::report_html::{Command, File, Listener, Page, Run, Table, Tone, Verdict as Word};
 use crate::runner::Outcome;
 use crate::search::judge::{Class, Task, Verdict, judge_and_show};

@@ -27,6 +27,16 @@ pub enum Format {
     Json,
 }
 
+/// Quotes a word for a POSIX shell.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
 /// Prints whole lines to standard output, for results. A closed pipe, as with `head`, is ignored.
 pub fn say(lines: &str) {
     let mut stdout = std::io::stdout().lock();

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::given::is_long;
-use crate::cli::quoted;
+use crate::output::quoted;
 use crate::secrets::sounds_secret;
 
 /// A user's program.

@@ -169,7 +169,7 @@ fn command(args: &Args) -> String {
         words.push("--".to_owned());
         words.extend(args.command.iter().cloned());
     }
-    words.iter().map(|word| super::quoted(word)).collect::<Vec<_>>().join(" ")
+    words.iter().map(|word| crate::output::quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the report for programs, for output and files.

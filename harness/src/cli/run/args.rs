@@ -10,7 +10,6 @@ use substrate::host;
 use substrate::world::Transport;
 use substrate::{TimeScale, World, WorldKind};
 
-use crate::cli::announce;
 use crate::cluster::live;
 use crate::report_html::Listener;
 use crate::scenario::Scenario;
@@ -229,7 +228,7 @@ impl Args {
     /// Command that repeats the run of `file` with `seed`.
     pub fn again(&self, file: &str, seed: u64) -> String {
         let words = ["mooring".to_owned(), "run".to_owned(), file.to_owned(), "--seed".to_owned(), seed.to_string()];
-        words.into_iter().chain(self.flags()).map(|word| announce::quoted(&word)).collect::<Vec<_>>().join(" ")
+        words.into_iter().chain(self.flags()).map(|word| crate::output::quoted(&word)).collect::<Vec<_>>().join(" ")
     }
 }
 

@@ -32,7 +32,7 @@ fn of(args: &Args, scenario: &Scenario, seed: u64, outcome: &Outcome, wall: Dura
     run.commands.push(does("Run it again", args.again(&scenario.source, seed)));
     // `mooring replay` supports only simulations with the settings of the file.
     if !args.live && args.target.is_none() && args.latency.is_none() && args.time_scale.is_none() {
-        let file = crate::cli::announce::quoted(&scenario.source);
+        let file = crate::output::quoted(&scenario.source);
         let flags = crate::cli::search::flags(seed, &args.mutant);
         run.commands.push(does("Go through it step by step", format!("mooring replay {file} {flags} --step")));
     }
