@@ -149,6 +149,10 @@ families! {
         "[STABLE] Number of attempts to schedule pods, by the result. 'unschedulable' means a pod could not be scheduled, while 'error' means an internal scheduler problem.",
         &["profile", "result"], Kind::Counter;
     /// `pkg/scheduler/metrics/metrics.go`.
+    PENDING_PODS = "scheduler_pending_pods",
+        "[STABLE] Number of pending pods, by the queue type. 'active' means number of pods in activeQ; 'backoff' means number of pods in backoffQ; 'unschedulable' means number of pods in unschedulablePods that the scheduler attempted to schedule and failed; 'gated' is the number of unschedulable pods that the scheduler never attempted to schedule because they are gated.",
+        &["queue"], Kind::Gauge;
+    /// `pkg/scheduler/metrics/metrics.go`.
     PREEMPTION_ATTEMPTS = "scheduler_preemption_attempts_total",
         "[STABLE] Total preemption attempts in the cluster till now", &[], Kind::Counter;
 }

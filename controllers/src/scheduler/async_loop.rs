@@ -116,9 +116,18 @@ impl Scheduler {
         let (mut capacities, mut budgets) = (sources.capacities.subscribe(), sources.budgets.subscribe());
         let (mut services, mut replica_sets) = (sources.services.subscribe(), sources.replica_sets.subscribe());
         let mut stateful_sets = sources.stateful_sets.subscribe();
+        let mut counted = None;
         loop {
             // All pending events are applied before a pod is scheduled: pods come last.
-            let deadline = self.state().queue.next_deadline();
+            let (deadline, counts) = {
+                let queue = &self.state().queue;
+                (queue.next_deadline(), queue.counts())
+            };
+            if counted.replace(counts) != Some(counts) {
+                for (queue, count) in counts {
+                    self.metrics.set(&families::PENDING_PODS, &[queue], count);
+                }
+            }
             tokio::select! { biased;
                 Some(delta) = nodes.recv() => self.node_changed(delta),
                 Some(delta) = classes.recv() => self.class_changed(delta),

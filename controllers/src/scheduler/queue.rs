@@ -74,6 +74,8 @@ pub struct SchedulingQueue {
     active: BTreeSet<Order>,
     backoff: BTreeSet<(Duration, PodKey)>,
     unschedulable: BTreeSet<PodKey>,
+    /// Pods that a scheduling gate holds. They were never tried.
+    gated: BTreeSet<PodKey>,
 }
 
 impl SchedulingQueue {
@@ -86,7 +88,24 @@ impl SchedulingQueue {
             active: BTreeSet::new(),
             backoff: BTreeSet::new(),
             unschedulable: BTreeSet::new(),
+            gated: BTreeSet::new(),
         }
+    }
+
+    /// Records a pod that a scheduling gate holds.
+    pub fn hold(&mut self, key: PodKey) {
+        self.gated.insert(key);
+    }
+
+    /// Returns the number of pods by the name of their queue, as `scheduler_pending_pods` counts them.
+    pub fn counts(&self) -> [(&'static str, u64); 4] {
+        let count = |number: usize| number as u64;
+        [
+            ("active", count(self.active.len())),
+            ("backoff", count(self.backoff.len())),
+            ("unschedulable", count(self.unschedulable.len())),
+            ("gated", count(self.gated.len())),
+        ]
     }
 
     /// Adds a new pod.
@@ -123,6 +142,7 @@ impl SchedulingQueue {
 
     /// Removes a pod: it has a node, or was deleted.
     pub fn delete(&mut self, key: &PodKey) {
+        self.gated.remove(key);
         if let Some(queued) = self.pods.remove(key) {
             self.leave(key, &queued);
         }

@@ -149,7 +149,11 @@ impl Scheduler {
                         self.happened(&mut state, ClusterEvent::AssignedPodChanged(&new));
                     }
                 } else if is_ours(&new) {
-                    self.waiting_pod_changed(&mut state, now, old, new);
+                    if is_gated(&new) {
+                        state.queue.hold(PodKey::of(&new));
+                    } else {
+                        self.waiting_pod_changed(&mut state, now, old, new);
+                    }
                 }
             }
             Delta::Deleted(pod) => {
@@ -193,8 +197,12 @@ fn node_of(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref().and_then(|s| s.node_name.as_deref()).filter(|node| !node.is_empty())
 }
 
-/// Returns true if this scheduler is responsible for the pod, and no gate holds it.
+/// Returns true if this scheduler is responsible for the pod.
 fn is_ours(pod: &Pod) -> bool {
-    let Some(spec) = &pod.spec else { return false };
-    spec.scheduler_name.as_deref().unwrap_or(NAME) == NAME && spec.scheduling_gates.iter().flatten().next().is_none()
+    pod.spec.as_ref().is_some_and(|spec| spec.scheduler_name.as_deref().unwrap_or(NAME) == NAME)
+}
+
+/// Returns true if a scheduling gate holds the pod.
+fn is_gated(pod: &Pod) -> bool {
+    pod.spec.as_ref().is_some_and(|spec| spec.scheduling_gates.iter().flatten().next().is_some())
 }
