@@ -357,6 +357,17 @@ fn main() {
         Sample::of(3, || lists_beside_single_waits(&lists, &single)),
         None,
     );
+    for (nodes, volumes, bound, runs) in [(50, 1_000, 2.0, 3), (500, 10_000, 25.0, 1)] {
+        let path = home.path().join(format!("{volumes}.yaml"));
+        std::fs::write(&path, large::starts_of_many(nodes, volumes)).expect("there is room for two scenarios");
+        report(
+            &format!("{volumes} claims and pods until they run, simulated"),
+            "s",
+            Some(Bound::AtMost(bound)),
+            Sample::of(runs, || simulated(&path).map(|ms| ms / 1e3)),
+            None,
+        );
+    }
     report(
         "node-crash-short, seeds 1 to 100, 2 jobs, per job",
         "runs/s",

@@ -51,6 +51,17 @@ pub fn crash_of_many(nodes: usize, volumes: usize) -> String {
     text
 }
 
+/// Returns the text of a scenario that ends when `volumes` pods with claims run.
+pub fn starts_of_many(nodes: usize, volumes: usize) -> String {
+    format!(
+        "name: starts\ndeadline: 60m\nnodes: {{count: {nodes}}}\nsteps:\n  \
+         - repeat: {{count: {volumes}, as: i, do: [{{claim: {{name: 'data-${{i}}'}}}}, \
+         {{pod: {{name: 'web-${{i}}', claim: 'data-${{i}}'}}}}]}}\n  \
+         - wait: {{list: pods, that: \"self.filter(p, p.status.phase == 'Running').size() == {volumes}\", within: 50m}}\n\
+         teardown: false\n"
+    )
+}
+
 /// Returns the text of a scenario in which `volumes` pods with claims start and are deleted. It waits for the list of
 /// pods if `lists`, otherwise for each pod.
 pub fn waits_for_many(nodes: usize, volumes: usize, lists: bool) -> String {
