@@ -33,8 +33,14 @@ fn commits_say_how_far_storage_objects_are() {
         let mut bound = pod("p");
         bound["spec"]["nodeName"] = "n".into();
         client.post(PODS, bound).await;
-        let said = r#"{"object":"default/p","pod":{"claims":[],"node":"n","phase":"Pending"},"resource":"pods","type":"ADDED"}"#;
-        assert_eq!(last(&client), said);
+        let tolerations = r#"[["node.kubernetes.io/not-ready",300],["node.kubernetes.io/unreachable",300]]"#;
+        let pod = r#"{"claims":[],"node":"n","phase":"Pending"}"#;
+        assert_eq!(
+            last(&client),
+            format!(
+                r#"{{"object":"default/p","pod":{pod},"resource":"pods","spec":{{"tolerations":{tolerations}}},"type":"ADDED"}}"#
+            )
+        );
         client.delete(&format!("{PODS}/p")).await;
         assert!(last(&client).contains(r#""pod":{"claims":[],"deleting":true,"node":"n","phase":"Pending"}"#));
 

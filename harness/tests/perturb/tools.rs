@@ -87,8 +87,19 @@ impl Folder {
         Ran { code: output.status.code().unwrap(), out, err, data }
     }
 
-    /// Returns the processes that have the path of this folder in their arguments.
+    /// Returns the processes that have the path of this folder in their arguments, and have not ended within half a
+    /// minute.
     pub fn left(&self) -> Vec<String> {
+        for _ in 0..300 {
+            if self.processes().is_empty() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        self.processes()
+    }
+
+    fn processes(&self) -> Vec<String> {
         let own = std::process::id().to_string();
         let mark = self.path().display().to_string();
         let entries = std::fs::read_dir("/proc").unwrap().flatten();
