@@ -136,8 +136,8 @@ impl Writer {
             1 => self.print("found 1 record, verified"),
             found => self.print(format_args!("found {found} records, verified")),
         }
-        if self.readonly {
-            self.print("read-only: nothing is written");
+        if self.readonly || self.pace.records == 0 {
+            self.print(if self.readonly { "read-only: nothing is written" } else { "no records are to be written" });
             return stopped(stop).await;
         }
         let mut written = 0;
