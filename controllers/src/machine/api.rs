@@ -98,7 +98,7 @@ pub enum VolumeLocation {
 pub struct Pace {
     /// Milliseconds between two records before it becomes idle.
     pub write_every_ms: u64,
-    /// Number of records after which it becomes idle.
+    /// Number of records after which it becomes idle. 0: it writes nothing.
     pub records: u64,
     /// Milliseconds between two records of an idle writer.
     pub idle_every_ms: u64,

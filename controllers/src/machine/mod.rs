@@ -106,18 +106,26 @@ struct Handle {
 }
 
 /// Logs of a container on this machine.
-#[derive(Clone)]
 struct Logs {
+    /// Number of starts before the latest one.
+    attempt: u32,
     /// Log of the latest start.
     latest: Arc<LogFile>,
-    /// Log of the start before.
-    previous: Option<Arc<LogFile>>,
+    /// Log of the start before, with its number.
+    previous: Option<(u32, Arc<LogFile>)>,
 }
 
 impl Logs {
     /// Returns the logs of a container that starts after `before`.
-    fn after(before: Option<&Self>) -> Self {
-        Self { latest: LogFile::new(), previous: before.map(|before| before.latest.clone()) }
+    fn new(attempt: u32, before: Option<&Self>) -> Self {
+        let previous = before.map(|before| (before.attempt, before.latest.clone()));
+        Self { attempt, latest: LogFile::new(), previous }
+    }
+
+    /// Returns the log of one start.
+    fn of(&self, attempt: u32) -> Option<&Arc<LogFile>> {
+        let previous = self.previous.as_ref().filter(|(number, _)| *number == attempt).map(|(_, log)| log);
+        if attempt == self.attempt { Some(&self.latest) } else { previous }
     }
 }
 
@@ -163,7 +171,7 @@ impl Machine {
         let (before, spec) = (inner.handles.remove(&spec.uid), Arc::new(spec));
         let logs = spec.containers.iter().map(|container| {
             let before = before.as_ref().and_then(|before| before.logs.get(&container.name));
-            (container.name.clone(), Logs::after(before))
+            (container.name.clone(), Logs::new(container.attempt, before))
         });
         let orders = latest::Sender::new(Orders::default());
         let reported = orders.subscribe();
@@ -210,7 +218,7 @@ impl Machine {
         };
         let handle = inner.handles.get_mut(uid).expect("it was there");
         let index = handle.spec.containers.iter().position(|one| one.name == container).expect("it has a record");
-        let logs = Logs::after(handle.logs.get(container));
+        let logs = Logs::new(attempt, handle.logs.get(container));
         container::start(self, &handle.spec, index, logs.latest.clone(), signals);
         handle.logs.insert(container.to_owned(), logs);
         inner.notify(&News::Pod(record.clone()));
@@ -286,11 +294,11 @@ impl Machine {
         self.lock().pods.list()
     }
 
-    /// Returns the log of a container's latest start, or of the start before.
-    fn log(&self, uid: &str, container: &str, previous: bool) -> Option<Arc<LogFile>> {
+    /// Returns the log of a container's start number `attempt`, or of its latest start.
+    fn log(&self, uid: &str, container: &str, attempt: Option<u32>) -> Option<Arc<LogFile>> {
         let inner = self.lock();
         let logs = inner.handles.get(uid)?.logs.get(container)?;
-        if previous { logs.previous.clone() } else { Some(logs.latest.clone()) }
+        attempt.map_or(Some(&logs.latest), |attempt| logs.of(attempt)).cloned()
     }
 
     fn trouble(&self, trouble: Trouble) {

@@ -7,7 +7,7 @@
 //! | `POST /v1/pods/{uid}/stop` | asks them to stop ([`Stop`]) and does not wait; may be repeated with another grace |
 //! | `POST /v1/pods/{uid}/containers/{container}/start` | starts a container again after its exit ([`StartContainer`]); may be repeated |
 //! | `DELETE /v1/pods/{uid}` | forgets a pod whose containers have stopped, and its logs |
-//! | `GET /v1/pods/{uid}/logs/{container}` | a container's log, or with `previous=true` that of the start before, with kubelet's parameters |
+//! | `GET /v1/pods/{uid}/logs/{container}` | a container's log, with kubelet's parameters; `attempt=N` selects the start after N others, of the two latest |
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -49,11 +49,11 @@ pub(super) fn service(machine: Arc<Machine>) -> HttpService {
 async fn answer(machine: &Arc<Machine>, request: Request<Body>) -> Result<Response<Body>, Refusal> {
     let (parts, body) = request.into_parts();
     let path: Vec<&str> = parts.uri.path().trim_matches('/').split('/').collect();
-    let options = query(parts.uri.query().unwrap_or_default());
+    let parameters = query(parts.uri.query().unwrap_or_default());
     let (get, post) = (parts.method == Method::GET, parts.method == Method::POST);
     match *path {
         ["healthz"] if get => Ok(reply(StatusCode::OK, "text/plain; charset=utf-8", full("ok"))),
-        ["v1", "pods"] if get && options.iter().any(|(key, value)| key == "watch" && value == "true") => {
+        ["v1", "pods"] if get && parameters.iter().any(|(key, value)| key == "watch" && value == "true") => {
             Ok(reply(StatusCode::OK, "application/json", news(machine)))
         }
         ["v1", "pods"] if get => json(StatusCode::OK, &machine.list()),
@@ -81,11 +81,13 @@ async fn answer(machine: &Arc<Machine>, request: Request<Body>) -> Result<Respon
             }
         },
         ["v1", "pods", uid, "logs", container] if get => {
-            let options = LogOptions::read(&options, machine.ctx.now().wall)
+            let options = LogOptions::read(&parameters, machine.ctx.now().wall)
                 .map_err(|error| (StatusCode::BAD_REQUEST, error.to_string()))?;
-            let what = if options.previous { "no previous log of container" } else { "no container" };
-            let none = || (StatusCode::NOT_FOUND, format!("pod `{uid}` has {what} `{container}` on this machine"));
-            let log = machine.log(uid, container, options.previous).ok_or_else(none)?;
+            let attempt = attempt(&parameters)?;
+            let what = attempt.map_or_else(|| "no".to_owned(), |attempt| format!("no start {attempt} of"));
+            let none =
+                || (StatusCode::NOT_FOUND, format!("pod `{uid}` has {what} container `{container}` on this machine"));
+            let log = machine.log(uid, container, attempt).ok_or_else(none)?;
             Ok(reply(StatusCode::OK, "text/plain", log.read(options)))
         }
         ["healthz"]
@@ -99,6 +101,13 @@ async fn answer(machine: &Arc<Machine>, request: Request<Body>) -> Result<Respon
         }
         _ => Err((StatusCode::NOT_FOUND, format!("there is nothing at {}", parts.uri.path()))),
     }
+}
+
+/// Reads the parameter `attempt`.
+fn attempt(parameters: &[(String, String)]) -> Result<Option<u32>, Refusal> {
+    let Some((_, text)) = parameters.iter().find(|(key, _)| key == "attempt") else { return Ok(None) };
+    let wrong = |_| (StatusCode::BAD_REQUEST, format!("attempt: `{text}` is not a number of starts"));
+    text.parse().map(Some).map_err(wrong)
 }
 
 fn missing(uid: &str) -> Refusal {

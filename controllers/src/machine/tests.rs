@@ -228,7 +228,7 @@ fn a_container_that_failed_starts_again_on_request_and_keeps_the_log_before() {
         assert_eq!(start(1).await.0, 200, "it may be repeated");
         seconds(2).await;
         let log = async |query: &str| rig.ask(Method::GET, &format!("/v1/pods/p/logs/app?{query}"), &Value::Null).await;
-        let (_, before) = log("previous=true&tailLines=1").await;
+        let (_, before) = log("attempt=0&tailLines=1").await;
         assert_eq!(before, json!("exits with code 1\n"));
         let (_, now) = log("tailLines=1").await;
         assert!(now.as_str().is_some_and(|line| line.starts_with("data: wrote record")), "{now}");
@@ -243,6 +243,7 @@ fn a_container_exits_as_planned() {
     in_simulation(async |world| {
         let rig = Rig::new(&world, |_| {});
         let mut planned = spec("p", 0);
+        planned["pace"]["records"] = 0.into();
         planned["containers"] = json!([
             { "name": "prepare", "image": "busybox", "attempt": 0, "init": true },
             { "name": "app", "image": "busybox", "attempt": 0, "exit": { "after_ms": 5000, "code": 7 } },
@@ -259,6 +260,7 @@ fn a_container_exits_as_planned() {
         seconds(2).await;
         assert_eq!(codes().await, [Some(0), Some(7), None]);
         assert_eq!(rig.count::<WorkloadStopped>(), 1, "its writer has ended with it");
+        assert_eq!(rig.count::<WorkloadSynced>(), 0, "no records were asked for");
     });
 }
 
@@ -273,7 +275,8 @@ fn a_request_that_says_nothing_is_refused() {
             (Method::POST, "/v1/pods", nameless, 400, "uid: invalid name `../p`"),
             (Method::POST, "/v1/pods/p/stop", json!({ "grace": 1 }), 400, "unknown field `grace`"),
             (Method::GET, "/v1/pods/p/logs/app", Value::Null, 404, "no container `app`"),
-            (Method::GET, "/v1/pods/p/logs/app?previous=true", Value::Null, 404, "no previous log of container `app`"),
+            (Method::GET, "/v1/pods/p/logs/app?attempt=3", Value::Null, 404, "no start 3 of container `app`"),
+            (Method::GET, "/v1/pods/p/logs/app?attempt=x", Value::Null, 400, "attempt: `x` is not a number of starts"),
             (Method::POST, "/v1/pods/p/containers/app/start", json!({ "attempt": 1 }), 409, "the pod does not run"),
             (Method::GET, "/v1/pods/p/logs/app?tailLines=x", Value::Null, 400, "Unable to decode query"),
             (Method::PUT, "/v1/pods", Value::Null, 405, "PUT is not allowed"),

@@ -40,6 +40,11 @@ fn status(
     let has_sandbox = matches!(phase, Phase::Running(_) | Phase::Stopped(Some(_), _));
     let record = facts.containers.iter().find(|one| one.name == container.name);
     let record = record.filter(|one| has_sandbox && one.state != Record::Created);
+    // A known end stays, although the machine has forgotten it.
+    let ended = before.filter(|before| before.state.as_ref().is_some_and(|state| state.terminated.is_some()));
+    if let Some(ended) = ended.filter(|_| record.is_none() && matches!(phase, Phase::Stopped(..))) {
+        return ended.clone();
+    }
     let running = matches!(phase, Phase::Running(_)) && record.is_some_and(|one| one.exit().is_none());
     let has_init = pod.spec.as_ref().and_then(|spec| spec.init_containers.as_ref()).is_some_and(|all| !all.is_empty());
     let image = container.image.clone().unwrap_or_default();
@@ -84,7 +89,8 @@ fn mounts(container: &Container) -> Option<Vec<VolumeMountStatus>> {
     container.volume_mounts.as_ref().filter(|mounts| !mounts.is_empty()).map(|mounts| mounts.iter().map(of).collect())
 }
 
-fn container_id(pod: &Pod, container: &str, restarts: u32) -> String {
+/// Returns the id of a container's start.
+pub(super) fn container_id(pod: &Pod, container: &str, restarts: u32) -> String {
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
     if restarts == 0 {
         format!("mooring://{uid}/{container}")
@@ -208,6 +214,16 @@ mod tests {
         assert_eq!(waiting["state"], json!({ "waiting": { "reason": "CrashLoopBackOff", "message": "back-off" } }));
         assert_eq!(waiting["lastState"]["terminated"]["containerID"], "mooring://u/app/2");
         assert_eq!((&waiting["restartCount"], &waiting["ready"]), (&json!(2), &json!(false)));
+    }
+
+    #[test]
+    fn a_known_end_stays_when_the_machine_has_forgotten_it() {
+        let exit = Exit { since: at(3), at: at(4), code: 0 };
+        let known = regular(&pod(false), &Phase::Running(at(1)), &facts(Record::Exited(exit), 0, None), &[]);
+        let stopped = Phase::Stopped(None, at(9));
+        assert_eq!(regular(&pod(false), &stopped, &PodFacts::default(), &known), known);
+        let lost = regular(&pod(false), &stopped, &PodFacts::default(), &[]).remove(0);
+        assert_eq!(lost.state.unwrap().terminated.unwrap().exit_code, 137);
     }
 
     #[test]

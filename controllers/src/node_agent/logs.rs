@@ -185,7 +185,8 @@ async fn fetch(
     options: &LogOptions,
 ) -> Response<Body> {
     let lost = || plain(StatusCode::BAD_REQUEST, &format!("unable to retrieve container logs for {id}"));
-    let path = format!("/v1/pods/{uid}/logs/{}?{parameters}", target.container);
+    let attempt = attempt(id);
+    let path = format!("/v1/pods/{uid}/logs/{}?attempt={attempt}&{parameters}", target.container);
     let answer = match send(runtime, Method::GET, &path, empty(), options.follow).await {
         Ok(answer) => answer,
         Err(error) => {
@@ -205,6 +206,12 @@ async fn fetch(
             plain(code, &String::from_utf8_lossy(&text))
         }
     }
+}
+
+/// Returns the number of starts before that of a container's id ([`container_id`](super::container_status::container_id)).
+fn attempt(id: &str) -> u32 {
+    // `mooring://UID/NAME`, and `/N` after a restart.
+    id.rsplit('/').next().filter(|_| id.matches('/').count() == 4).and_then(|last| last.parse().ok()).unwrap_or(0)
 }
 
 fn plain(code: StatusCode, text: &str) -> Response<Body> {
@@ -243,6 +250,13 @@ mod tests {
         assert_eq!(read(json!({"running": {}}), true), Err(none.to_owned()));
         let none = readable("web", &PodStatus::default(), "main", false);
         assert_eq!(none, Err("container \"main\" in pod \"web\" is not available".to_owned()));
+    }
+
+    #[test]
+    fn the_id_of_a_container_has_its_start() {
+        for (id, number) in [("mooring://u/app", 0), ("mooring://u/7", 0), ("mooring://u/app/3", 3)] {
+            assert_eq!(attempt(id), number, "{id}");
+        }
     }
 
     #[test]

@@ -120,9 +120,9 @@ pub const MUTANTS: &[Mutant] = &[
         recreates: "no public issue is known",
     },
     Mutant {
-        name: "restart-without-wait",
-        about: "a container that fails again and again is started again without a wait",
-        recreates: "kubernetes#4121",
+        name: "restart-wait-not-doubled",
+        about: "a container that fails again and again always waits for ten seconds",
+        recreates: "no public issue is known",
     },
     Mutant {
         name: "lost-pod-runs-again",

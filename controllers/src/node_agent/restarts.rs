@@ -45,8 +45,8 @@ struct Entry {
 /// Waits of the containers of a pod (`flowcontrol.Backoff`). A kubelet that restarts forgets them.
 #[derive(Debug, Default)]
 pub(super) struct Restarts {
-    /// Seeded bug: a container that fails again does not wait.
-    never_waits: bool,
+    /// Seeded bug: waits do not grow.
+    never_grows: bool,
     waits: BTreeMap<String, Entry>,
     /// Latest known exit of each container: the attempt that ended, and the time at which it was first seen.
     exits: BTreeMap<String, (u32, Duration)>,
@@ -55,7 +55,7 @@ pub(super) struct Restarts {
 impl Restarts {
     /// Creates the waits of a pod whose containers have not failed yet.
     pub fn new(ctx: &Ctx) -> Self {
-        Self { never_waits: substrate::mutant!(ctx, "restart-without-wait"), ..Self::default() }
+        Self { never_grows: substrate::mutant!(ctx, "restart-wait-not-doubled"), ..Self::default() }
     }
 
     /// Plans the next steps at `now`. All waits are multiplied by `scale`.
@@ -101,7 +101,7 @@ impl Restarts {
         }
         let since = seen.1;
         let expired = |entry: &Entry| since.saturating_sub(entry.set.1) > scale(MAX * 2);
-        let entry = self.waits.get(&one.name).copied().filter(|entry| !expired(entry) && !self.never_waits);
+        let entry = self.waits.get(&one.name).copied().filter(|entry| !expired(entry));
         if let Some(entry) = entry {
             if entry.set.0 == one.attempt {
                 // The container was to start, and did not yet.
@@ -112,7 +112,8 @@ impl Restarts {
                 return Some((entry.wait, left));
             }
         }
-        let wait = entry.map_or(INITIAL, |entry| (entry.wait * 2).min(MAX));
+        let doubled = |entry: Entry| if self.never_grows { entry.wait } else { (entry.wait * 2).min(MAX) };
+        let wait = entry.map_or(INITIAL, doubled);
         self.waits.insert(one.name.clone(), Entry { wait, set: (one.attempt, now) });
         None
     }

@@ -52,7 +52,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("features/shared-file-system", "access-point-not-adopted"),
     ("features/shared-file-system", "access-point-left"),
     ("features/crash-loop", "container-not-restarted"),
-    ("features/crash-loop", "restart-without-wait"),
+    ("features/crash-loop", "restart-wait-not-doubled"),
     ("features/jobs-that-finish", "lost-pod-runs-again"),
     ("contracts/api-garbage-collection", "one-missing-owner-suffices"),
     ("contracts/api-generation", "status-in-main-write"),
@@ -62,4 +62,5 @@ pub const FILES: &[(&str, &str)] = &[
     ("features/expansion-iops-ratio", "iops-not-raised-with-size"),
     ("expansion", "resize-condition-kept"),
     ("preemption", "attached-volumes-not-counted"),
+    ("features/drain-with-budget", "budget-ignored"),
 ];
