@@ -145,7 +145,6 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("evictions-forgotten", "the same"),
     ("attach-error-kept", "upstream's attacher keeps an error, too, if its cache does not have it yet"),
     ("failed-detach-ignored", "attach-detach sees within a minute that the VolumeAttachment is gone"),
-    ("budget-ignored", "no scenario evicts a pod; fake-apiserver/tests/service/mutants.rs shows it"),
     (
         "adopts-without-uid-check",
         "an adopted pod works as before; controllers/tests/statefulset.rs compares the patches",

@@ -89,6 +89,7 @@ fn deletes(scenario: &Scenario, step: usize) -> Option<Vec<Value>> {
                 }
             }
             Action::Delete(delete) => made.retain(|name| *name != delete.object.to_string()),
+            Action::Evict(evict) => made.retain(|name| *name != evict.pod.to_string()),
             _ => {}
         }
     }

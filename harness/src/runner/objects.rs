@@ -60,6 +60,11 @@ impl ObjectError {
         matches!(self, Self::Transport(_) | Self::Status { code: 429 | 500 | 503 | 504, .. })
     }
 
+    /// Returns true if the server asks to come back later, as for an eviction that a disruption budget refuses.
+    pub(super) fn is_too_many(&self) -> bool {
+        matches!(self, Self::Status { code: 429, .. })
+    }
+
     /// Returns true if no server accepted the request.
     fn was_refused(&self) -> bool {
         matches!(self, Self::Transport(error) if was_refused(error))
@@ -276,6 +281,25 @@ impl Objects {
             options["propagationPolicy"] = cascade.word().into();
         }
         match self.send(Method::DELETE, &object.path(), Some(("application/json", &options))).await {
+            Err(e) if !e.is_not_found() => Err(e),
+            _ => Ok(()),
+        }
+    }
+
+    /// Evicts a pod. A pod that does not exist counts as evicted.
+    ///
+    /// # Errors
+    /// Returns the error of the API server: 429 if a disruption budget refuses.
+    pub(super) async fn evict(&self, pod: &ObjectRef, grace_seconds: Option<i64>) -> Result<(), ObjectError> {
+        let body = json!({
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": { "name": pod.name, "namespace": pod.namespace },
+            "deleteOptions": { "gracePeriodSeconds": grace_seconds },
+        });
+        let is_tried_again = |error: &ObjectError| error.passes() && !error.is_too_many();
+        let path = format!("{}/eviction", pod.path());
+        match self.send_again(is_tried_again, Method::POST, &path, Some(("application/json", &body))).await {
             Err(e) if !e.is_not_found() => Err(e),
             _ => Ok(()),
         }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use substrate::fault::Span;
 
-use super::model::{Action, Delete, Expectation, Manifest, Step, Taint, Untaint, Wait};
+use super::model::{Action, Delete, Evict, Expectation, Manifest, Step, Taint, Untaint, Wait};
 use super::predicate::{Times, within};
 
 impl fmt::Display for Step {
@@ -32,6 +32,8 @@ impl fmt::Display for Action {
             Self::Restart(node) => write!(f, "restart {node}"),
             Self::Delete(Delete { object, force: true, .. }) => write!(f, "force delete {object}"),
             Self::Delete(Delete { object, .. }) => write!(f, "delete {object}"),
+            Self::Evict(Evict { pod, refused: true, .. }) => write!(f, "evict {pod}, which is refused"),
+            Self::Evict(Evict { pod, .. }) => write!(f, "evict {pod}"),
             Self::Taint(Taint { node, key, value, effect }) => write!(f, "taint {node} {key}={value}:{effect}"),
             Self::Untaint(Untaint { node, key }) => write!(f, "untaint {node} {key}"),
             Self::Cordon(node) => write!(f, "cordon {node}"),

@@ -30,8 +30,8 @@ mod words;
 
 pub use diagnostic::ScenarioError;
 pub use model::{
-    Action, Attached, BytesIntact, Delete, Elapsed, Expectation, LatencyProfile, Manifest, NodeSpec, Scenario, Step,
-    Taint, TimeScales, Untaint, Wait,
+    Action, Attached, BytesIntact, Delete, Elapsed, Evict, Expectation, LatencyProfile, Manifest, NodeSpec, Scenario,
+    Step, Taint, TimeScales, Untaint, Wait,
 };
 pub use object::{Kind, ObjectRef, State};
 pub use predicate::EventSeen;

@@ -201,6 +201,8 @@ pub enum Action {
     Restart(String),
     /// Deletes an object.
     Delete(Delete),
+    /// Evicts a pod.
+    Evict(Evict),
     /// Puts a taint on a node.
     Taint(Taint),
     /// Takes a taint off a node.
@@ -237,6 +239,7 @@ impl Action {
             Self::Never(never) => never.object(),
             Self::Expect(expectation) => expectation.object(),
             Self::Delete(delete) => Some(delete.object.clone()),
+            Self::Evict(evict) => Some(evict.pod.clone()),
             Self::Taint(Taint { node, .. })
             | Self::Untaint(Untaint { node, .. })
             | Self::Cordon(node)
@@ -383,6 +386,19 @@ pub struct Delete {
     pub grace: Option<Duration>,
     /// Treatment of its dependents; the kind's default if absent.
     pub cascade: Option<Propagation>,
+}
+
+/// An eviction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evict {
+    /// The pod.
+    pub pod: ObjectRef,
+    /// Grace period; the pod's own if absent.
+    pub grace: Option<Duration>,
+    /// Time for which a refused eviction is requested again.
+    pub within: Duration,
+    /// True if a disruption budget must refuse it. It is requested once.
+    pub refused: bool,
 }
 
 /// A taint to put on a node.

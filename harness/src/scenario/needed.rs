@@ -61,6 +61,7 @@ impl Action {
             | Self::Crash(_)
             | Self::Restart(_)
             | Self::Delete(_)
+            | Self::Evict(_)
             | Self::Taint(_)
             | Self::Untaint(_)
             | Self::Cordon(_)

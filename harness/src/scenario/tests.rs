@@ -273,6 +273,7 @@ fn a_kind_that_no_loop_works_on_deserves_a_look() {
     "t.yaml:3:11: this cluster has no kind StorageClass in v1",
     "{apiVersion: v1, kind: StorageClass, metadata: {name: x}}", "write `apiVersion: storage.k8s.io/v1`")]
 #[case(&with_steps("  - crash: node-c\n"), "t.yaml:4:12: there is no node and no process called `node-c`", "node-c", "did you mean `node-")]
+#[case(&with_steps("  - evict: {object: pvc/data}\n"), "t.yaml:4:21: only pods can be evicted, and `pvc/data` is none", "not a pod", "write `pod/NAME`")]
 #[case(&with_steps("  - cordon: node-c\n"), "t.yaml:4:13: there is no node called `node-c`", "node-c", "did you mean `node-b`?")]
 #[case(&with_steps("  - wait: {object: pod/web, is: Bound}\n"), "t.yaml:4:33: a Pod is never Bound", "Bound", "its states: Pending")]
 #[case(&with_steps("  - wait: {object: pood/web, is: Running}\n"),
@@ -601,6 +602,8 @@ fn every_action_is_read_as_it_is_written() {
   - fault: {name: f, match: {plane: ec2, op: AttachVolume}, effect: {error: IncorrectState}}
   - clear-fault: f
   - sleep: 10s
+  - evict: {object: pod/web, grace: 5s}
+  - evict: {object: pod/web, refused: true, within: 1m}
 ",
     );
     let scenario = parse("t.yaml", &text).expect("valid");
@@ -629,11 +632,14 @@ fn every_action_is_read_as_it_is_written() {
             at_most: Some(1200 * second),
         })),
     );
-    is(9, Action::Delete(Delete { object: web, force: true, grace: Some(Duration::ZERO), cascade: None }));
+    is(9, Action::Delete(Delete { object: web.clone(), force: true, grace: Some(Duration::ZERO), cascade: None }));
     is(12, Action::Cordon("node-a".into()));
     is(15, Action::ClearFault("f".into()));
     is(16, Action::Sleep(10 * second));
     assert_eq!((scenario.steps[16].line, scenario.steps[16].index), (20, 16));
+    let (pod, grace) = (web, Some(5 * second));
+    is(17, Action::Evict(Evict { pod: pod.clone(), grace, within: 300 * second, refused: false }));
+    is(18, Action::Evict(Evict { pod, grace: None, within: 60 * second, refused: true }));
 }
 
 #[test]

@@ -51,6 +51,8 @@ pub static STEP: Map = Map {
             "- delete: {object: pod/web, force: true}",
             "- delete: {object: pvc/data, cascade: foreground}",
         ]),
+        one("evict", Of::Map(&EVICT), "Evicts a pod, as `kubectl drain` does: a disruption budget can delay it.")
+            .like(&["- evict: {object: pod/web, grace: 5s, within: 10m}"]),
         one("taint", Of::Map(&TAINT), "Puts a taint on a node.").like(&[
             "- taint: {node: node-b, key: node.kubernetes.io/out-of-service, value: nodeshutdown, effect: NoExecute}",
         ]),
@@ -160,6 +162,17 @@ static DELETE: Map = Map {
             Of::Words(CASCADES),
             "Treatment of the objects that it owns; the API server's default when absent.",
         ),
+    ],
+};
+
+static EVICT: Map = Map {
+    name: "evict",
+    about: "An eviction.",
+    keys: &[
+        must("object", Of::Object, "The pod."),
+        may("grace", Of::Span, "The grace period; the pod's own when absent."),
+        may("within", Of::Span, "Time for which a refused eviction is requested again, every 5s; 5m when absent."),
+        may("refused", Of::Flag, "A disruption budget must refuse it. It is requested once."),
     ],
 };
 

@@ -169,6 +169,7 @@ impl<'a> Run<'a> {
             Action::Crash(node) => self.on_node(node, self.cluster.crash(node).await)?,
             Action::Restart(node) => self.on_node(node, self.cluster.restart(node).await)?,
             Action::Delete(delete) => self.delete(delete).await?,
+            Action::Evict(evict) => self.evict(evict).await?,
             Action::Taint(taint) => self.taint(taint).await?,
             Action::Untaint(untaint) => self.untaint(untaint).await?,
             Action::Cordon(node) => self.unschedulable(node, true).await?,

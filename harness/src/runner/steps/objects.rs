@@ -1,10 +1,15 @@
-//! Steps that act on objects: deletion, taints, cordons.
+//! Steps that act on objects: deletion, eviction, taints, cordons.
+
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::{Failure, Run};
-use crate::scenario::model::{Delete, Taint, Untaint};
+use crate::scenario::model::{Delete, Evict, Taint, Untaint};
 use crate::scenario::object::{Kind, ObjectRef};
+
+/// Pause after a refused eviction (kubectl `drain.go` evictPods).
+const EVICTION_RETRY: Duration = Duration::from_secs(5);
 
 impl Run<'_> {
     pub(super) async fn delete(&self, delete: &Delete) -> Result<(), Failure> {
@@ -13,6 +18,27 @@ impl Run<'_> {
         self.api(&format!("delete {}", delete.object), deleted)?;
         self.applied_objects().deleted(&delete.object);
         Ok(())
+    }
+
+    /// Evicts a pod as `kubectl drain` does: while a disruption budget refuses, it asks again every five seconds.
+    pub(super) async fn evict(&self, evict: &Evict) -> Result<(), Failure> {
+        let (pod, what) = (&evict.pod, format!("evict {}", evict.pod));
+        let mut waited = Duration::ZERO;
+        loop {
+            match self.objects.evict(pod, evict.grace.map(|grace| grace.as_secs() as i64)).await {
+                Err(error) if error.is_too_many() && evict.refused => return Ok(()),
+                Err(error) if error.is_too_many() && waited < evict.within => {
+                    tokio::time::sleep(self.cluster.scaled(EVICTION_RETRY)).await;
+                    waited += EVICTION_RETRY;
+                }
+                Ok(()) if evict.refused => return Err(self.failure(format!("{what} is refused"), "it was accepted")),
+                result => {
+                    self.api(&what, result)?;
+                    self.applied_objects().deleted(pod);
+                    return Ok(());
+                }
+            }
+        }
     }
 
     pub(super) async fn taints(&self, node: &str) -> Result<(ObjectRef, Vec<Value>), Failure> {

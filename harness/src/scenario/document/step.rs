@@ -29,6 +29,7 @@ one_of! {
         crash: Crash(String),
         restart: Restart(String),
         delete: Delete(Delete),
+        evict: Evict(Evict),
         taint: Taint(Taint),
         untaint: Untaint(Untaint),
         cordon: Cordon(String),
@@ -126,6 +127,16 @@ pub(in crate::scenario) struct Delete {
     pub force: bool,
     pub grace: Option<Span>,
     pub cascade: Option<Spanned<String>>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(in crate::scenario) struct Evict {
+    pub object: Spanned<String>,
+    pub grace: Option<Span>,
+    pub within: Option<Span>,
+    #[serde(default)]
+    pub refused: bool,
 }
 
 #[derive(Debug, serde::Deserialize)]

@@ -15,7 +15,7 @@ use crate::cluster::Unserved;
 use crate::scenario::custom::Customs;
 use crate::scenario::diagnostic::{Mistake, nearest, suggest};
 use crate::scenario::document as doc;
-use crate::scenario::model::{Action, Delete, Manifest, NodeSpec, Remark, Step, Taint, Untaint, Wait};
+use crate::scenario::model::{Action, Delete, Evict, Manifest, NodeSpec, Remark, Step, Taint, Untaint, Wait};
 use crate::scenario::object::{Kind, ObjectRef, State};
 use crate::scenario::predicate::Holds;
 use crate::scenario::source_span::{Origin, SourceSpan, Spanned};
@@ -224,6 +224,7 @@ impl<'a> Steps<'a> {
             doc::Act::Crash(name) => Action::Crash(self.node_or_process(name)?),
             doc::Act::Restart(name) => Action::Restart(self.node_or_process(name)?),
             doc::Act::Delete(delete) => Action::Delete(self.delete(delete)?),
+            doc::Act::Evict(evict) => Action::Evict(self.evict(evict.value)?),
             doc::Act::Taint(taint) => Action::Taint(self.taint(taint.value)?),
             doc::Act::Untaint(Spanned { value: doc::Untaint { node, key }, .. }) => {
                 Action::Untaint(Untaint { node: self.node(node)?, key })
@@ -328,6 +329,17 @@ impl<'a> Steps<'a> {
         }
         let cascade = cascade.map(cascading).transpose()?;
         Ok(Delete { object: self.object(&object)?, force, grace: grace.map(|g| g.0), cascade })
+    }
+
+    fn evict(&self, evict: doc::Evict) -> Checked<Evict> {
+        let doc::Evict { object, grace, within, refused } = evict;
+        let pod = self.object(&object)?;
+        if pod.kind != Kind::pod() {
+            let message = format!("only pods can be evicted, and `{}` is none", *object);
+            return Err(Mistake::new(object.place, message, "not a pod").help("write `pod/NAME`"));
+        }
+        let within = within.map_or(WITHIN, |within| within.0);
+        Ok(Evict { pod, grace: grace.map(|g| g.0), within, refused })
     }
 
     /// Checks manifests, which may define kinds for the following ones.

@@ -110,7 +110,7 @@ impl Workloads {
         }
     }
 
-    /// Adds a StatefulSet of two pods, which are replaced and then reduced to one.
+    /// Adds a StatefulSet of two pods, which are replaced and then reduced to one. The last one is evicted.
     fn stateful_set(&mut self) {
         let (policy, scaled) = (self.any(&["OrderedReady", "Parallel"]), self.any(&["Retain", "Delete"]));
         let requests = json!({ "requests": { "storage": "1Gi" } });
@@ -140,7 +140,15 @@ impl Workloads {
         if scaled == "Delete" {
             self.steps([wait("pvc/data-db-1", "gone")]);
         }
-        self.steps([has_written("db-0")]);
+        let budget = json!({
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": { "name": "db" },
+            "spec": { "maxUnavailable": 1, "selector": { "matchLabels": { "app": "db" } } },
+        });
+        let evict = json!({ "evict": { "object": "pod/db-0", "grace": "5s", "within": "40m" } });
+        let ready = "self.?status.conditions.orValue([]).exists(c, c.type == 'Ready' && c.status == 'True')";
+        self.steps([json!({ "apply": budget }), evict, wait_that("pod/db-0", ready), has_written("db-0")]);
     }
 
     /// Adds a snapshot of a claim, and a claim that is restored from it before the snapshot is deleted.
