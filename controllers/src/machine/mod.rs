@@ -272,7 +272,7 @@ impl Machine {
     }
 
     /// Removes a pod and its logs.
-    fn remove(&self, uid: &str) -> Result<bool, PodRecord> {
+    fn remove(&self, uid: &str) -> Result<bool, String> {
         let mut inner = self.lock();
         let was = inner.pods.remove(uid)?;
         inner.handles.remove(uid);

@@ -75,8 +75,8 @@ async fn answer(machine: &Arc<Machine>, request: Request<Body>) -> Result<Respon
         ["v1", "pods", uid] if parts.method == Method::DELETE => match machine.remove(uid) {
             Ok(true) => json(StatusCode::OK, &()),
             Ok(false) => Err(missing(uid)),
-            Err(record) => {
-                let why = format!("the containers of pod {} run; stop them first", record.pod);
+            Err(pod) => {
+                let why = format!("the containers of pod {pod} run; stop them first");
                 Err((StatusCode::CONFLICT, why))
             }
         },

@@ -123,10 +123,10 @@ impl Pods {
     /// Removes a pod whose containers have stopped. Returns true if it existed.
     ///
     /// # Errors
-    /// The record of a pod whose containers run.
-    pub fn remove(&mut self, uid: &str) -> Result<bool, PodRecord> {
+    /// `<namespace>/<name>` of a pod whose containers run.
+    pub fn remove(&mut self, uid: &str) -> Result<bool, String> {
         match self.pods.get(uid) {
-            Some(alive) if alive.is_alive() => Err(alive.clone()),
+            Some(alive) if alive.is_alive() => Err(alive.pod.clone()),
             _ => Ok(self.pods.remove(uid).is_some()),
         }
     }
