@@ -273,7 +273,7 @@ fn a_kind_that_no_loop_works_on_deserves_a_look() {
     "t.yaml:3:11: this cluster has no kind StorageClass in v1",
     "{apiVersion: v1, kind: StorageClass, metadata: {name: x}}", "write `apiVersion: storage.k8s.io/v1`")]
 #[case(&with_steps("  - crash: node-c\n"), "t.yaml:4:12: there is no node and no process called `node-c`", "node-c", "did you mean `node-")]
-#[case(&with_steps("  - evict: {object: pvc/data}\n"), "t.yaml:4:21: only pods can be evicted, and `pvc/data` is none", "not a pod", "write `pod/NAME`")]
+#[case(&with_steps("  - evict: {object: pvc/data}\n"), "t.yaml:4:21: only pods can be evicted, and `pvc/data` is none", "pvc/data", "write `pod/NAME`")]
 #[case(&with_steps("  - cordon: node-c\n"), "t.yaml:4:13: there is no node called `node-c`", "node-c", "did you mean `node-b`?")]
 #[case(&with_steps("  - wait: {object: pod/web, is: Bound}\n"), "t.yaml:4:33: a Pod is never Bound", "Bound", "its states: Pending")]
 #[case(&with_steps("  - wait: {object: pood/web, is: Running}\n"),
