@@ -480,6 +480,8 @@ impl Inner {
                 let mut piece = vec![0; PIECE];
                 while let Ok(count @ 1..) = output.read(&mut piece).await {
                     lines.take(piece.get(..count).unwrap_or_default(), |line| inner.record_line(&line));
+                    // The cluster's tasks share this thread, and a program may print without end.
+                    tokio::task::yield_now().await;
                 }
                 if let Some(line) = lines.end() {
                     inner.record_line(&line);

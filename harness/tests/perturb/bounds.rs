@@ -13,7 +13,7 @@ trap '' TERM HUP INT
 mark=$1
 setsid sh -c 'trap "" TERM; while :; do sleep 1; done' "$mark" &
 ( ( sh -c 'trap "" TERM; while :; do sleep 1; done' "$mark" & ) & )
-yes 'a line of a program that says much and means little' | head -c 20000000
+yes 'a line of a program that says much and means little' | head -c 10000000
 echo "key $AWS_SECRET_ACCESS_KEY"
 maps="$MOORING_KUBERNETES_HTTP/api/v1/namespaces/default/configmaps"
 while :; do
