@@ -345,6 +345,23 @@ substrate::events! {
     }
 }
 
+impl CsiCall {
+    /// Describes a call without a volume, a node or a path.
+    pub fn new(rpc: impl Into<Text>, ordinal: u64) -> Self {
+        Self {
+            caller: None,
+            rpc: rpc.into(),
+            volume: None,
+            node: None,
+            target: None,
+            device: None,
+            ordinal,
+            needs_no_attachment: false,
+            stages_nothing: false,
+        }
+    }
+}
+
 impl AccessPointChanged {
     /// Returns the handle of the volume behind the access point.
     pub fn volume(&self) -> String {

@@ -385,20 +385,7 @@ mod tests {
                 ("driver".into(), if rpc.starts_with("Node") { NODE } else { INSTANCE });
             let target = rpc.starts_with("Node").then(|| "/staging".into());
             let (volume, node) = (Some(Text::from(VOLUME)), Some(Text::from(node)));
-            self.trace.info(
-                &process,
-                CsiCall {
-                    caller: None,
-                    rpc: rpc.into(),
-                    volume,
-                    node,
-                    target,
-                    device: None,
-                    ordinal,
-                    needs_no_attachment: false,
-                    stages_nothing: false,
-                },
-            );
+            self.trace.info(&process, CsiCall { volume, node, target, ..CsiCall::new(rpc, ordinal) });
         }
 
         fn done(&self, rpc: &str, ordinal: u64, code: &str) {
@@ -555,18 +542,8 @@ mod tests {
         let pod = "/var/lib/kubelet/pods/0a1b";
         let (volume, node) = (Some(VOLUME.into()), Some(NODE.into()));
         let target = Some(format!("{pod}/volumes/kubernetes.io~csi/pvc-1/mount").into());
-        let rpc = "NodePublishVolume".into();
-        let call = CsiCall {
-            caller: None,
-            rpc,
-            volume,
-            node,
-            target,
-            device: None,
-            ordinal: 1,
-            needs_no_attachment: false,
-            stages_nothing: false,
-        };
+        let rpc = "NodePublishVolume";
+        let call = CsiCall { volume, node, target, ..CsiCall::new(rpc, 1) };
         history.trace.info(&"driver".into(), call);
         history.trace.events().iter().for_each(|event| invariants.observe(event));
         let left = |directory: &str| {

@@ -136,31 +136,11 @@ mod tests {
                     trace.info(&"fake-apiserver".into(), Commit { node: Some(Box::new(node)), ..commit });
                 }
                 DETACHED => {
-                    let call = CsiCall {
-                        caller: None,
-                        rpc: DETACHED.into(),
-                        volume,
-                        node,
-                        target: None,
-                        device: None,
-                        ordinal,
-                        needs_no_attachment: false,
-                        stages_nothing: false,
-                    };
+                    let call = CsiCall { volume, node, ..CsiCall::new(DETACHED, ordinal) };
                     trace.info(&"csi-controller".into(), call);
                 }
                 rpc => {
-                    let call = CsiCall {
-                        caller: None,
-                        rpc: rpc.into(),
-                        volume,
-                        node,
-                        target: Some("/t".into()),
-                        device: None,
-                        ordinal,
-                        needs_no_attachment: false,
-                        stages_nothing: false,
-                    };
+                    let call = CsiCall { volume, node, target: Some("/t".into()), ..CsiCall::new(rpc, ordinal) };
                     trace.info(&driver, call);
                     if rpc != ASKED {
                         let ((volume, node), code) = (of(), "OK".into());

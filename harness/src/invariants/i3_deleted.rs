@@ -88,15 +88,9 @@ mod tests {
             trace.info(&"mock-ec2".into(), SnapshotChanged { snapshot: id, volume: of, state: snapshot, size_gib: 1 });
             for (ordinal, rpc) in [(1, "DeleteVolume"), (2, "DeleteSnapshot")] {
                 let call = CsiCall {
-                    caller: None,
-                    rpc: rpc.into(),
                     volume: (ordinal == 1).then(|| VOLUME.into()),
-                    node: None,
                     target: (ordinal == 2).then(|| SNAPSHOT.into()),
-                    device: None,
-                    ordinal,
-                    needs_no_attachment: false,
-                    stages_nothing: false,
+                    ..CsiCall::new(rpc, ordinal)
                 };
                 let (rpc, volume) = (call.rpc.clone(), call.volume.clone());
                 trace.info(&"csi-controller".into(), call);

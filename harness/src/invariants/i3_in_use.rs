@@ -87,15 +87,9 @@ mod tests {
             });
             happens(&world);
             let call = CsiCall {
-                caller: None,
-                rpc: "NodeStageVolume".into(),
                 volume: Some(VOLUME.into()),
                 node: Some("node-a".into()),
-                target: None,
-                device: None,
-                ordinal: 1,
-                needs_no_attachment: false,
-                stages_nothing: false,
+                ..CsiCall::new("NodeStageVolume", 1)
             };
             world.trace().info(&"node-a/csi-node".into(), call);
             world.trace().events()

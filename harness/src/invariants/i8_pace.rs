@@ -76,17 +76,7 @@ mod tests {
             let process = "csi-controller".into();
             for ordinal in 1..=times {
                 let (rpc, volume) = (Text::from("ControllerPublishVolume"), Some(Text::from("vol-1")));
-                let call = CsiCall {
-                    caller: None,
-                    rpc: rpc.clone(),
-                    volume: volume.clone(),
-                    node: None,
-                    target: None,
-                    device: None,
-                    ordinal,
-                    needs_no_attachment: false,
-                    stages_nothing: false,
-                };
+                let call = CsiCall { volume: volume.clone(), ..CsiCall::new(rpc.clone(), ordinal) };
                 world.trace().info(&process, call);
                 let code = code.into();
                 world

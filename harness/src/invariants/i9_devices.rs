@@ -128,14 +128,10 @@ mod tests {
             trace.info(&"fake-apiserver".into(), commit);
             let call = CsiCall {
                 caller: caller.map(Into::into),
-                rpc: "NodeStageVolume".into(),
                 volume: Some(VOLUME.into()),
                 node: Some("node-a".into()),
-                target: None,
                 device: told.map(Into::into),
-                ordinal: 1,
-                needs_no_attachment: false,
-                stages_nothing: false,
+                ..CsiCall::new("NodeStageVolume", 1)
             };
             trace.info(&"node-a/csi-node".into(), call);
             let invariants = Invariants::new(TimeScale::default());

@@ -231,18 +231,8 @@ mod tests {
             let pv = Some(Box::new(events::Volume { claim, handle, ..Default::default() }));
             let commit = Commit::new("persistentvolumes", "pvc-1", 1, EventType::Added);
             tell.info(&apiserver, Commit { pv, user: "csi-provisioner/v6".into(), verb: "create".into(), ..commit });
-            let (rpc, volume, node) = ("NodeUnpublishVolume".into(), Some("vol-1".into()), Some("node-a".into()));
-            let call = CsiCall {
-                caller: None,
-                rpc,
-                volume,
-                node,
-                target: None,
-                device: None,
-                ordinal: 1,
-                needs_no_attachment: false,
-                stages_nothing: false,
-            };
+            let (rpc, volume, node) = ("NodeUnpublishVolume", Some("vol-1".into()), Some("node-a".into()));
+            let call = CsiCall { volume, node, ..CsiCall::new(rpc, 1) };
             tell.info(&"node-a/csi-node".into(), call);
             let (rpc, volume, node) = ("NodeUnpublishVolume".into(), Some("vol-1".into()), Some("node-a".into()));
             let done = CsiDone { rpc, volume, node, ordinal: 1, code: "OK".into(), took_ms: 1, message: None };

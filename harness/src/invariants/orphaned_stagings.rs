@@ -154,20 +154,7 @@ mod tests {
                 continue;
             }
             let ((volume, node), target) = (of(), Some("/t".into()));
-            trace.info(
-                &driver,
-                CsiCall {
-                    caller: None,
-                    rpc: (*step).into(),
-                    volume,
-                    node,
-                    target,
-                    device: None,
-                    ordinal,
-                    needs_no_attachment: false,
-                    stages_nothing: false,
-                },
-            );
+            trace.info(&driver, CsiCall { volume, node, target, ..CsiCall::new(*step, ordinal) });
             let (volume, node) = of();
             let code = "OK".into();
             let done = CsiDone { rpc: (*step).into(), volume, node, ordinal, code, took_ms: 1, message: None };

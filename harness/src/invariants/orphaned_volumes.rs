@@ -255,18 +255,8 @@ mod tests {
         let (volume, node) = (None, None);
         match does {
             Asks => {
-                let (rpc, target) = ("CreateVolume".into(), Some("pvc-1".into()));
-                let call = CsiCall {
-                    caller: None,
-                    rpc,
-                    volume,
-                    node,
-                    target,
-                    device: None,
-                    ordinal: 1,
-                    needs_no_attachment: false,
-                    stages_nothing: false,
-                };
+                let (rpc, target) = ("CreateVolume", Some("pvc-1".into()));
+                let call = CsiCall { volume, node, target, ..CsiCall::new(rpc, 1) };
                 trace.info(&driver, call);
             }
             Answers => {

@@ -183,17 +183,7 @@ impl History {
     fn answers(self, rpc: &'static str, subject: &str, code: &'static str) -> Self {
         let (rpc, code, target) = (Text::from(rpc), code.into(), Some(subject.into()));
         let (caller, volume, node, ordinal) = (None, None, None, 1);
-        let call = CsiCall {
-            caller,
-            rpc: rpc.clone(),
-            volume,
-            node,
-            target,
-            device: None,
-            ordinal,
-            needs_no_attachment: false,
-            stages_nothing: false,
-        };
+        let call = CsiCall { caller, volume, node, target, ..CsiCall::new(rpc.clone(), ordinal) };
         self.trace.info(&"csi-mock".into(), call);
         let done = CsiDone { rpc, volume: None, node: None, ordinal, code, took_ms: 1, message: None };
         self.trace.info(&"csi-mock".into(), done);
