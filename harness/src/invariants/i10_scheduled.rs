@@ -14,14 +14,11 @@ use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
 use mock_ec2::events::{AttachmentChanged, AttachmentPhase};
 use substrate::Event;
-use substrate::events::FaultFired;
 
 use super::asked::{Asked, Stored};
 use super::facts::Facts;
-use super::{Checked, Found, Id, MAKE_LATE};
-
-/// Time in milliseconds for which caches may be stale after a fault.
-const LATE: u64 = 10 * 60 * 1000;
+use super::stale_reads::{StaleReads, TEN_MINUTES};
+use super::{Checked, Found, Id};
 
 /// Number of an event, and the limit of a node from then on; `None` for no limit.
 type Since = (u64, Option<u64>);
@@ -35,19 +32,13 @@ pub(super) struct Scheduled {
     created: BTreeMap<Arc<str>, u64>,
     /// Pods that the scheduler has placed.
     placed: BTreeSet<Arc<str>>,
-    /// Time in milliseconds until which caches may be stale.
-    late_until: u64,
+    stale_reads: StaleReads,
 }
 
 impl Scheduled {
     /// Checks an event against the requirements before it.
     pub fn check(&mut self, asked: &Asked, facts: &Facts, checked: &mut Checked, event: &Event) -> Option<Found> {
-        if let Some(FaultFired { op, .. }) = event.get() {
-            if MAKE_LATE.contains(&op.as_str()) {
-                self.late_until = event.ms + LATE;
-            }
-            return None;
-        }
+        self.stale_reads.note(event, &[]);
         if let Some(changed) = event.get::<AttachmentChanged>() {
             return self.attaches(facts, checked, changed);
         }
@@ -72,7 +63,7 @@ impl Scheduled {
         }
         let node = super::i10_placement::newly_placed(asked, commit)?;
         self.placed.insert(object.clone());
-        if event.ms < self.late_until {
+        if self.stale_reads.within(TEN_MINUTES, event.ms) {
             return None;
         }
         let why = self.misplaced(asked, checked, commit, node)?;
@@ -166,6 +157,7 @@ fn volumes<'a>(
 mod tests {
     use fake_apiserver::events::{Claim, CsiNode, Driver, Pod, Spec};
     use substrate::clock::TimeScale;
+    use substrate::events::FaultFired;
     use substrate::fault::Effect;
     use substrate::{Clock, Level, Trace};
 

@@ -12,16 +12,14 @@ use std::time::Duration;
 use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
 use substrate::Event;
-use substrate::events::FaultFired;
 
 use super::asked::Asked;
 use super::facts::Facts;
-use super::{Checked, Found, Id, MAKE_LATE};
+use super::stale_reads::{StaleReads, TEN_MINUTES};
+use super::{Checked, Found, Id};
 
 /// Time in milliseconds after which each cache has the new state of a Ready node.
 const NOTICE: u64 = 60 * 1000;
-/// Time in milliseconds for which a deletion may be in progress after a fault.
-const LATE: u64 = 10 * 60 * 1000;
 /// Tolerance in milliseconds of the end of a toleration.
 const EARLY: u128 = 1_000;
 /// Client of taint eviction and node-lifecycle; only the former deletes pods.
@@ -32,8 +30,8 @@ const EVICTION: &str = "/node-controller";
 pub(super) struct Collected {
     deleting: BTreeSet<Arc<str>>,
     leaving: BTreeSet<Arc<str>>,
-    /// Time in milliseconds until which an eviction may have been decided earlier.
-    late_until: u64,
+    /// Faults after which an eviction may have been decided earlier.
+    stale_reads: StaleReads,
     /// Time in milliseconds since which each node is Ready.
     ready: BTreeMap<Arc<str>, u64>,
     tainted: BTreeMap<Arc<str>, Tainted>,
@@ -63,12 +61,7 @@ impl Collected {
         event: &Event,
         may_evict: impl Fn(&str) -> bool,
     ) -> Option<Found> {
-        if let Some(FaultFired { op, .. }) = event.get() {
-            if MAKE_LATE.contains(&op.as_str()) || op.as_str() == "delete" {
-                self.late_until = event.ms + LATE;
-            }
-            return None;
-        }
+        self.stale_reads.note(event, &["delete"]);
         let commit = event.get::<Commit>()?;
         if commit.resource == "nodes" {
             self.note_taints(commit, event.ms);
@@ -101,11 +94,11 @@ impl Collected {
             format!("pvc/{object} was deleted while its owner pod/{pod} exists")
         } else if let Some(node) = self.evicted(commit, is_gone) {
             checked.add(Id::I11, 1);
-            if event.ms < self.late_until {
+            if self.stale_reads.within(TEN_MINUTES, event.ms) {
                 return None;
             }
             if may_evict(node) {
-                if self.late_until > 0 && event.ms < self.late_until + LATE {
+                if self.stale_reads.within(2 * TEN_MINUTES, event.ms) {
                     return None;
                 }
                 let seconds = self.tolerates_longer(facts, commit, node, event.ms)?;
@@ -181,6 +174,7 @@ mod tests {
 
     use fake_apiserver::events::{Claim, Node, Pod, Spec};
     use substrate::clock::TimeScale;
+    use substrate::events::FaultFired;
     use substrate::world::{Options, simulate};
 
     use super::*;

@@ -14,17 +14,15 @@ use csi_mock::events::CsiCall;
 use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
 use substrate::Event;
-use substrate::events::FaultFired;
 use substrate::json::Text;
 
 use super::asked::Asked;
 use super::facts::Facts;
-use super::{Checked, Found, Id, MAKE_LATE};
+use super::stale_reads::{StaleReads, TEN_MINUTES};
+use super::{Checked, Found, Id};
 
 /// Time in milliseconds after which each cache has a new object.
 const NOTICE: u64 = 60 * 1000;
-/// Time in milliseconds for which caches may be stale after a fault.
-const LATE: u64 = 20 * 60 * 1000;
 
 /// Processes whose removals are judged, by the beginning of their User-Agents.
 const COMPONENTS: &[&str] = &["kube-controller-manager", "csi-provisioner", "kubelet"];
@@ -36,19 +34,13 @@ pub(super) struct Lifetimes {
     ending: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
     /// By claim: its VolumeAttributesClasses, and the time in milliseconds since which it has them.
     classes: BTreeMap<Arc<str>, ([Option<Text>; 2], u64)>,
-    /// Time in milliseconds until which caches may be stale.
-    late_until: u64,
+    stale_reads: StaleReads,
 }
 
 impl Lifetimes {
     /// Checks an event against the state before it.
     pub fn check(&mut self, asked: &Asked, facts: &Facts, checked: &mut Checked, event: &Event) -> Option<Found> {
-        if let Some(FaultFired { op, .. }) = event.get() {
-            if MAKE_LATE.contains(&op.as_str()) {
-                self.late_until = event.ms + LATE;
-            }
-            return None;
-        }
+        self.stale_reads.note(event, &[]);
         if let Some(commit) = event.get::<Commit>() {
             self.note_classes(commit, event.ms);
             if let Some(found) = self.class_in_use(checked, commit, event.ms) {
@@ -68,8 +60,8 @@ impl Lifetimes {
         } else if let Some(pod) = facts.running_with(volume) {
             format!("while pod {pod} runs with it")
         } else {
-            let is_known = |since: u64| event.ms >= since + NOTICE && event.ms >= self.late_until;
-            let (name, _) = facts.attachments_of(volume).find(|(_, attachment)| is_known(attachment.since))?;
+            let (name, _) =
+                facts.attachments_of(volume).find(|(_, attachment)| self.is_known(attachment.since, event.ms))?;
             format!("while volumeattachment/{name} exists")
         };
         let message = format!("DeleteVolume was called for {volume} {why}");
@@ -97,6 +89,11 @@ impl Lifetimes {
         }
     }
 
+    /// Returns true if each cache has what exists since `since`.
+    fn is_known(&self, since: u64, ms: u64) -> bool {
+        ms >= since + NOTICE && !self.stale_reads.within(2 * TEN_MINUTES, ms)
+    }
+
     /// Finds a VolumeAttributesClass that a component removes although a claim has it.
     fn class_in_use(&self, checked: &mut Checked, commit: &Commit, ms: u64) -> Option<Found> {
         let is_removed = commit.r#type == EventType::Deleted && commit.resource == "volumeattributesclasses";
@@ -106,7 +103,7 @@ impl Lifetimes {
         checked.add(Id::I11, 1);
         let has = |classes: &[Option<Text>]| classes.iter().flatten().any(|class| **class == *commit.object);
         let mut users = self.classes.iter().filter(|(_, (classes, _))| has(classes));
-        let (claim, _) = users.find(|(_, (_, since))| ms >= since + NOTICE && ms >= self.late_until)?;
+        let (claim, _) = users.find(|(_, (_, since))| self.is_known(*since, ms))?;
         let message = format!("volumeattributesclass/{} was removed while pvc/{claim} has it", commit.object);
         Some(Found { message, operation: commit.verb.to_string(), ..Found::default() })
     }
@@ -161,6 +158,7 @@ impl Lifetimes {
 pub(super) mod tests {
     use fake_apiserver::events::{Attachment, Claim, Pod, Spec, Volume};
     use substrate::clock::TimeScale;
+    use substrate::events::FaultFired;
     use substrate::world::{Options, simulate};
     use substrate::{Clock, Level, Trace};
 
@@ -195,17 +193,7 @@ pub(super) mod tests {
             let pod = Pod { claims: vec!["data".into()], phase: Some(phase.into()), ..Pod::default() };
             commit("pods", "default/web", &|commit| commit.pod = Some(Box::new(pod.clone())));
         }
-        let call = CsiCall {
-            caller: None,
-            rpc: "DeleteVolume".into(),
-            volume: Some(VOLUME.into()),
-            node: None,
-            target: None,
-            device: None,
-            ordinal: 1,
-            needs_no_attachment: false,
-            stages_nothing: false,
-        };
+        let call = CsiCall { volume: Some(VOLUME.into()), ..CsiCall::new("DeleteVolume", 1) };
         trace.info(&"csi-controller".into(), call);
         let invariants = Invariants::new(TimeScale::default());
         trace.events().iter().for_each(|event| invariants.observe(event));
@@ -337,17 +325,7 @@ pub(super) mod tests {
                 world.trace().info(&"fake-apiserver".into(), fired);
             }
             world.clock().sleep_until(std::time::Duration::from_secs(seconds)).await;
-            let call = CsiCall {
-                caller: None,
-                rpc: "DeleteVolume".into(),
-                volume: Some(VOLUME.into()),
-                node: None,
-                target: None,
-                device: None,
-                ordinal: 1,
-                needs_no_attachment: false,
-                stages_nothing: false,
-            };
+            let call = CsiCall { volume: Some(VOLUME.into()), ..CsiCall::new("DeleteVolume", 1) };
             world.trace().info(&"csi-controller".into(), call);
             commit("volumeattributesclasses", "gold", EventType::Deleted, &|_| ());
             world.trace().events()

@@ -11,15 +11,13 @@ use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
 use substrate::Event;
 use substrate::clock::TimeScale;
-use substrate::events::FaultFired;
 use substrate::json::Text;
 
-use super::{Found, MAKE_LATE};
+use super::Found;
+use super::stale_reads::{StaleReads, TEN_MINUTES};
 
 /// Tolerance of the grace period: latencies, and the period of the monitor.
 const TOLERANCE: Duration = Duration::from_secs(6);
-/// Time in milliseconds for which caches may be stale after a fault.
-const LATE: u64 = 20 * 60 * 1000;
 /// Client of node-lifecycle.
 const LIFECYCLE: &str = "/node-controller";
 /// Beginning of the keys of the nodes' Leases.
@@ -34,7 +32,7 @@ pub(super) struct Heartbeats {
     last: BTreeMap<String, u64>,
     /// Status of the Ready condition of each node.
     ready: BTreeMap<Arc<str>, Option<Text>>,
-    late_until: u64,
+    stale_reads: StaleReads,
 }
 
 impl Heartbeats {
@@ -45,12 +43,7 @@ impl Heartbeats {
 
     /// Checks an event.
     pub fn check(&mut self, scale: TimeScale, event: &Event) -> Option<Found> {
-        if let Some(FaultFired { op, .. }) = event.get() {
-            if MAKE_LATE.contains(&op.as_str()) {
-                self.late_until = event.ms + LATE;
-            }
-            return None;
-        }
+        self.stale_reads.note(event, &[]);
         let commit = event.get::<Commit>()?;
         let by_kubelet = commit.user.starts_with("kubelet");
         if let Some(node) = commit.object.strip_prefix(LEASES).filter(|_| commit.resource == "leases") {
@@ -72,7 +65,10 @@ impl Heartbeats {
         let now = commit.node.as_ref().and_then(|node| node.ready.clone());
         let before = self.ready.insert(commit.object.clone(), now.clone()).flatten()?;
         let is_lost = commit.user.ends_with(LIFECYCLE) && now.as_deref() == Some("Unknown") && before != "Unknown";
-        let silence = event.ms - *self.last.get(name).filter(|_| is_lost && event.ms >= self.late_until)?;
+        if !is_lost || self.stale_reads.within(2 * TEN_MINUTES, event.ms) {
+            return None;
+        }
+        let silence = event.ms - *self.last.get(name)?;
         let grace = self.grace.unwrap_or_else(|| controllers::timers::Timers::default().node_monitor_grace);
         let least = scale.apply(grace.saturating_sub(TOLERANCE)).as_millis();
         (u128::from(silence) < least).then(|| Found {
@@ -90,6 +86,7 @@ impl Heartbeats {
 #[cfg(test)]
 mod tests {
     use fake_apiserver::events::Node;
+    use substrate::events::FaultFired;
     use substrate::fault::Effect;
     use substrate::world::{Options, simulate};
 

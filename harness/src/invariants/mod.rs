@@ -61,6 +61,7 @@ mod missing;
 mod node_volume;
 mod orphaned_stagings;
 mod orphaned_volumes;
+mod stale_reads;
 mod staleness;
 mod symptom;
 
@@ -147,8 +148,6 @@ struct Found {
 
 /// Maximum number of kept violations: one bug can break an invariant at every later event.
 const KEPT: usize = 50;
-/// Operations at which a fault makes a cache stale: reads and watches of the API server, and the links to it.
-const MAKE_LATE: &[&str] = &["get", "list", "watch", "watch-event", "request", "stream"];
 /// The detail that names several volumes of one violation.
 const VOLUMES: &str = "volumes";
 /// The detail that names the object whose wait timed out.

@@ -16,7 +16,7 @@ use substrate::events::{FaultFired, ProcessStarted};
 use substrate::fault::{Effect, Span};
 use substrate::json::Text;
 
-use crate::invariants::MAKE_LATE;
+use crate::invariants::stale_reads::MAKE_LATE;
 
 /// Time in milliseconds after which an event has been received, if no fault delays it. Latencies are far below.
 const TRAVEL: u64 = 1_000;
