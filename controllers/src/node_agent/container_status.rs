@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{
 use super::pod_status::{Phase, PodFacts};
 use super::restarts::{LOST, REASON, is_sidecar};
 use crate::kube::time;
-use crate::machine::api::{ContainerRecord, ContainerState as Record, Exit};
+use crate::machine::api::{ContainerRecord, ContainerState as MachineState, Exit};
 
 /// Returns the statuses of all regular containers of a pod. `before` are the last ones.
 pub(super) fn regular(pod: &Pod, phase: &Phase, facts: &PodFacts, before: &[ContainerStatus]) -> Vec<ContainerStatus> {
@@ -39,7 +39,7 @@ fn status(
     let before = before.iter().find(|status| status.name == container.name);
     let has_sandbox = matches!(phase, Phase::Running(_) | Phase::Stopped(Some(_), _));
     let record = facts.containers.iter().find(|one| one.name == container.name);
-    let record = record.filter(|one| has_sandbox && one.state != Record::Created);
+    let record = record.filter(|one| has_sandbox && one.state != MachineState::Created);
     // A known end stays, although the machine has forgotten it.
     let ended = before.filter(|before| before.state.as_ref().is_some_and(|state| state.terminated.is_some()));
     if let Some(ended) = ended.filter(|_| record.is_none() && matches!(phase, Phase::Stopped(..))) {
@@ -146,10 +146,10 @@ fn container_state(
     has_init: bool,
 ) -> ContainerState {
     match (phase, record.map(|one| one.state)) {
-        (Phase::Running(_) | Phase::Stopped(..), Some(Record::Exited(exit))) => {
+        (Phase::Running(_) | Phase::Stopped(..), Some(MachineState::Exited(exit))) => {
             exited(exit, id.unwrap_or_default().to_owned())
         }
-        (Phase::Running(_), Some(Record::Running { since })) => ContainerState {
+        (Phase::Running(_), Some(MachineState::Running { since })) => ContainerState {
             running: Some(ContainerStateRunning { started_at: Some(time(since)) }),
             ..ContainerState::default()
         },
@@ -196,7 +196,7 @@ mod tests {
         Now::at(std::time::Duration::from_secs(second)).wall
     }
 
-    fn facts(state: Record, attempt: u32, last: Option<Exit>) -> PodFacts {
+    fn facts(state: MachineState, attempt: u32, last: Option<Exit>) -> PodFacts {
         let record = ContainerRecord { name: "app".to_owned(), attempt, state, last };
         PodFacts { containers: vec![record], ..PodFacts::default() }
     }
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn a_container_that_loops_shows_its_last_exit_and_waits() {
         let exit = Exit { since: at(3), at: at(4), code: 1 };
-        let mut facts = facts(Record::Exited(exit), 2, Some(Exit { since: at(1), at: at(2), code: 1 }));
+        let mut facts = facts(MachineState::Exited(exit), 2, Some(Exit { since: at(1), at: at(2), code: 1 }));
         let exited = to_value(&regular(&pod(false), &Phase::Running(at(1)), &facts, &[])).unwrap()[0].clone();
         assert_eq!(exited["state"]["terminated"]["exitCode"], 1);
         assert_eq!(exited["state"]["terminated"]["reason"], "Error");
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn a_known_end_stays_when_the_machine_has_forgotten_it() {
         let exit = Exit { since: at(3), at: at(4), code: 0 };
-        let known = regular(&pod(false), &Phase::Running(at(1)), &facts(Record::Exited(exit), 0, None), &[]);
+        let known = regular(&pod(false), &Phase::Running(at(1)), &facts(MachineState::Exited(exit), 0, None), &[]);
         let stopped = Phase::Stopped(None, at(9));
         assert_eq!(regular(&pod(false), &stopped, &PodFacts::default(), &known), known);
         let lost = regular(&pod(false), &stopped, &PodFacts::default(), &[]).remove(0);
@@ -244,8 +244,8 @@ mod tests {
     fn a_container_that_started_has_the_resources_of_its_spec() {
         let exit = Exit { since: at(5), at: at(8), code: 0 };
         for (phase, state) in [
-            (Phase::Running(at(5)), Record::Running { since: at(5) }),
-            (Phase::Stopped(Some(at(5)), at(8)), Record::Exited(exit)),
+            (Phase::Running(at(5)), MachineState::Running { since: at(5) }),
+            (Phase::Stopped(Some(at(5)), at(8)), MachineState::Exited(exit)),
         ] {
             let one = to_value(&regular(&pod(false), &phase, &facts(state, 0, None), &[])).unwrap()[0].clone();
             assert_eq!(one["resources"], json!({ "requests": { "cpu": "1" }, "limits": { "cpu": "2" } }));
@@ -253,10 +253,14 @@ mod tests {
         }
         let mut bare = pod(false);
         bare.spec.as_mut().unwrap().containers[0].resources = None;
-        let one =
-            to_value(&regular(&bare, &Phase::Running(at(5)), &facts(Record::Running { since: at(5) }, 0, None), &[]))
-                .unwrap()[0]
-                .clone();
+        let one = to_value(&regular(
+            &bare,
+            &Phase::Running(at(5)),
+            &facts(MachineState::Running { since: at(5) }, 0, None),
+            &[],
+        ))
+        .unwrap()[0]
+            .clone();
         assert_eq!((&one["resources"], &one["allocatedResources"]), (&json!({}), &json!(null)));
     }
 }

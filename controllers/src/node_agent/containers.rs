@@ -11,15 +11,17 @@ use super::restarts::{Restarts, ends_with_machine, is_finished, name_with_uid};
 use super::status_reporter::StatusReporter;
 use crate::machine::api::PodRecord;
 
-/// Returns true if none of the pod's containers starts again. `record` is what the machine knows of them.
-pub(super) fn has_finished(pod: &Pod, record: Option<&PodRecord>, attempt: u32) -> bool {
+/// Returns true if none of the pod's containers starts again. `record` is what the machine knows of them, if they ever
+/// ran.
+pub(super) fn has_finished(pod: &Pod, record: Option<&PodRecord>, ran: bool) -> bool {
     let Some(spec) = &pod.spec else { return false };
     match record {
         Some(record) => is_finished(spec, record),
         // The machine was lost with them.
-        None => attempt > 0 && ends_with_machine(spec),
+        None => ran && ends_with_machine(spec),
     }
 }
+
 /// Starts the containers that are to start again. Returns the time at which to look at the others.
 pub(super) async fn restart_containers(
     agent: &Arc<Agent>,
@@ -52,6 +54,7 @@ pub(super) async fn restart_containers(
     }
     wait.map(|wait| agent.ctx.now().mono + wait)
 }
+
 /// Emits the Events of containers that were started.
 pub(super) fn emit_start_events(
     agent: &Agent,
@@ -76,6 +79,7 @@ pub(super) fn emit_start_events(
         agent.recorder.event(object, "Normal", "Started", "Container started");
     }
 }
+
 /// Returns a reference to a container of a pod (`GenerateContainerRef`).
 pub(super) fn of_container(object: &ObjectReference, pod: &Pod, container: &str) -> ObjectReference {
     let mut inits = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());

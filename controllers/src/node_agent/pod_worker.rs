@@ -127,23 +127,24 @@ async fn live(
         agent.config.workload.clone()
     });
     let mut asked = agent.runtime.alive(uid).is_some();
-    let mut attempt = started_before(pod).map_or(0, |restarts| restarts + 1);
+    let started = started_before(pod).map_or(0, |restarts| restarts + 1);
     let mut restarts = Restarts::new(&agent.ctx);
-    let mut last = None;
+    // The machine's last record of the pod. It counts after the machine has lost it, too.
+    let mut last: Option<PodRecord> = None;
+    let next = |last: &Option<PodRecord>| last.as_ref().map_or(started, |record| started.max(record.attempt + 1));
     loop {
         let record = agent.runtime.get(uid);
         if let Some(record) = &record {
-            attempt = attempt.max(record.attempt + u32::from(!record.is_alive()));
             status_reporter.adopt(record);
-            last = Some(record.clone());
         }
+        last = record.clone().or(last);
         // Running containers are reported at once. The pod's volumes are still checked.
         match record.as_ref().filter(|record| record.is_alive()).and_then(PodRecord::since) {
             Some(since) => status_reporter.phase(Phase::Running(since)),
             None => status_reporter.phase(Phase::Waiting),
         }
         let lost = record.is_none() && substrate::mutant!(agent.ctx, "lost-pod-runs-again");
-        if has_finished(pod, record.as_ref(), attempt) && !lost {
+        if has_finished(pod, record.as_ref(), next(&last) > 0) && !lost {
             return asked;
         }
         match unless_ordered(orders, mounted(agent, uid, pod, &object, &mut rng)).await {
@@ -155,9 +156,8 @@ async fn live(
             Some(Ok(())) => {}
         }
         if agent.runtime.alive(uid).is_none() {
-            if let Some(record) = agent.runtime.get(uid) {
-                attempt = attempt.max(record.attempt + 1);
-            }
+            last = agent.runtime.get(uid).or(last);
+            let attempt = next(&last);
             if attempt > 0 {
                 let message = "Pod sandbox changed, it will be killed and re-created.";
                 agent.recorder.event(object.clone(), "Normal", "SandboxChanged", message);
@@ -181,7 +181,6 @@ async fn live(
         }
         let Some(record) = agent.runtime.alive(uid) else { continue };
         status_reporter.adopt(&record);
-        last = Some(record.clone());
         let due = match record.since() {
             None => None,
             Some(_) if substrate::mutant!(agent.ctx, "container-not-restarted") => None,
@@ -191,9 +190,10 @@ async fn live(
         if unless_ordered(orders, keep(agent, uid, pod, &record, due, &mut rng)).await.is_none() {
             return asked;
         }
-        attempt = attempt.max(record.attempt + 1);
+        last = Some(record);
     }
 }
+
 /// Waits until the runtime reports the pod's containers, or has been listed again since list number `lists`.
 async fn wait_for_report(agent: &Agent, uid: &str, attempt: u32, lists: u64) {
     let mut changes = agent.runtime.changes();
@@ -203,6 +203,7 @@ async fn wait_for_report(agent: &Agent, uid: &str, attempt: u32, lists: u64) {
         let _ = changes.changed().await;
     }
 }
+
 /// Checks a running pod periodically, until one of its containers changes or `due`.
 async fn keep(agent: &Agent, uid: &str, pod: &Pod, record: &PodRecord, due: Option<Duration>, rng: &mut impl Rng) {
     let mut changes = agent.runtime.changes();
@@ -245,6 +246,7 @@ fn republishes(agent: &Agent, uid: &str) -> bool {
     }
     any
 }
+
 /// Stops a pod's containers and waits for their end. A shorter grace period may be ordered meanwhile.
 async fn stop(agent: &Agent, uid: &str, pod: &Pod, orders: &mut latest::Receiver<Orders>) {
     let object = reference::<Pod>(pod);
