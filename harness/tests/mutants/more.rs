@@ -358,23 +358,30 @@ fn grown_slowly() -> String {
     format!("latency: aws\n{}", grown())
 }
 
-/// A claim gets another VolumeAttributesClass.
-fn modified() -> String {
+/// A claim with the VolumeAttributesClass `silver`.
+const SILVER: &str = "apply: {apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}, spec: {accessModes: \
+                      [ReadWriteOnce], storageClassName: gp3, volumeAttributesClassName: silver, resources: {requests: \
+                      {storage: 20Gi}}}}";
+/// A request for the VolumeAttributesClass `gold`.
+const GOLD: &str = "patch: {object: pvc/data, with: {spec: {volumeAttributesClassName: gold}}}";
+
+/// Returns a file with the VolumeAttributesClasses `silver` and `gold`.
+fn with_classes(steps: &[&str]) -> String {
     let class = |name: &str, iops: u32| {
         format!(
             "  - {{apiVersion: storage.k8s.io/v1, kind: VolumeAttributesClass, metadata: {{name: {name}}}, \
              driverName: ebs.csi.aws.com, parameters: {{iops: '{iops}'}}}}\n"
         )
     };
-    let head = format!("objects:\n  - class: {{name: gp3}}\n{}{}", class("silver", 3000), class("gold", 6000));
-    let claim = "apply: {apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}, spec: {accessModes: \
-                 [ReadWriteOnce], storageClassName: gp3, volumeAttributesClassName: silver, resources: {requests: {storage: \
-                 20Gi}}}}";
-    let asks = "patch: {object: pvc/data, with: {spec: {volumeAttributesClassName: gold}}}";
+    file(&format!("objects:\n  - class: {{name: gp3}}\n{}{}", class("silver", 3000), class("gold", 6000)), steps)
+}
+
+/// A claim gets another VolumeAttributesClass.
+fn modified() -> String {
     let has = "wait: {object: pvc/data, that: \"self.status.?currentVolumeAttributesClassName.orValue('') == 'gold'\", \
                within: 15m}";
     let made = "expect: {ec2: {volumes: all, that: 'self.exists(v, v.iops == 6000)'}}";
-    file(&head, &[claim, WEB, WEB_WRITES, asks, has, made])
+    with_classes(&[SILVER, WEB, WEB_WRITES, GOLD, has, made])
 }
 
 /// A claim of a copy of another claim's volume.
@@ -526,20 +533,9 @@ fn claim_goes_before_detach() -> String {
 
 /// A VolumeAttributesClass is deleted while a claim has it.
 fn class_deleted() -> String {
-    let class = |name: &str, iops: u32| {
-        format!(
-            "  - {{apiVersion: storage.k8s.io/v1, kind: VolumeAttributesClass, metadata: {{name: {name}}}, \
-             driverName: ebs.csi.aws.com, parameters: {{iops: '{iops}'}}}}\n"
-        )
-    };
-    let head = format!("objects:\n  - class: {{name: gp3}}\n{}{}", class("silver", 3000), class("gold", 6000));
-    let claim = "apply: {apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}, spec: {accessModes: \
-                 [ReadWriteOnce], storageClassName: gp3, volumeAttributesClassName: silver, resources: {requests: {storage: \
-                 20Gi}}}}";
     let goes = ["sleep: 1m", "delete: {object: vac/silver}", "sleep: 5s"];
-    let asks = "patch: {object: pvc/data, with: {spec: {volumeAttributesClassName: gold}}}";
     let gone = "wait: {object: vac/silver, is: gone, within: 15m}";
-    file(&head, &[&[claim, WEB, WEB_WRITES][..], &goes, &[asks, gone]].concat())
+    with_classes(&[&[SILVER, WEB, WEB_WRITES][..], &goes, &[GOLD, gone]].concat())
 }
 
 /// A claim selects the larger of two static volumes.
