@@ -5,6 +5,7 @@
 
 mod additions;
 mod asks;
+mod builder;
 mod extras;
 mod pairs;
 mod priorities;

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use substrate::seed::between;
 
 use super::Drawn;
+use super::builder::{Builder, claim};
 use super::extras::cloud_is_left_alone;
-use crate::search::document::Document;
 
 /// Processes that get replicas.
 const LOOPS: &[&str] = &["csi-attacher", "csi-provisioner", "csi-resizer", "kube-controller-manager", "kube-scheduler"];
@@ -62,27 +62,26 @@ pub(super) const KINDS: &[&str] = &[
 ];
 
 /// A function that adds the steps of one kind.
-type Addition = fn(&mut Stories);
+type Addition = fn(&mut Builder);
 
 /// Adds the drawn steps to `drawn`.
 pub(super) fn add(drawn: Drawn, rng: ChaCha8Rng) -> Drawn {
     let Drawn { document, mut kinds } = drawn;
-    let mut stories = Stories { rng, tree: document.tree().clone() };
+    let mut stories = Builder::new(&document, rng);
     let (contends, lags, tries) = (stories.one_of(4), stories.one_of(4), stories.one_of(8));
     let (moves, swaps, cuts) = (stories.one_of(2), stories.one_of(8), stories.one_of(6));
     let (abandons, is_blind, stays) = (stories.one_of(8), stories.one_of(8), stories.one_of(8));
-    // Without a limit there is room for more volumes.
-    let fits = stories.tree["driver"]["attach-limit"].is_null();
+    let fits = stories.has_room();
     let additions: [(bool, Addition); KINDS.len()] = [
-        (moves && fits, Stories::moves),
-        (swaps && fits, Stories::swap),
-        (cuts && fits, Stories::cut_off),
-        (abandons && fits, Stories::abandon),
-        (is_blind && fits, Stories::blind),
-        (contends, Stories::contend),
-        (lags, Stories::lag),
-        (tries, Stories::try_what_is_refused),
-        (stays, Stories::stay),
+        (moves && fits, Builder::moves),
+        (swaps && fits, Builder::swap),
+        (cuts && fits, Builder::cut_off),
+        (abandons && fits, Builder::abandon),
+        (is_blind && fits, Builder::blind),
+        (contends, Builder::contend),
+        (lags, Builder::lag),
+        (tries, Builder::try_what_is_refused),
+        (stays, Builder::stay),
     ];
     for ((is_drawn, addition), kind) in additions.into_iter().zip(KINDS) {
         let before = stories.tree.clone();
@@ -93,16 +92,7 @@ pub(super) fn add(drawn: Drawn, rng: ChaCha8Rng) -> Drawn {
             kinds.push(kind);
         }
     }
-    Drawn { document: Document::of_tree(stories.tree), kinds }
-}
-
-struct Stories {
-    rng: ChaCha8Rng,
-    tree: Value,
-}
-
-fn claim(name: &str) -> Value {
-    json!({ "claim": { "name": name } })
+    Drawn { document: stories.finish(), kinds }
 }
 
 fn pod(name: &str, claim: &str, node: &str, grace: &str) -> Value {
@@ -114,24 +104,7 @@ fn has_written(name: &str, records: u64) -> Value {
     json!({ "wait": { "object": format!("pod/{name}"), "records": records, "within": "40m" } })
 }
 
-impl Stories {
-    fn one_of(&mut self, n: u64) -> bool {
-        between(&mut self.rng, 1, n) == 1
-    }
-
-    fn any<T: Copy>(&mut self, of: &[T]) -> T {
-        of[between(&mut self.rng, 0, of.len() as u64 - 1) as usize]
-    }
-
-    fn add(&mut self, list: &str, more: impl IntoIterator<Item = Value>) {
-        if self.tree[list].is_null() {
-            self.tree[list] = json!([]);
-        }
-        if let Some(items) = self.tree[list].as_array_mut() {
-            items.extend(more);
-        }
-    }
-
+impl Builder {
     /// Moves a volume, while one operation of the move fails for some time.
     fn moves(&mut self) {
         let (plane, op, effect, value) = self.any(TROUBLE);
@@ -283,7 +256,7 @@ impl Stories {
     fn lag(&mut self) {
         let (caller, resource, process) = self.any(READERS);
         let (behind, down) = (self.any(BEHIND), self.any(SPANS));
-        let fits = self.tree["driver"]["attach-limit"].is_null();
+        let fits = self.has_room();
         if fits {
             self.add(
                 "steps",

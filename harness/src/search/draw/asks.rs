@@ -5,13 +5,12 @@
 
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
-use substrate::seed::between;
 
 use super::Drawn;
+use super::builder::{Builder, delete, has_written, pod, wait};
 use super::extras::cloud_is_left_alone;
 use super::priorities::{self, Prize};
 use crate::cluster::spec::node_name;
-use crate::search::document::Document;
 
 /// One of this many runs has an addition.
 const ONE_OF: u64 = 10;
@@ -23,35 +22,34 @@ const DRIVER: &str = "ebs.csi.aws.com";
 const ZONE: &str = "us-east-1b";
 
 /// An addition: adds its objects and steps to a document.
-type Addition = fn(&mut Asks);
+type Addition = fn(&mut Builder);
 
 /// All additions with their names and frequencies. The random stream is consumed in this order.
 const ADDITIONS: &[(&str, u64, Addition)] = &[
-    ("zones", ONE_OF, Asks::zone),
-    ("Retain", ONE_OF, Asks::retain),
-    ("static volume", ONE_OF, Asks::made_beforehand),
-    ("raw device", ONE_OF, Asks::raw),
-    ("read-only pod", ONE_OF, Asks::read_only),
-    ("filesystem and mount options", ONE_OF, Asks::filesystem),
-    ("VolumeAttributesClass", ONE_OF, Asks::attributes),
-    ("ReadWriteOncePod", ONE_OF, Asks::for_one_pod),
-    ("pod of the same name", ONE_OF, Asks::same_name),
-    ("unmount that fails for eight minutes", ONE_OF, Asks::unmount_fails),
-    ("size between two GiB", ONE_OF, Asks::uneven),
-    ("policy that is changed to Retain", RARE, Asks::changed_to_retain),
-    ("volume that is given again read-only", RARE, Asks::given_again),
-    ("growth of a class with IOPS", ONE_OF, Asks::fast_grows),
-    ("larger copy", ONE_OF, Asks::larger_copy),
-    ("raw device that grows", ONE_OF, Asks::raw_grows),
-    ("pod that stays on a node that comes back", ONE_OF, Asks::outlasts),
-    ("static volumes of several sizes", RARE, Asks::smallest),
-    ("claim that goes before its pod", ONE_OF, Asks::goes_first),
-    ("ephemeral volumes", ONE_OF, Asks::ephemeral),
-    ("files of a group", ONE_OF, Asks::group),
-    ("raw device of two nodes", ONE_OF, Asks::shared),
-    ("raw device that loses power", ONE_OF, Asks::loses_power),
-    ("pod of a higher priority", ONE_OF, Asks::preempts),
-    ("snapshot that is restored", RARE, Asks::snapshot),
+    ("zones", ONE_OF, Builder::zone),
+    ("Retain", ONE_OF, Builder::retain),
+    ("static volume", ONE_OF, Builder::made_beforehand),
+    ("raw device", ONE_OF, Builder::raw),
+    ("read-only pod", ONE_OF, Builder::read_only),
+    ("filesystem and mount options", ONE_OF, Builder::filesystem),
+    ("VolumeAttributesClass", ONE_OF, Builder::attributes),
+    ("ReadWriteOncePod", ONE_OF, Builder::for_one_pod),
+    ("pod of the same name", ONE_OF, Builder::same_name),
+    ("unmount that fails for eight minutes", ONE_OF, Builder::unmount_fails),
+    ("size between two GiB", ONE_OF, Builder::uneven),
+    ("policy that is changed to Retain", RARE, Builder::changed_to_retain),
+    ("volume that is given again read-only", RARE, Builder::given_again),
+    ("growth of a class with IOPS", ONE_OF, Builder::fast_grows),
+    ("larger copy", ONE_OF, Builder::larger_copy),
+    ("raw device that grows", ONE_OF, Builder::raw_grows),
+    ("pod that stays on a node that comes back", ONE_OF, Builder::outlasts),
+    ("static volumes of several sizes", RARE, Builder::smallest),
+    ("claim that goes before its pod", ONE_OF, Builder::goes_first),
+    ("ephemeral volumes", ONE_OF, Builder::ephemeral),
+    ("files of a group", ONE_OF, Builder::group),
+    ("raw device of two nodes", ONE_OF, Builder::shared),
+    ("raw device that loses power", ONE_OF, Builder::loses_power),
+    ("pod of a higher priority", ONE_OF, Builder::preempts),
 ];
 
 /// Returns the names of the additions.
@@ -62,11 +60,10 @@ pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
 /// Adds the drawn requests to `drawn`.
 pub(super) fn add(drawn: Drawn, rng: ChaCha8Rng) -> Drawn {
     let Drawn { document, mut kinds } = drawn;
-    let mut asks = Asks { rng, tree: document.tree().clone() };
-    // With a limit on volumes per node there may be no room.
-    let fits = asks.tree["driver"]["attach-limit"].is_null();
+    let mut asks = Builder::new(&document, rng);
+    let fits = asks.has_room();
     for (kind, one_of, addition) in ADDITIONS {
-        if between(&mut asks.rng, 1, *one_of) == 1 && fits {
+        if asks.one_of(*one_of) && fits {
             let before = asks.tree.clone();
             addition(&mut asks);
             if asks.tree != before {
@@ -74,12 +71,7 @@ pub(super) fn add(drawn: Drawn, rng: ChaCha8Rng) -> Drawn {
             }
         }
     }
-    Drawn { document: Document::of_tree(asks.tree), kinds }
-}
-
-struct Asks {
-    rng: ChaCha8Rng,
-    tree: Value,
+    Drawn { document: asks.finish(), kinds }
 }
 
 /// Returns a pod that reads the volume of a claim, which is given as the source of the pod's volume.
@@ -100,24 +92,6 @@ fn reader(name: &str, node: &str, claim: &Value) -> Value {
             "volumes": [{ "name": "data", "persistentVolumeClaim": claim }],
         },
     })
-}
-
-/// Waits for an object, with the longest time limit of a drawn run.
-fn wait(object: &str, is: &str) -> Value {
-    json!({ "wait": { "object": object, "is": is, "within": "40m" } })
-}
-
-/// Waits until a pod has written.
-pub(super) fn has_written(pod: &str) -> Value {
-    json!({ "wait": { "object": format!("pod/{pod}"), "records": 2, "within": "40m" } })
-}
-
-fn delete(object: &str) -> Value {
-    json!({ "delete": { "object": object } })
-}
-
-fn pod(name: &str, claim: &str, node: &str) -> Value {
-    json!({ "pod": { "name": name, "claim": claim, "node": node, "grace": "5s", "tolerate": true } })
 }
 
 /// Returns a StorageClass with these parameters beside its type, and other fields.
@@ -176,17 +150,7 @@ fn grows(claim: &str, gib: u64) -> [Value; 2] {
     ]
 }
 
-impl Asks {
-    fn any<T: Copy>(&mut self, of: &[T]) -> T {
-        of[between(&mut self.rng, 0, of.len() as u64 - 1) as usize]
-    }
-
-    fn steps(&mut self, more: impl IntoIterator<Item = Value>) {
-        if let Some(steps) = self.tree["steps"].as_array_mut() {
-            steps.extend(more);
-        }
-    }
-
+impl Builder {
     /// Adds a volume in the zone of an additional node, for a pod that may run on any node when it returns.
     fn zone(&mut self) {
         let Some(count) = self.tree["nodes"]["count"].as_u64() else { return };
@@ -578,42 +542,6 @@ impl Asks {
             json!({ "apply": selects }),
             wait("pvc/selects", "Bound"),
         ]);
-    }
-
-    /// Adds a snapshot of a claim, and a claim that is restored from it. Then the snapshot is deleted.
-    fn snapshot(&mut self) {
-        if !cloud_is_left_alone(&self.tree) {
-            return;
-        }
-        let source = json!({ "apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "monday" });
-        let restored = json!({
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": { "name": "restored" },
-            "spec": {
-                "accessModes": ["ReadWriteOnce"],
-                "storageClassName": "gp3",
-                "dataSource": source,
-                "resources": { "requests": { "storage": "2Gi" } },
-            },
-        });
-        let claim = json!({ "claim": { "name": "snapped" } });
-        let is_ready = "has(self.status) && self.status.?readyToUse.orValue(false)";
-        let taken = [
-            claim,
-            pod("snapped", "snapped", "node-a"),
-            has_written("snapped"),
-            json!({ "snapshot": { "name": "monday", "claim": "snapped" } }),
-            json!({ "wait": { "object": "vs/monday", "that": is_ready, "within": "40m" } }),
-        ];
-        let used = [
-            json!({ "apply": restored }),
-            pod("restored", "restored", "node-b"),
-            wait("pod/restored", "Running"),
-            delete("vs/monday"),
-            wait("vs/monday", "gone"),
-        ];
-        self.steps(taken.into_iter().chain(used));
     }
 
     /// Deletes a claim while its pod runs. The claim must stay until the pod is gone.

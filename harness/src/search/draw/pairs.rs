@@ -5,9 +5,9 @@
 
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
-use substrate::seed::between;
 
 use super::Drawn;
+use super::builder::{Builder, claim, delete, has_written, pod, wait, wait_that};
 use crate::search::document::Document;
 
 /// Each change occurs in one of this many runs.
@@ -36,17 +36,17 @@ const FAULTS: &[Row] = &[
 ];
 
 /// A planned change: adds its steps around the fault.
-type Change = fn(&mut Pairs, Value);
+type Change = fn(&mut Builder, Value);
 
 /// All changes with their names. The random stream is consumed in this order.
 const CHANGES: &[(&str, Change)] = &[
-    ("drain and a fault", Pairs::drain),
-    ("expansion and a fault", Pairs::expand),
-    ("rolling replacement and a fault", Pairs::roll),
-    ("deleted, applied again and a fault", Pairs::again),
-    ("node made again and a fault", Pairs::node_again),
+    ("drain and a fault", Builder::drain),
+    ("expansion and a fault", Builder::expand),
+    ("rolling replacement and a fault", Builder::roll),
+    ("deleted, applied again and a fault", Builder::again),
+    ("node made again and a fault", Builder::node_again),
     // It is the last one: its node does not come back.
-    ("instance replaced and a fault", Pairs::replace),
+    ("instance replaced and a fault", Builder::replace),
 ];
 
 /// Returns the names of the changes.
@@ -57,31 +57,30 @@ pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
 /// Adds the drawn changes to `drawn`.
 pub(super) fn add(drawn: Drawn, rng: ChaCha8Rng) -> Drawn {
     let Drawn { document, mut kinds } = drawn;
-    let mut pairs = Pairs { rng, tree: document.tree().clone() };
-    // With a limit on volumes per node there may be no room.
-    let fits = pairs.tree["driver"]["attach-limit"].is_null();
+    let mut pairs = Builder::new(&document, rng);
+    let fits = pairs.has_room();
     for (name, change) in CHANGES {
         let fault = pairs.fault(name);
-        if between(&mut pairs.rng, 1, ONE_OF) == 1 && fits {
+        if pairs.one_of(ONE_OF) && fits {
             change(&mut pairs, fault);
             kinds.push(name);
         }
     }
-    Drawn { document: Document::of_tree(pairs.tree), kinds }
+    Drawn { document: pairs.finish(), kinds }
 }
 
 /// Adds one change to a scenario that does not have it yet. A scenario with a limit on volumes per node is returned
 /// unchanged.
 pub(super) fn add_one(document: Document, rng: ChaCha8Rng) -> Document {
-    let mut pairs = Pairs { rng, tree: document.tree().clone() };
+    let mut pairs = Builder::new(&document, rng);
     let has = |name: &str| pairs.tree["steps"].to_string().contains(&during(name));
     let new: Vec<_> = CHANGES.iter().filter(|(name, _)| !has(name)).copied().collect();
-    if !new.is_empty() && pairs.tree["driver"]["attach-limit"].is_null() {
+    if !new.is_empty() && pairs.has_room() {
         let (name, change) = pairs.any(&new);
         let fault = pairs.fault(name);
         change(&mut pairs, fault);
     }
-    Document::of_tree(pairs.tree)
+    pairs.finish()
 }
 
 /// Returns the name of the fault of a change.
@@ -89,36 +88,11 @@ fn during(change: &str) -> String {
     format!("during-{}", change.split([' ', ',']).next().unwrap_or_default())
 }
 
-struct Pairs {
-    rng: ChaCha8Rng,
-    tree: Value,
-}
-
-fn claim(name: &str) -> Value {
-    json!({ "claim": { "name": name } })
-}
-
-fn pod(name: &str, claim: &str, node: &str) -> Value {
-    json!({ "pod": { "name": name, "claim": claim, "node": node, "grace": "5s", "tolerate": true } })
-}
-
-fn has_written(pod: &str) -> Value {
-    json!({ "wait": { "object": format!("pod/{pod}"), "records": 2, "within": "40m" } })
-}
-
-fn delete(object: &str) -> Value {
-    json!({ "delete": { "object": object } })
-}
-
 fn gone(object: &str) -> Value {
-    json!({ "wait": { "object": object, "is": "gone", "within": "40m" } })
+    wait(object, "gone")
 }
 
-impl Pairs {
-    fn any<T: Copy>(&mut self, of: &[T]) -> T {
-        of[between(&mut self.rng, 0, of.len() as u64 - 1) as usize]
-    }
-
+impl Builder {
     /// Draws the fault of a change.
     fn fault(&mut self, change: &str) -> Value {
         let (plane, op, attributes, effect, value) = self.any(FAULTS);
@@ -130,12 +104,6 @@ impl Pairs {
             "when": { "for": self.any(LASTS) },
             "effect": { effect: value },
         } })
-    }
-
-    fn steps(&mut self, more: impl IntoIterator<Item = Value>) {
-        if let Some(steps) = self.tree["steps"].as_array_mut() {
-            steps.extend(more);
-        }
     }
 
     /// Drains a node: cordons it, and moves its pod to another node.
@@ -151,10 +119,11 @@ impl Pairs {
         let with = json!({ "spec": { "resources": { "requests": { "storage": "3Gi" } } } });
         let has = "quantity(self.status.capacity.storage).compareTo(quantity('3Gi')) >= 0";
         let begins = [claim("larger"), pod("larger", "larger", "node-b"), has_written("larger"), fault];
-        self.steps(begins.into_iter().chain([
-            json!({ "patch": { "object": "pvc/larger", "with": with } }),
-            json!({ "wait": { "object": "pvc/larger", "that": has, "within": "40m" } }),
-        ]));
+        self.steps(
+            begins
+                .into_iter()
+                .chain([json!({ "patch": { "object": "pvc/larger", "with": with } }), wait_that("pvc/larger", has)]),
+        );
     }
 
     /// Replaces two pods one after the other under their names, as a StatefulSet does.
@@ -184,8 +153,8 @@ impl Pairs {
         let begins = [claim("known"), pod("known-1", "known", "node-b"), has_written("known-1"), fault];
         let goes = [delete("node/node-b"), json!({ "restart": "node-b/kubelet" }), json!({ "sleep": "1m" })];
         let ends = [
-            json!({ "wait": { "object": "node/node-b", "is": "Ready", "within": "40m" } }),
-            json!({ "delete": { "object": "pod/known-1" } }),
+            wait("node/node-b", "Ready"),
+            delete("pod/known-1"),
             pod("known-2", "known", "node-a"),
             has_written("known-2"),
         ];

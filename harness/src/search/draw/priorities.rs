@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::asks::has_written;
+use super::builder::has_written;
 
 /// Resource for which both pods compete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

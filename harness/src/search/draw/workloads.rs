@@ -4,26 +4,24 @@
 
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
-use substrate::seed::between;
 
 use super::Drawn;
-use super::asks::has_written;
-use crate::search::document::Document;
+use super::builder::{Builder, claim, delete, has_written, pod, wait, wait_that};
 
 /// Each addition occurs in one of this many runs.
 const ONE_OF: u64 = 10;
 
 /// An addition: adds its objects and steps to a document.
-type Addition = fn(&mut Workloads);
+type Addition = fn(&mut Builder);
 
 /// All additions with their names. The random stream is consumed in this order.
 const ADDITIONS: &[(&str, Addition)] = &[
-    ("StatefulSet that rolls and shrinks", Workloads::stateful_set),
-    ("VolumeSnapshot that is restored", Workloads::snapshot),
-    ("shared file system", Workloads::shared_files),
-    ("Job that finishes", Workloads::job),
-    ("Deployment that rolls", Workloads::deployment),
-    ("container that fails", Workloads::failing_container),
+    ("StatefulSet that rolls and shrinks", Builder::stateful_set),
+    ("VolumeSnapshot that is restored", Builder::snapshot),
+    ("shared file system", Builder::shared_files),
+    ("Job that finishes", Builder::job),
+    ("Deployment that rolls", Builder::deployment),
+    ("container that fails", Builder::failing_container),
 ];
 
 /// Returns the names of the additions.
@@ -34,21 +32,15 @@ pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
 /// Adds the drawn workloads to `drawn`.
 pub(super) fn add(drawn: Drawn, rng: ChaCha8Rng) -> Drawn {
     let Drawn { document, mut kinds } = drawn;
-    let mut workloads = Workloads { rng, tree: document.tree().clone() };
-    // With a limit on volumes per node there may be no room.
-    let fits = workloads.tree["driver"]["attach-limit"].is_null();
+    let mut workloads = Builder::new(&document, rng);
+    let fits = workloads.has_room();
     for (name, addition) in ADDITIONS {
-        if between(&mut workloads.rng, 1, ONE_OF) == 1 && fits {
+        if workloads.one_of(ONE_OF) && fits {
             addition(&mut workloads);
             kinds.push(name);
         }
     }
-    Drawn { document: Document::of_tree(workloads.tree), kinds }
-}
-
-struct Workloads {
-    rng: ChaCha8Rng,
-    tree: Value,
+    Drawn { document: workloads.finish(), kinds }
 }
 
 /// Returns the template of a pod that writes to `data`, with its volumes.
@@ -72,44 +64,13 @@ fn of_claim(claim: &str) -> Value {
     json!([{ "name": "data", "persistentVolumeClaim": { "claimName": claim } }])
 }
 
-fn claim(name: &str) -> Value {
-    json!({ "claim": { "name": name } })
-}
-
-fn pod(name: &str, claim: &str, node: &str) -> Value {
-    json!({ "pod": { "name": name, "claim": claim, "node": node, "grace": "5s", "tolerate": true } })
-}
-
-/// Waits for a condition of an object, with the longest time limit of a drawn run.
-fn wait_that(object: &str, that: &str) -> Value {
-    json!({ "wait": { "object": object, "that": that, "within": "40m" } })
-}
-
-fn wait(object: &str, is: &str) -> Value {
-    json!({ "wait": { "object": object, "is": is, "within": "40m" } })
-}
-
-fn delete(object: &str) -> Value {
-    json!({ "delete": { "object": object } })
-}
-
 /// Changes the template of a workload, so that its pods are replaced.
 fn roll(object: &str) -> Value {
     let annotations = json!({ "metadata": { "annotations": { "rolled": "yes" } } });
     json!({ "patch": { "object": object, "with": { "spec": { "template": annotations } } } })
 }
 
-impl Workloads {
-    fn any<T: Copy>(&mut self, of: &[T]) -> T {
-        of[between(&mut self.rng, 0, of.len() as u64 - 1) as usize]
-    }
-
-    fn steps(&mut self, more: impl IntoIterator<Item = Value>) {
-        if let Some(steps) = self.tree["steps"].as_array_mut() {
-            steps.extend(more);
-        }
-    }
-
+impl Builder {
     /// Adds a StatefulSet of two pods, which are replaced and then reduced to one. The last one is evicted.
     fn stateful_set(&mut self) {
         let (policy, scaled) = (self.any(&["OrderedReady", "Parallel"]), self.any(&["Retain", "Delete"]));
