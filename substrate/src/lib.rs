@@ -6,6 +6,7 @@
 
 pub mod admin;
 pub mod body;
+pub mod channels;
 pub mod clock;
 pub mod dial;
 mod document;
