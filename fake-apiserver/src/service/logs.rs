@@ -24,7 +24,7 @@ use crate::state::{FieldError, Status, key};
 /// Time that a node has to answer; upstream's timeout for connecting is as long.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum length of a node's error message in bytes; the rest of a longer message is cut off.
-const COMPLAINT: usize = 50_000;
+pub(super) const COMPLAINT: usize = 50_000;
 /// Default port of the kubelet (`--kubelet-port`).
 const KUBELET_PORT: u16 = 10250;
 /// Types of node addresses in the order of preference. A modelled node is reached at its external address, outside the
@@ -148,7 +148,7 @@ impl PodLogOptions {
 }
 
 /// Returns the container: the named one, or the only one.
-fn container(pod: &Value, wanted: &str) -> Result<String, Status> {
+pub(super) fn container(pod: &Value, wanted: &str) -> Result<String, Status> {
     let names = |part: &'static str| list(pod, &["spec", part]).iter().map(name_of);
     let pod_name = name(pod);
     if !wanted.is_empty() {
@@ -258,7 +258,7 @@ impl Server {
 }
 
 /// Reads the first `limit` bytes of a body, or fewer if it ends or breaks before.
-async fn beginning(mut body: Body, limit: usize) -> Vec<u8> {
+pub(super) async fn beginning(mut body: Body, limit: usize) -> Vec<u8> {
     let mut read = Vec::new();
     while read.len() < limit {
         let Some(Ok(frame)) = body.frame().await else { break };

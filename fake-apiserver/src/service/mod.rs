@@ -13,6 +13,7 @@ mod convert;
 mod deadline;
 mod documents;
 mod escalation;
+mod exec;
 mod fault;
 mod flaws;
 mod hub;
@@ -528,6 +529,9 @@ impl Server {
         }
         if call.subresource == Sub::Log {
             return Box::pin(self.pod_log(call)).await;
+        }
+        if matches!(call.subresource, Sub::Exec | Sub::Attach) && self.shared.nodes.is_some() {
+            return Box::pin(self.exec(parts, call)).await;
         }
         if call.subresource == Sub::Proxy && matches!(call.kind.plural, "nodes" | "pods") {
             return Box::pin(self.proxied(parts, call, body)).await;

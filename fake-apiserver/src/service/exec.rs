@@ -1,0 +1,275 @@
+//! `pods/exec` and `pods/attach`: a websocket to a program in a container, or to the output of a container (apiserver
+//! `registry/core/pod/rest/subresources.go`, `apimachinery/pkg/util/httpstream/wsstream`). The node gets the messages as
+//! one stream ([`substrate::channels`]).
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{SinkExt, StreamExt};
+use http::request::Parts;
+use http::{HeaderValue, Request, Response, StatusCode, header};
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use substrate::Ctx;
+use substrate::body::{Body, BoxError, boxed, call, empty};
+use substrate::channels::{self, Decoder};
+use substrate::link::{Frames, Streaming};
+use tokio::sync::mpsc;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Error, Message};
+
+use super::Server;
+use super::call::Call;
+use super::logs::{COMPLAINT, NodeEndpoint, TIMEOUT, beginning, container, endpoint, reason_of};
+use super::verb::Sub;
+use crate::kinds;
+use crate::state::value::{list, name, text};
+use crate::state::{Status, key};
+
+/// Subprotocols, the best first.
+const PROTOCOLS: [&str; 4] = ["v5.channel.k8s.io", "v4.channel.k8s.io", "v3.channel.k8s.io", "channel.k8s.io"];
+/// Messages of a client that wait for the node.
+const WAITING: usize = 16;
+/// Longest time without a message to the node.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+/// Time for the last message to a client.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Request for a websocket.
+#[derive(Debug)]
+struct Handshake {
+    upgrade: OnUpgrade,
+    accept: String,
+    protocol: Option<&'static str>,
+}
+
+impl Handshake {
+    fn read(parts: &Parts) -> Result<Self, Status> {
+        let header = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let asked = header("upgrade");
+        if !asked.eq_ignore_ascii_case("websocket") {
+            let why = match asked {
+                "" => "Upgrade request required".to_owned(),
+                other => format!(
+                    "unable to upgrade to {other}: this server speaks websockets ({}), which kubectl uses since 1.31",
+                    PROTOCOLS[0]
+                ),
+            };
+            return Err(Status::bad_request(why));
+        }
+        let upgrade = parts.extensions.get::<OnUpgrade>().cloned();
+        let upgrade = upgrade.ok_or_else(|| Status::bad_request("a websocket needs HTTP/1.1".to_owned()))?;
+        let offered = parts.headers.get_all("sec-websocket-protocol").iter().filter_map(|value| value.to_str().ok());
+        let offered: Vec<&str> = offered.flat_map(|value| value.split(',')).map(str::trim).collect();
+        let protocol = PROTOCOLS.into_iter().find(|known| offered.contains(known));
+        if protocol.is_none() && !offered.is_empty() {
+            let (offered, known) = (offered.join(", "), PROTOCOLS.join(", "));
+            return Err(Status::bad_request(format!("no subprotocol of [{offered}] is known; use one of [{known}]")));
+        }
+        let wanted = header("sec-websocket-key");
+        if wanted.is_empty() || header("sec-websocket-version") != "13" {
+            let why = "a websocket needs Sec-WebSocket-Key and Sec-WebSocket-Version: 13";
+            return Err(Status::bad_request(why.to_owned()));
+        }
+        Ok(Self { upgrade, accept: derive_accept_key(wanted.as_bytes()), protocol })
+    }
+
+    fn answer(&self) -> Response<Body> {
+        let mut response = Response::new(empty());
+        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        let headers = response.headers_mut();
+        headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+        headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+        // A digest in base64 fits into a header.
+        headers.extend(HeaderValue::from_str(&self.accept).map(|value| (header::SEC_WEBSOCKET_ACCEPT, value)));
+        let protocol = self.protocol.map(|name| (header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(name)));
+        headers.extend(protocol);
+        response
+    }
+}
+
+impl Server {
+    /// Handles a request of pods/exec or pods/attach.
+    pub(super) async fn exec(&self, parts: &Parts, asked: &Call) -> Result<Response<Body>, Status> {
+        let attaches = asked.subresource == Sub::Attach;
+        let flag = |name: &str| asked.query.flag(name).unwrap_or(false);
+        if !["stdin", "stdout", "stderr"].into_iter().any(flag) {
+            return Err(Status::bad_request("you must specify at least 1 of stdin, stdout, stderr".to_owned()));
+        }
+        if attaches && flag("stdin") {
+            let why = "containers here have no standard input; start a program with `kubectl exec`";
+            return Err(Status::bad_request(why.to_owned()));
+        }
+        let (place, path) = self.place_of(asked)?;
+        let query = parts.uri.query().unwrap_or_default();
+        let path = match attaches {
+            true => format!("/containerLogs/{path}?follow=true"),
+            false => format!("/exec/{path}?{query}"),
+        };
+        let handshake = Handshake::read(parts)?;
+        let (sender, receiver) = mpsc::channel::<Bytes>(WAITING);
+        let body = futures_util::stream::unfold((receiver, self.ctx.clone()), |(mut receiver, ctx)| async move {
+            let bytes = tokio::select! { biased;
+                bytes = receiver.recv() => bytes?,
+                // The node gives up a request from which it hears nothing.
+                () = ctx.sleep(KEEP_ALIVE) => channels::encode(channels::STDIN, &[]),
+            };
+            Some((Ok::<_, BoxError>(Frame::data(bytes)), (receiver, ctx)))
+        });
+        let request = match attaches {
+            true => Request::get(&path).body(empty()),
+            false => Request::post(&path).body(boxed(StreamBody::new(Box::pin(body)))),
+        };
+        let mut request = request.map_err(|error| Status::bad_request(error.to_string()))?;
+        if let Ok(host) = HeaderValue::from_str(&place.authority()) {
+            request.headers_mut().insert(header::HOST, host);
+        }
+        request.extensions_mut().insert(Streaming);
+        request.extensions_mut().insert(Frames);
+        let response = self
+            .reach(&place, request)
+            .await
+            .map_err(|why| Status::new(500, "InternalError", format!("error dialing backend: {why}")))?;
+        let code = response.status();
+        if !code.is_success() {
+            let why = String::from_utf8_lossy(&beginning(response.into_body(), COMPLAINT).await).into_owned();
+            return Err(match code {
+                StatusCode::NOT_FOUND => Status::new(404, "NotFound", why),
+                _ => Status::bad_request(why),
+            });
+        }
+        let answer = handshake.answer();
+        let (ctx, from) = (self.ctx.clone(), response.into_body());
+        self.ctx.spawn(async move {
+            // A client that goes away before the upgrade needs no answer.
+            if let Ok(connection) = handshake.upgrade.await {
+                // The longest message of a client, as of a node.
+                let limits = WebSocketConfig::default().max_message_size(Some(channels::LARGEST));
+                let socket = WebSocketStream::from_raw_socket(TokioIo::new(connection), Role::Server, Some(limits));
+                carry(&ctx, socket.await, from, sender, attaches).await;
+            }
+        });
+        Ok(answer)
+    }
+
+    async fn reach(&self, place: &NodeEndpoint, request: Request<Body>) -> Result<Response<Body>, String> {
+        let dial = self.shared.nodes.as_ref().ok_or("this server reaches no nodes")?;
+        let deadline = self.ctx.now().mono + self.ctx.scaled(TIMEOUT);
+        let exchange = async { call(dial(&self.ctx, place)?, request).await };
+        let response = tokio::select! { biased;
+            response = exchange => response,
+            () = self.ctx.sleep_until(deadline) => Err("timeout awaiting response headers".into()),
+        };
+        response.map_err(|error| reason_of(&error, place))
+    }
+
+    /// Returns the node of a pod, and its container's path there.
+    fn place_of(&self, asked: &Call) -> Result<(NodeEndpoint, String), Status> {
+        self.catch_up(self.ctx.now());
+        let state = self.shared.lock();
+        let stored = kinds::stored(&asked.kind);
+        let pod = state.store.get(stored, &key(asked.namespace.as_deref(), asked.named()));
+        let pod = &pod.ok_or_else(|| Status::not_found(&asked.kind, asked.named()))?.value;
+        // Unlike a log, a program needs no name of a container if there are several: the first one has it.
+        let wanted = match asked.query.get("container") {
+            "" => list(pod, &["spec", "containers"]).first().map(name_of).unwrap_or_default(),
+            wanted => wanted,
+        };
+        let container = container(pod, wanted)?;
+        if matches!(text(pod, &["status", "phase"]), "Succeeded" | "Failed") {
+            let why = "cannot exec into a container in a completed pod; current phase is ";
+            return Err(Status::bad_request(format!("{why}{}", text(pod, &["status", "phase"]))));
+        }
+        let node = text(pod, &["spec", "nodeName"]);
+        if node.is_empty() {
+            return Err(Status::bad_request(format!("pod {} does not have a host assigned", name(pod))));
+        }
+        let nodes = kinds::find("", "v1", "nodes").ok_or_else(Status::no_such_resource)?;
+        let found = state.store.get(nodes, node).ok_or_else(|| Status::not_found(nodes, node))?;
+        let namespace = asked.namespace.as_deref().unwrap_or_default();
+        Ok((endpoint(&found.value)?, format!("{namespace}/{}/{container}", asked.named())))
+    }
+}
+
+fn name_of(container: &substrate::json::Value) -> &str {
+    text(container, &["name"])
+}
+
+/// Carries the messages between a client and a node until one of them ends.
+async fn carry(
+    ctx: &Ctx,
+    mut socket: WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>,
+    mut from: Body,
+    to: mpsc::Sender<Bytes>,
+    plain: bool,
+) {
+    let mut decoder = Decoder::default();
+    'session: loop {
+        tokio::select! { biased;
+            frame = from.frame() => {
+                let Some(Ok(frame)) = frame else { break };
+                let Some(data) = frame.data_ref() else { continue };
+                if plain {
+                    // A log is the output itself.
+                    if send(&mut socket, channels::STDOUT, data).await.is_err() {
+                        break;
+                    }
+                    continue;
+                }
+                decoder.add(data);
+                loop {
+                    match decoder.next() {
+                        Ok(Some((channel, content))) => {
+                            let sent = send(&mut socket, channel, &content).await;
+                            if sent.is_err() || channel == channels::RESULT {
+                                break 'session;
+                            }
+                        }
+                        Ok(None) => break,
+                        Err(_) => break 'session,
+                    }
+                }
+            }
+            message = socket.next() => match message {
+                Some(Ok(Message::Binary(bytes))) => {
+                    let Some((channel, content)) = bytes.split_first() else { continue };
+                    if to.send(channels::encode(*channel, content)).await.is_err() {
+                        break;
+                    }
+                }
+                Some(Ok(Message::Text(text))) => {
+                    let Some((channel, content)) = text.as_bytes().split_first() else { continue };
+                    if to.send(channels::encode(*channel, content)).await.is_err() {
+                        break;
+                    }
+                }
+                // Pings are answered by the protocol.
+                Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
+                Some(Ok(Message::Close(_)) | Err(_)) | None => break,
+            },
+        }
+    }
+    // A client that is gone needs no farewell. A slow one gets some time.
+    let deadline = ctx.now().mono + FAREWELL;
+    let normal = CloseFrame { code: CloseCode::Normal, reason: "".into() };
+    tokio::select! { biased;
+        _ = socket.close(Some(normal)) => {}
+        () = ctx.sleep_until(deadline) => {}
+    }
+}
+
+async fn send(
+    socket: &mut WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>,
+    channel: u8,
+    content: &[u8],
+) -> Result<(), Error> {
+    let mut message = Vec::with_capacity(1 + content.len());
+    message.push(channel);
+    message.extend_from_slice(content);
+    socket.send(Message::Binary(message.into())).await
+}
