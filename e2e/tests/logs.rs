@@ -60,7 +60,7 @@ fn kubectl_logs_tells_what_a_pod_does_live() {
     let unknown = refused(&["logs", "web", "-c", "absent"]);
     assert!(unknown.contains("container absent is not valid for pod web"), "{unknown}");
     let exec = refused(&["exec", "web", "--", "true"]);
-    assert!(exec.contains("modelled pods and nodes run no processes"), "{exec}");
+    assert!(exec.contains("container writer is a modelled workload, which runs no program"), "{exec}");
 
     let following = up.command("kubectl").args(["logs", "-f", "web"]).stdout(Stdio::piped()).spawn().unwrap();
     kubectl(&["delete", "pod", "web", "--timeout=60s"]).context(up.log()).unwrap();

@@ -401,14 +401,14 @@ fn encode<K: Kind>(object: &K) -> Result<(&'static str, Value), ApiError> {
 }
 
 /// Path with its query.
-pub(super) struct Query(pub(super) String);
+pub(crate) struct Query(pub(crate) String);
 
 impl Query {
-    pub(super) fn new(path: String) -> Self {
+    pub(crate) fn new(path: String) -> Self {
         Self(path)
     }
 
-    pub(super) fn add(&mut self, key: &str, value: &str) {
+    pub(crate) fn add(&mut self, key: &str, value: &str) {
         self.0.push(if self.0.contains('?') { '&' } else { '?' });
         self.0.push_str(key);
         self.0.push('=');

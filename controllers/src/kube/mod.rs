@@ -15,6 +15,7 @@ pub mod patch;
 pub mod queue;
 pub mod watch;
 
+pub(crate) use api::Query;
 pub use api::{Api, DeleteParams, ListParams, ObjectList};
 pub use backoff::Backoff;
 pub use client::Client;

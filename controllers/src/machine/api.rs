@@ -1,5 +1,6 @@
 //! Messages between a kubelet and the container runtime of its machine, modelled on the CRI.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -24,6 +25,15 @@ pub struct PodSpec {
     pub pace: Pace,
 }
 
+impl PodSpec {
+    /// Returns true if a container starts with its pod. If an init container has a program, the kubelet starts the
+    /// programs one after the other, and the other containers after them.
+    pub fn starts_at_once(&self, container: &ContainerSpec) -> bool {
+        let waits = |one: &ContainerSpec| one.init && one.program.is_some();
+        if container.init { !waits(container) } else { !self.containers.iter().any(waits) }
+    }
+}
+
 /// A container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -40,6 +50,70 @@ pub struct ContainerSpec {
     /// Time after which it exits by itself. Default: it runs until it is stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<ExitPlan>,
+    /// Program that it runs, on a machine that runs programs. Default: it is a modelled workload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<ProgramSpec>,
+}
+
+/// Program of a container.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProgramSpec {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// Its environment.
+    pub env: BTreeMap<String, String>,
+    /// Working directory.
+    pub directory: String,
+    /// User id that the pod asks for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<u32>,
+    /// Group id that the pod asks for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<u32>,
+    /// Group that owns its volumes (`fsGroup`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fs_group: Option<u32>,
+    /// Its mounts.
+    pub mounts: Vec<MountSpec>,
+    /// Reasons why other mounts of the pod are left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without: Vec<String>,
+}
+
+/// Mount in a container.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MountSpec {
+    /// The mounted thing.
+    pub source: MountSource,
+    /// Path in the container.
+    pub at: String,
+    /// Directory or file of the volume that is mounted instead of the whole volume.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sub_path: Option<String>,
+    /// True if it cannot be written to.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub readonly: bool,
+}
+
+/// Volume of a mount.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum MountSource {
+    /// Filesystem or directory, published at a path on the machine.
+    Published(PathBuf),
+    /// Raw device, published at a path on the machine.
+    Device(PathBuf),
+    /// Directory that belongs to the pod, by the name of its volume.
+    EmptyDir(String),
+    /// Files with these contents: a ConfigMap, a Secret or the downward API.
+    Files {
+        /// Name of the volume.
+        name: String,
+        /// Contents by path.
+        files: BTreeMap<String, String>,
+    },
 }
 
 /// Planned end of a container.

@@ -1,7 +1,8 @@
-//! One start of a container, from its first writer to its exit.
+//! One start of a container, from its first writer or its program to its exit.
 //!
-//! A container exits when it is asked to stop (code 0), when its planned end has come, or when one of its writers cannot
-//! read or write its volume (code 1). It is killed (code 137) when the grace period of its pod is over.
+//! A modelled container exits when it is asked to stop (code 0), when its planned end has come, or when one of its
+//! writers cannot read or write its volume (code 1). A program exits as it likes; it gets SIGTERM when it is asked to
+//! stop. Both are killed (code 137) when the grace period of their pod is over.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +14,13 @@ use super::Machine;
 use super::api::{ContainerSpec, PodSpec, VolumeUse};
 use super::events::WorkloadKilled;
 use super::log_file::LogFile;
+use super::programs::{Programs, Started};
 use super::writer::{Outcome, Records, Writer};
 
 /// Exit code of a container whose writer failed.
 const FAILED: i32 = 1;
+/// Exit code of a container whose program cannot be started (`StartError`).
+const NOT_STARTED: i32 = 128;
 /// Exit code of a killed container: 128 + SIGKILL.
 const KILLED: i32 = 137;
 
@@ -48,7 +52,12 @@ impl Signals {
 /// Starts a container of a pod. It writes to the volumes that name it.
 pub(super) fn start(machine: &Arc<Machine>, spec: &Arc<PodSpec>, index: usize, log: Arc<LogFile>, signals: Signals) {
     let container = Container { machine: machine.clone(), spec: spec.clone(), index, log };
-    machine.ctx.spawn(async move { container.run(signals).await });
+    machine.ctx.spawn(async move {
+        match (&container.machine.config.programs, &container.spec().program) {
+            (Some(programs), Some(_)) => container.run_program(programs, signals).await,
+            _ => container.run(signals).await,
+        }
+    });
 }
 
 struct Container {
@@ -77,7 +86,42 @@ impl Container {
         self.spec.volumes.iter().filter(writer)
     }
 
-    async fn run(self, signals: Signals) {
+    /// Runs its program.
+    async fn run_program(&self, programs: &Arc<dyn Programs>, signals: Signals) {
+        let Signals { stop, kill, alive } = signals;
+        let (mut stop, mut kill) = (stop.subscribe(), kill.subscribe());
+        let (uid, name) = (&self.spec.uid, &self.spec().name);
+        let spec = self.spec().program.as_ref().expect("a container with a program");
+        spec.without.iter().for_each(|why| self.print(&format!("(mooring: {why})")));
+        let (log, ctx) = (self.log.clone(), self.machine.ctx.clone());
+        let code = match programs.start(uid, name, spec, Arc::new(move |line| log.print(&ctx, line))) {
+            Err(why) => {
+                self.print(&format!("(mooring: cannot start: {why})"));
+                NOT_STARTED
+            }
+            Ok(Started { program, mut exit }) => {
+                self.machine.runs(uid, name, program.clone());
+                tokio::select! { biased;
+                    code = &mut exit => code,
+                    _ = stop.wait_for(|stop| *stop) => {
+                        program.terminate();
+                        tokio::select! { biased;
+                            code = &mut exit => code,
+                            _ = kill.wait_for(|kill| *kill) => {
+                                program.kill();
+                                exit.await
+                            }
+                        }
+                    }
+                }
+            }
+        };
+        self.log.close();
+        self.machine.exited(uid, name, code);
+        drop(alive);
+    }
+
+    async fn run(&self, signals: Signals) {
         let Signals { stop, kill, alive } = signals;
         let (mut stop, mut kill) = (stop.subscribe(), kill.subscribe());
         self.print(&format!("started as a modelled workload of image {:?}", self.spec().image));

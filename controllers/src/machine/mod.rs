@@ -1,19 +1,21 @@
 //! The container runtime of a machine, in the role of containerd.
 //!
 //! Containers belong to the machine. They outlive the kubelet that requested them; it finds them again after a restart.
-//! They end without a notice when the machine's process ends. Here each container is a modelled workload that writes
-//! records to the pod's volumes. It exits with code 1 when it cannot read or write. A kubelet talks to the runtime over
-//! HTTP: it runs, stops and removes the containers of a pod, starts one again after its exit, reads their logs, and
-//! follows an event stream.
+//! They end without a notice when the machine's process ends. A container is a modelled workload that writes records to
+//! the pod's volumes, and exits with code 1 when it cannot read or write. A live machine can run its command instead
+//! ([`programs`]). A kubelet talks to the runtime over HTTP: it runs, stops and removes the containers of a pod, starts
+//! one again after its exit, reads their logs, starts further programs in them, and follows an event stream.
 
 pub mod api;
 mod cli;
 mod container;
 pub mod container_log;
 pub mod events;
+mod exec;
 pub mod follow;
 mod log_file;
 mod pod;
+pub mod programs;
 mod query;
 pub mod records;
 mod service;
@@ -38,6 +40,7 @@ pub use cli::machine_main_with;
 use container::Signals;
 use log_file::LogFile;
 use pod::Orders;
+use programs::{Exec, Program, Programs, Session};
 pub use query::query;
 use state::{Again, Asked, Pods};
 use writer::Chains;
@@ -54,13 +57,16 @@ pub struct MachineConfig {
     pub container_start: (Duration, Duration),
     /// Time that a container takes to stop after SIGTERM, at most its grace period. Default: instant.
     pub container_stop: Duration,
+    /// Runs the programs of containers. Default: none, every container is a modelled workload.
+    pub programs: Option<Arc<dyn Programs>>,
 }
 
 impl MachineConfig {
     /// Creates the configuration of a node whose containers start and stop at once.
     pub fn new(node_name: &str, disk: Arc<dyn Disk>) -> Self {
         let node_name = node_name.to_owned();
-        Self { node_name, disk, container_start: (Duration::ZERO, Duration::ZERO), container_stop: Duration::ZERO }
+        let container_start = (Duration::ZERO, Duration::ZERO);
+        Self { node_name, disk, container_start, container_stop: Duration::ZERO, programs: None }
     }
 }
 
@@ -103,6 +109,8 @@ struct Handle {
     logs: BTreeMap<String, Logs>,
     /// Signals to its containers. Present while containers may be started.
     signals: Option<Signals>,
+    /// Running programs, by container.
+    programs: BTreeMap<String, Arc<dyn Program>>,
 }
 
 /// Logs of a container on this machine.
@@ -175,7 +183,8 @@ impl Machine {
         });
         let orders = latest::Sender::new(Orders::default());
         let reported = orders.subscribe();
-        let handle = Handle { spec: spec.clone(), orders, logs: logs.collect(), signals: None };
+        let handle =
+            Handle { spec: spec.clone(), orders, logs: logs.collect(), signals: None, programs: BTreeMap::new() };
         inner.handles.insert(spec.uid.clone(), handle);
         inner.notify(&News::Pod(record.clone()));
         drop(inner);
@@ -188,7 +197,7 @@ impl Machine {
         let now = self.ctx.now().wall;
         let mut inner = self.lock();
         let handle = inner.handles.get_mut(&spec.uid).expect("a pod that starts has a handle");
-        for (index, container) in spec.containers.iter().enumerate() {
+        for (index, container) in spec.containers.iter().enumerate().filter(|(_, one)| spec.starts_at_once(one)) {
             let log = handle.logs[&container.name].latest.clone();
             if container.init {
                 log.print(&self.ctx, &format!("done: an init container of image {:?} is not run", container.image));
@@ -202,7 +211,7 @@ impl Machine {
         self.change(|pods| pods.started(spec, now));
     }
 
-    /// Starts a container again after its exit.
+    /// Starts a container again after its exit, or for the first time after the init containers.
     ///
     /// # Errors
     /// The reason why it cannot be started.
@@ -225,7 +234,55 @@ impl Machine {
         Ok(record)
     }
 
+    /// Keeps the running program of a container.
+    fn runs(&self, uid: &str, container: &str, program: Arc<dyn Program>) {
+        if let Some(handle) = self.lock().handles.get_mut(uid) {
+            handle.programs.insert(container.to_owned(), program);
+        }
+    }
+
+    /// Asks the program of one container to stop within `grace`. Returns false if it does not run.
+    fn stop_program(self: &Arc<Self>, uid: &str, container: &str, grace: Duration) -> bool {
+        let program = self.lock().handles.get(uid).and_then(|handle| handle.programs.get(container).cloned());
+        let Some(program) = program else { return false };
+        program.terminate();
+        let (ctx, machine) = (self.ctx.clone(), Arc::downgrade(self));
+        let (uid, container) = (uid.to_owned(), container.to_owned());
+        self.ctx.spawn(async move {
+            ctx.sleep(grace).await;
+            let Some(machine) = machine.upgrade() else { return };
+            let inner = machine.lock();
+            let now = inner.handles.get(&uid).and_then(|handle| handle.programs.get(&container));
+            if now.is_some_and(|now| Arc::ptr_eq(now, &program)) {
+                program.kill();
+            }
+        });
+        true
+    }
+
+    /// Starts a user's program in a container.
+    ///
+    /// # Errors
+    /// The reason why it cannot be started.
+    fn exec(&self, uid: &str, container: &str, exec: &Exec) -> Result<Session, String> {
+        let inner = self.lock();
+        let handle = inner.handles.get(uid).ok_or("the pod is not on this machine")?;
+        let is_modelled = |spec: &api::ContainerSpec| spec.name == container && spec.program.is_none();
+        if handle.spec.containers.iter().any(is_modelled) {
+            return Err(format!(
+                "container {container} is a modelled workload, which runs no program; start Mooring with \
+                 `--containers process` and give the container a `command`"
+            ));
+        }
+        let program = handle.programs.get(container).cloned();
+        drop(inner);
+        program.ok_or("the container is not running")?.exec(exec)
+    }
+
     fn exited(&self, uid: &str, container: &str, code: i32) {
+        if let Some(handle) = self.lock().handles.get_mut(uid) {
+            handle.programs.remove(container);
+        }
         let now = self.ctx.now().wall;
         self.change(|pods| pods.exited(uid, container, now, code));
     }
@@ -276,6 +333,9 @@ impl Machine {
         let mut inner = self.lock();
         let was = inner.pods.remove(uid)?;
         inner.handles.remove(uid);
+        if let Some(programs) = self.config.programs.as_ref().filter(|_| was) {
+            programs.forget(uid);
+        }
         if was {
             inner.notify(&News::Removed(uid.to_owned()));
         }

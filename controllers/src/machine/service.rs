@@ -5,7 +5,9 @@
 //! | `GET /v1/pods` | lists the pods; with `watch=true` an event stream of [`News`](super::api::News), one line each |
 //! | `POST /v1/pods` | runs a pod's containers ([`PodSpec`]) and answers when they run; may be repeated |
 //! | `POST /v1/pods/{uid}/stop` | asks them to stop ([`Stop`]) and does not wait; may be repeated with another grace |
-//! | `POST /v1/pods/{uid}/containers/{container}/start` | starts a container again after its exit ([`StartContainer`]); may be repeated |
+//! | `POST /v1/pods/{uid}/containers/{container}/start` | starts a container again after its exit, or after the init containers ([`StartContainer`]); may be repeated |
+//! | `POST /v1/pods/{uid}/containers/{container}/stop` | asks the program of one container to stop ([`Stop`]) and does not wait |
+//! | `POST /v1/pods/{uid}/exec/{container}` | starts a program in a container, with kubelet's parameters; the bodies are messages of [`channels`](substrate::channels) |
 //! | `DELETE /v1/pods/{uid}` | forgets a pod whose containers have stopped, and its logs |
 //! | `GET /v1/pods/{uid}/logs/{container}` | a container's log, with kubelet's parameters; `attempt=N` selects the start after N others, of the two latest |
 
@@ -21,13 +23,13 @@ use serde::de::DeserializeOwned;
 use substrate::HttpService;
 use substrate::body::{Body, BoxError, boxed, collect, from_service, full};
 
-use super::Machine;
 use super::api::{PodSpec, StartContainer, Stop};
 use super::container_log::LogOptions;
 use super::query::query;
+use super::{Machine, exec};
 
-/// Longest request, in bytes.
-const LIMIT: usize = 1 << 20;
+/// Longest request, in bytes: a pod with the contents of its ConfigMaps and Secrets, each of which has at most 1 MiB.
+const LIMIT: usize = 8 << 20;
 /// Longest name, in bytes: that of a Kubernetes object.
 const LONGEST_NAME: usize = 253;
 
@@ -72,6 +74,17 @@ async fn answer(machine: &Arc<Machine>, request: Request<Body>) -> Result<Respon
             let refused = |why| (StatusCode::CONFLICT, format!("container `{container}` of pod `{uid}`: {why}"));
             json(StatusCode::OK, &machine.restart(uid, container, start.attempt).map_err(refused)?)
         }
+        ["v1", "pods", uid, "containers", container, "stop"] if post => {
+            let stop: Stop = read(body).await?;
+            let none = || (StatusCode::CONFLICT, format!("container `{container}` of pod `{uid}` runs no program"));
+            let asked = machine.stop_program(uid, container, Duration::from_millis(stop.grace_ms));
+            json(StatusCode::OK, &asked.then_some(()).ok_or_else(none)?)
+        }
+        ["v1", "pods", uid, "exec", container] if post => {
+            let exec = exec::parameters(&parameters).map_err(|why| (StatusCode::BAD_REQUEST, why))?;
+            let session = machine.exec(uid, container, &exec).map_err(|why| (StatusCode::CONFLICT, why))?;
+            Ok(reply(StatusCode::OK, "application/octet-stream", exec::connect(machine, session, body)))
+        }
         ["v1", "pods", uid] if parts.method == Method::DELETE => match machine.remove(uid) {
             Ok(true) => json(StatusCode::OK, &()),
             Ok(false) => Err(missing(uid)),
@@ -95,7 +108,8 @@ async fn answer(machine: &Arc<Machine>, request: Request<Body>) -> Result<Respon
         | ["v1", "pods", _]
         | ["v1", "pods", _, "stop"]
         | ["v1", "pods", _, "logs", _]
-        | ["v1", "pods", _, "containers", _, "start"] => {
+        | ["v1", "pods", _, "exec", _]
+        | ["v1", "pods", _, "containers", _, "start" | "stop"] => {
             let why = format!("{} is not allowed on {}", parts.method, parts.uri.path());
             Err((StatusCode::METHOD_NOT_ALLOWED, why))
         }

@@ -76,13 +76,17 @@ impl Pods {
         Asked::Start(record)
     }
 
-    /// Marks a pod and its containers as running, and its init containers as done.
+    /// Marks a pod and its containers as running, and its init containers without a program as done.
     pub fn started(&mut self, spec: &PodSpec, now: Timestamp) -> Option<PodRecord> {
         let record = self.pods.get_mut(&spec.uid)?;
         record.state = State::Running { since: now };
         for (container, of) in record.containers.iter_mut().zip(&spec.containers) {
             let done = ContainerState::Exited(Exit { since: now, at: now, code: 0 });
-            container.state = if of.init { done } else { ContainerState::Running { since: now } };
+            container.state = match of.init {
+                _ if !spec.starts_at_once(of) => ContainerState::Created,
+                true => done,
+                false => ContainerState::Running { since: now },
+            };
         }
         Some(record.clone())
     }
@@ -96,15 +100,18 @@ impl Pods {
         Some(record.clone())
     }
 
-    /// Handles a kubelet's request to start a container again.
+    /// Handles a kubelet's request to start a container, for the first time if it waits for init containers.
     pub fn restart(&mut self, uid: &str, container: &str, attempt: u32, now: Timestamp) -> Again {
         let Some(record) = self.pods.get_mut(uid) else { return Again::Impossible };
         let running = matches!(record.state, State::Running { .. });
         let found = record.containers.iter_mut().find(|one| one.name == container);
         let Some(found) = found.filter(|_| running) else { return Again::Impossible };
-        let Some(exit) = found.exit().filter(|_| attempt > found.attempt) else { return Again::Done(record.clone()) };
+        match found.state {
+            ContainerState::Created => {}
+            ContainerState::Exited(exit) if attempt > found.attempt => found.last = Some(exit),
+            ContainerState::Running { .. } | ContainerState::Exited(_) => return Again::Done(record.clone()),
+        }
         found.attempt = attempt;
-        found.last = Some(exit);
         found.state = ContainerState::Running { since: now };
         Again::Start(record.clone())
     }
@@ -144,7 +151,14 @@ mod tests {
     }
 
     fn container(name: &str, attempt: u32) -> ContainerSpec {
-        ContainerSpec { name: name.to_owned(), image: "busybox".to_owned(), attempt, init: false, exit: None }
+        ContainerSpec {
+            name: name.to_owned(),
+            image: "busybox".to_owned(),
+            attempt,
+            init: false,
+            exit: None,
+            program: None,
+        }
     }
 
     fn spec(uid: &str, attempt: u32) -> PodSpec {

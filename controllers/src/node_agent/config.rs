@@ -87,6 +87,8 @@ pub struct NodeAgentConfig {
     pub logs: Logs,
     /// Default writes of the modelled workload. Annotations of a pod override them.
     pub workload: WorkloadDefaults,
+    /// True if containers with a command run it. Default: every container is a modelled workload.
+    pub programs: bool,
     /// Upstream's timers.
     pub timers: Timers,
 }
@@ -150,6 +152,7 @@ impl NodeAgentConfig {
             runtime,
             logs: Logs::default(),
             workload: WorkloadDefaults::default(),
+            programs: false,
             timers: Timers::default(),
         }
     }

@@ -12,10 +12,15 @@ use substrate::body::{Body, collect, empty, from_service, full};
 use substrate::{Ctx, HttpService};
 
 use super::pod_status::{Phase, PodFacts, status};
-use super::runtime::send;
+use super::runtime::{self, send};
 use crate::machine::container_log::{LogOptions, OptionsError};
 use crate::machine::query;
 use crate::metrics::Metrics;
+
+/// Path of a container's log.
+const CONTAINER_LOGS: &str = "/containerLogs/";
+/// Path of a program that a user starts in a container.
+const EXEC: &str = "/exec/";
 
 /// Index of the containers that have logs on this node. The machine keeps the logs themselves. Clones share the index.
 #[derive(Clone, Default)]
@@ -74,13 +79,9 @@ impl Logs {
 
     /// Finds the pod's uid and the container's id for a request.
     fn find(&self, ctx: &Ctx, target: &Target, previous: bool) -> Result<(String, String), (StatusCode, String)> {
-        let Target { namespace, pod, container } = target;
+        let Target { pod, container, .. } = target;
         let pods = self.lock();
-        let missing = || (StatusCode::NOT_FOUND, format!("pod {pod:?} does not exist"));
-        let logs = pods.get(&(namespace.clone(), pod.clone())).ok_or_else(missing)?;
-        if !has_container(&logs.pod, container) {
-            return Err((StatusCode::NOT_FOUND, format!("container {container:?} not found in pod {pod:?}")));
-        }
+        let logs = target.among(&pods)?;
         let known = match &logs.state {
             Some((phase, facts)) => status(&logs.pod, phase, facts, ctx.now().wall),
             // After a kubelet restart: the status that the API server has.
@@ -122,7 +123,7 @@ fn readable(pod: &str, status: &PodStatus, container: &str, previous: bool) -> R
     last.ok_or_else(|| format!("container {container:?} in pod {pod:?} is waiting to start - no logs yet"))
 }
 
-/// Container in the path of a log request.
+/// Container in the path of a request.
 struct Target {
     namespace: String,
     pod: String,
@@ -130,16 +131,27 @@ struct Target {
 }
 
 impl Target {
-    /// Parses `/containerLogs/{namespace}/{pod}/{container}`. Names of Kubernetes objects need no escapes.
-    fn parse(path: &str) -> Option<Self> {
-        let mut parts = path.strip_prefix("/containerLogs/")?.trim_end_matches('/').split('/').map(str::to_owned);
+    /// Finds the pod.
+    fn among<'a>(&self, pods: &'a BTreeMap<(String, String), PodLogs>) -> Result<&'a PodLogs, (StatusCode, String)> {
+        let Self { namespace, pod, container } = self;
+        let missing = || (StatusCode::NOT_FOUND, format!("pod {pod:?} does not exist"));
+        let logs = pods.get(&(namespace.clone(), pod.clone())).ok_or_else(missing)?;
+        if !has_container(&logs.pod, container) {
+            return Err((StatusCode::NOT_FOUND, format!("container {container:?} not found in pod {pod:?}")));
+        }
+        Ok(logs)
+    }
+
+    /// Parses `{prefix}{namespace}/{pod}/{container}`. Names of Kubernetes objects need no escapes.
+    fn parse(path: &str, prefix: &str) -> Option<Self> {
+        let mut parts = path.strip_prefix(prefix)?.trim_end_matches('/').split('/').map(str::to_owned);
         let target = Self { namespace: parts.next()?, pod: parts.next()?, container: parts.next()? };
         parts.next().is_none().then_some(target)
     }
 }
 
-/// Builds the node's own server in process `ctx`: `/healthz`, and the logs of its pods, which it reads from the
-/// machine's `runtime`.
+/// Builds the node's own server in process `ctx`: `/healthz`, and the logs and programs of its pods, which it reaches
+/// through the machine's `runtime`.
 pub fn service(ctx: &Ctx, logs: &Logs, runtime: HttpService) -> HttpService {
     let (ctx, logs) = (ctx.clone(), logs.clone());
     from_service(tower::service_fn(move |request: Request<Body>| {
@@ -150,6 +162,9 @@ pub fn service(ctx: &Ctx, logs: &Logs, runtime: HttpService) -> HttpService {
 
 async fn answer(ctx: &Ctx, logs: &Logs, runtime: &HttpService, request: Request<Body>) -> Response<Body> {
     let path = request.uri().path();
+    if let (&Method::POST, Some(target)) = (request.method(), Target::parse(path, EXEC)) {
+        return exec(logs, runtime, &target, request).await;
+    }
     if request.method() != Method::GET {
         return plain(StatusCode::METHOD_NOT_ALLOWED, "405: Method Not Allowed");
     }
@@ -159,7 +174,9 @@ async fn answer(ctx: &Ctx, logs: &Logs, runtime: &HttpService, request: Request<
     if let Some(response) = Metrics::of(ctx).respond(&request) {
         return response;
     }
-    let Some(target) = Target::parse(path) else { return plain(StatusCode::NOT_FOUND, "404 page not found") };
+    let Some(target) = Target::parse(path, CONTAINER_LOGS) else {
+        return plain(StatusCode::NOT_FOUND, "404 page not found");
+    };
     let parameters = request.uri().query().unwrap_or_default();
     let options = match LogOptions::read(&query(parameters), ctx.now().wall) {
         Ok(options) => options,
@@ -172,6 +189,22 @@ async fn answer(ctx: &Ctx, logs: &Logs, runtime: &HttpService, request: Request<
     match logs.find(ctx, &target, options.previous) {
         Ok((uid, id)) => fetch(runtime, &target, &uid, &id, parameters, &options).await,
         Err((code, why)) => plain(code, &why),
+    }
+}
+
+/// Starts a user's program in a container. The bodies are messages of [`substrate::channels`].
+async fn exec(logs: &Logs, machine: &HttpService, target: &Target, request: Request<Body>) -> Response<Body> {
+    let found = target.among(&logs.lock()).map(|logs| logs.pod.metadata.uid.clone().unwrap_or_default());
+    let uid = match found {
+        Ok(uid) => uid,
+        Err((code, why)) => return plain(code, &why),
+    };
+    let query = request.uri().query().unwrap_or_default().to_owned();
+    match runtime::exec(machine, &uid, &target.container, &query, request.into_body()).await {
+        Ok(answer) => answer,
+        Err(error) => {
+            plain(StatusCode::INTERNAL_SERVER_ERROR, &format!("failed to reach the container runtime: {error}"))
+        }
     }
 }
 
@@ -261,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_path_has_three_parts() {
-        let parsed = |path| Target::parse(path).map(|t| [t.namespace, t.pod, t.container].join(" "));
+        let parsed = |path| Target::parse(path, CONTAINER_LOGS).map(|t| [t.namespace, t.pod, t.container].join(" "));
         assert_eq!(parsed("/containerLogs/default/web/main").as_deref(), Some("default web main"));
         for path in ["/containerLogs/default/web", "/containerLogs/a/b/c/d", "/logs/a/b/c", "/"] {
             assert_eq!(parsed(path), None, "{path}");

@@ -1,6 +1,6 @@
 //! The status that kubelet writes for a pod (upstream `kubelet_pods.go` `generateAPIPodStatus`, `status_manager.go`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{HostIP, Pod, PodIP, PodStatus};
@@ -37,6 +37,10 @@ pub struct PodFacts {
     pub containers: Vec<ContainerRecord>,
     /// Messages of containers that wait before they start again.
     pub waiting: BTreeMap<String, String>,
+    /// Running containers that are not ready by their probes.
+    pub unready: BTreeSet<String>,
+    /// Running containers that have not started yet by their startup probe.
+    pub starting: BTreeSet<String>,
     /// Reason why the pod must not run here.
     pub refusal: Option<Refusal>,
     /// True if it was active for longer than `spec.activeDeadlineSeconds`.

@@ -17,9 +17,12 @@ use super::pod_report::{Report, reporter};
 use super::pod_status::{Phase, started_before};
 use super::pod_volumes::{mounted, wait_for_unmount};
 use super::pods::forget;
+use super::prober::{self, restart_failed};
+use super::probes::Probes;
+use super::program::Unprepared;
 use super::restarts::{Restarts, restartable};
 use super::status_reporter::StatusReporter;
-use super::workload::{pod_spec, settings};
+use super::workload::{pod_spec, programs, settings};
 use crate::kube::reference;
 use crate::machine::api::PodRecord;
 
@@ -122,13 +125,14 @@ async fn live(
 ) -> bool {
     let mut rng = agent.ctx.rng(&format!("pod {uid}"));
     let object = Arc::new(reference::<Pod>(pod));
-    let settings = settings(pod, &agent.config.workload).unwrap_or_else(|error| {
-        agent.recorder.event(object.clone(), "Warning", "InvalidAnnotation", format!("{error}; the default is used"));
-        agent.config.workload.clone()
-    });
+    let (settings, wrong) = settings(pod, &agent.config.workload);
+    for message in wrong {
+        agent.recorder.event(object.clone(), "Warning", "InvalidAnnotation", message);
+    }
     let mut asked = agent.runtime.alive(uid).is_some();
     let started = started_before(pod).map_or(0, |restarts| restarts + 1);
     let mut restarts = Restarts::new(&agent.ctx);
+    let mut probes = Probes::default();
     // The machine's last record of the pod. It counts after the machine has lost it, too.
     let mut last: Option<PodRecord> = None;
     let next = |last: &Option<PodRecord>| last.as_ref().map_or(started, |record| started.max(record.attempt + 1));
@@ -162,7 +166,18 @@ async fn live(
                 let message = "Pod sandbox changed, it will be killed and re-created.";
                 agent.recorder.event(object.clone(), "Normal", "SandboxChanged", message);
             }
-            let spec = pod_spec(agent, uid, pod, attempt, last.as_ref(), &settings);
+            let Some(prepared) = unless_ordered(orders, programs(agent, uid, pod)).await else { return asked };
+            let programs = match prepared {
+                Ok(programs) => programs,
+                Err(Unprepared { reason, message }) => {
+                    agent.recorder.event(object.clone(), "Warning", reason, message);
+                    if unless_ordered(orders, agent.ctx.sleep(SYNC_BACKOFF)).await.is_none() {
+                        return asked;
+                    }
+                    continue;
+                }
+            };
+            let spec = pod_spec(agent, uid, pod, (attempt, last.as_ref()), &settings, programs);
             let lists = agent.runtime.lists();
             asked = true;
             // Await the answer: a stop that overtakes this request would stop nothing.
@@ -174,20 +189,33 @@ async fn live(
                 }
                 continue;
             }
-            emit_start_events(agent, pod, &object, |_| true);
+            let starts =
+                |name: &String| spec.containers.iter().any(|one| one.name == *name && spec.starts_at_once(one));
+            emit_start_events(agent, pod, &object, |container| starts(&container.name));
             if unless_ordered(orders, wait_for_report(agent, uid, attempt, lists)).await.is_none() {
                 return asked;
             }
         }
         let Some(record) = agent.runtime.alive(uid) else { continue };
         status_reporter.adopt(&record);
+        if agent.config.programs {
+            probes.adopt(pod, &record, agent.ctx.now().mono, |wait| agent.ctx.scaled(wait));
+            restart_failed(agent, uid, pod, &object, &mut probes).await;
+            (status_reporter.facts.unready, status_reporter.facts.starting) = (probes.unready(), probes.starting());
+        }
         let due = match record.since() {
             None => None,
             Some(_) if substrate::mutant!(agent.ctx, "container-not-restarted") => None,
             Some(_) => restart_containers(agent, uid, pod, &record, &object, &mut restarts, status_reporter).await,
         };
         status_reporter.phase(record.since().map_or(Phase::Waiting, Phase::Running));
-        if unless_ordered(orders, keep(agent, uid, pod, &record, due, &mut rng)).await.is_none() {
+        let kept = async {
+            tokio::select! { biased;
+                () = keep(agent, uid, pod, &record, due, &mut rng) => {}
+                () = prober::run(agent, uid, pod, &object, &mut probes) => {}
+            }
+        };
+        if unless_ordered(orders, kept).await.is_none() {
             return asked;
         }
         last = Some(record);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use substrate::Ctx;
 
-use crate::machine::api::ContainerState::Exited;
+use crate::machine::api::ContainerState::{Created, Exited, Running};
 use crate::machine::api::{ContainerRecord, Exit, PodRecord};
 
 /// First wait before a container starts again (`initialCrashLoopBackOff`).
@@ -65,24 +65,39 @@ impl Restarts {
         if plan.finished {
             return plan;
         }
-        for container in restartable(spec) {
+        let inits = spec.init_containers.iter().flatten();
+        for container in inits.chain(&spec.containers) {
             let Some(one) = record.container(&container.name) else { continue };
-            let Exited(exit) = one.state else { continue };
-            if !restarts_after(container, spec, exit.code) {
-                continue;
-            }
-            match self.left(one, now, &scale) {
-                None => plan.start.push((one.name.clone(), one.attempt + 1)),
-                Some((wait, left)) => {
-                    let message = format!(
-                        "back-off {} restarting failed container={} pod={}",
-                        go_text(wait),
-                        one.name,
-                        name_with_uid(pod)
-                    );
-                    plan.waiting.insert(one.name.clone(), message);
-                    plan.wait = Some(plan.wait.map_or(left, |before| before.min(left)));
+            let is_init = spec.containers.iter().all(|regular| regular.name != container.name);
+            // The next containers wait for an init container that has not succeeded.
+            let blocks = is_init && !is_sidecar(container);
+            let exit = match one.state {
+                Created => {
+                    plan.start.push((one.name.clone(), one.attempt));
+                    if blocks { break } else { continue }
                 }
+                Running { .. } if blocks => break,
+                Exited(Exit { code: 0, .. }) if blocks => continue,
+                Running { .. } => continue,
+                Exited(exit) => exit,
+            };
+            if restarts_after(container, spec, exit.code) {
+                match self.left(one, now, &scale) {
+                    None => plan.start.push((one.name.clone(), one.attempt + 1)),
+                    Some((wait, left)) => {
+                        let message = format!(
+                            "back-off {} restarting failed container={} pod={}",
+                            go_text(wait),
+                            one.name,
+                            name_with_uid(pod)
+                        );
+                        plan.waiting.insert(one.name.clone(), message);
+                        plan.wait = Some(plan.wait.map_or(left, |before| before.min(left)));
+                    }
+                }
+            }
+            if blocks {
+                break;
             }
         }
         plan
@@ -130,12 +145,14 @@ pub(super) fn is_sidecar(init: &Container) -> bool {
     init.restart_policy.as_deref() == Some("Always")
 }
 
-/// Returns true if all regular containers have exited and none of them starts again.
+/// Returns true if all regular containers have exited and none of them starts again, or if an init container has failed
+/// for good.
 pub(super) fn is_finished(spec: &PodSpec, record: &PodRecord) -> bool {
-    spec.containers.iter().all(|container| {
-        let exit = record.container(&container.name).and_then(ContainerRecord::exit);
-        exit.is_some_and(|Exit { code, .. }| !restarts_after(container, spec, code))
-    })
+    let exit = |container: &Container| record.container(&container.name).and_then(ContainerRecord::exit);
+    let is_over = |container: &Container| exit(container).filter(|exit| !restarts_after(container, spec, exit.code));
+    let mut inits = spec.init_containers.iter().flatten().filter(|init| !is_sidecar(init));
+    inits.any(|init| is_over(init).is_some_and(|exit| exit.code != 0))
+        || spec.containers.iter().all(|container| is_over(container).is_some())
 }
 
 /// Returns true if none of the regular containers starts again after the machine is lost with them.
@@ -258,6 +275,38 @@ mod tests {
     fn the_policy_of_the_pod_decides(#[case] policy: &str, #[case] code: i32, #[case] again: bool) {
         let plan = Restarts::default().plan(&pod(policy), &record(0, Some(code)), seconds(1), |wait| wait);
         assert_eq!((plan.start.len() == 1, plan.finished), (again, !again));
+    }
+
+    #[test]
+    fn init_containers_start_one_after_the_other_and_then_the_rest() {
+        let of = |policy: &str| -> Pod {
+            let inits = json!([{ "name": "a" }, { "name": "side", "restartPolicy": "Always" }, { "name": "b" }]);
+            let spec = json!({ "initContainers": inits, "containers": [{ "name": "app" }], "restartPolicy": policy });
+            from_value(json!({ "metadata": { "name": "p" }, "spec": spec })).unwrap()
+        };
+        let since = Now::at(Duration::ZERO).wall;
+        let (created, running) = (ContainerState::Created, ContainerState::Running { since });
+        let exited = |code: i32| Exited(Exit { since, at: since, code });
+        let plan = |policy: &str, states: [ContainerState; 4]| {
+            let named = ["a", "side", "b", "app"].into_iter().zip(states);
+            let containers =
+                named.map(|(name, state)| ContainerRecord { name: name.into(), attempt: 0, state, last: None });
+            let record = PodRecord { containers: containers.collect(), ..record(0, None) };
+            let plan = Restarts::default().plan(&of(policy), &record, seconds(1), |wait| wait);
+            (
+                plan.start.into_iter().map(|(name, attempt)| format!("{name}{attempt}")).collect::<Vec<_>>(),
+                plan.finished,
+            )
+        };
+        let rest = [created, created, created];
+        let with = |first: ContainerState, rest: [ContainerState; 3]| [first, rest[0], rest[1], rest[2]];
+        assert_eq!(plan("Always", with(created, rest)), (vec!["a0".to_owned()], false));
+        assert_eq!(plan("Always", with(running, rest)), (vec![], false));
+        assert_eq!(plan("Always", with(exited(1), rest)), (vec!["a1".to_owned()], false));
+        assert_eq!(plan("Never", with(exited(1), rest)), (vec![], true), "the pod has failed");
+        assert_eq!(plan("Never", with(exited(0), rest)), (vec!["side0".to_owned(), "b0".to_owned()], false));
+        assert_eq!(plan("Never", [exited(0), running, exited(0), created]), (vec!["app0".to_owned()], false));
+        assert_eq!(plan("Never", [exited(0), running, exited(0), exited(0)]), (vec![], true));
     }
 
     #[rstest]

@@ -12,13 +12,13 @@ use http_body_util::BodyExt;
 use k8s_openapi::api::core::v1::Pod;
 use serde::Serialize;
 use substrate::body::{Body, BoxError, call, collect, full};
-use substrate::link::Streaming;
+use substrate::link::{Frames, Streaming};
 use substrate::{Ctx, HttpService, latest};
 
 use super::agent::Agent;
 use super::events::RuntimeFailed;
 use super::pods::housekeeping;
-use crate::kube::reference;
+use crate::kube::{Query, reference};
 use crate::machine::api::{News, PodRecord, PodSpec, StartContainer, Stop, Trouble};
 
 /// Timeout of a call (`runtimeRequestTimeout`).
@@ -153,6 +153,40 @@ impl Runtime {
         self.ask(ctx, Method::POST, &path, Some(&StartContainer { attempt })).await.map(drop)
     }
 
+    /// Asks one container to stop. The result arrives on the event stream.
+    pub async fn stop_container(
+        &self,
+        ctx: &Ctx,
+        uid: &str,
+        container: &str,
+        grace: Duration,
+    ) -> Result<(), RuntimeError> {
+        let path = format!("/v1/pods/{uid}/containers/{container}/stop");
+        let stop = Stop { grace_ms: u64::try_from(grace.as_millis()).unwrap_or(u64::MAX) };
+        self.ask(ctx, Method::POST, &path, Some(&stop)).await.map(drop)
+    }
+
+    /// Starts a program in a container. Returns its output as messages of [`substrate::channels`]. It ends with
+    /// `input`.
+    pub async fn exec(
+        &self,
+        uid: &str,
+        container: &str,
+        command: &[String],
+        input: Body,
+    ) -> Result<Body, RuntimeError> {
+        let mut query = Query::new(String::new());
+        command.iter().for_each(|word| query.add("command", word));
+        let answer = exec(&self.service, uid, container, query.0.trim_start_matches('?'), input).await;
+        let answer = answer.map_err(RuntimeError::Unreached)?;
+        let code = answer.status();
+        if code.is_success() {
+            return Ok(answer.into_body());
+        }
+        let text = collect(answer.into_body(), LIMIT).await.map_err(RuntimeError::Unreached)?;
+        Err(RuntimeError::Refused(code, String::from_utf8_lossy(&text).into_owned()))
+    }
+
     /// Removes a pod whose containers have stopped.
     pub async fn remove(&self, ctx: &Ctx, uid: &str) -> Result<(), RuntimeError> {
         match self.ask(ctx, Method::DELETE, &format!("/v1/pods/{uid}"), None::<&()>).await {
@@ -218,6 +252,19 @@ pub(super) async fn send(
         request.extensions_mut().insert(Streaming);
     }
     call(runtime.clone(), request).await
+}
+
+/// Starts a program in a container of a machine's `runtime`. `query` has kubelet's parameters.
+pub(super) async fn exec(
+    runtime: &HttpService,
+    uid: &str,
+    container: &str,
+    query: &str,
+    input: Body,
+) -> Result<Response<Body>, BoxError> {
+    let request = Request::post(format!("/v1/pods/{uid}/exec/{container}?{query}"));
+    let request = request.header(http::header::HOST, "localhost").extension(Streaming).extension(Frames);
+    call(runtime.clone(), request.body(input)?).await
 }
 
 /// Follows the runtime's events forever.

@@ -1,4 +1,5 @@
-//! Listeners of the programs `node-agent` and `controllers`. The only file that names listeners.
+//! Listeners of the programs `node-agent` and `controllers`, and connections of TCP probes. The only file that names
+//! sockets.
 //!
 //! Like kubelet, a node agent uses TLS and a self-signed certificate, which the API server verifies only if it has a CA.
 //! Metrics of control loops are served without TLS, like those of sidecars.
@@ -10,7 +11,7 @@ use rcgen::{CertificateParams, DnType, KeyPair};
 use rustls::pki_types::PrivateKeyDer;
 use substrate::guard::guard;
 use substrate::{Ctx, HttpService, listen};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 
 /// Error of the listener.
 #[derive(Debug, displaydoc::Display, thiserror::Error)]
@@ -26,6 +27,14 @@ pub enum ServeError {
     Certificate(#[from] rcgen::Error),
     /// the certificate cannot be served: {0}
     Tls(#[from] rustls::Error),
+}
+
+/// Connects to a port and closes the connection.
+///
+/// # Errors
+/// If nothing listens there.
+pub(super) async fn connects(host: &str, port: u16) -> std::io::Result<()> {
+    TcpStream::connect((host, port)).await.map(drop)
 }
 
 /// Bound listener that does not serve yet.

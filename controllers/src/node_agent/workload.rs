@@ -9,11 +9,15 @@ use substrate::fault::Span;
 
 use super::agent::Agent;
 use super::config::{PlannedExit, WorkloadDefaults};
+use super::node_object::internal_ip;
 use super::populate::claims;
+use super::program::{self, Seen, Unprepared};
+use super::program_volumes::Published;
+use super::references::References;
 use super::restarts::is_sidecar;
 use super::volume_manager::VolumeSpec;
 use crate::machine::api::{
-    ContainerSpec, ContainerState, ExitPlan, Pace, PodRecord, PodSpec, VolumeLocation, VolumeUse,
+    ContainerSpec, ContainerState, ExitPlan, Pace, PodRecord, PodSpec, ProgramSpec, VolumeLocation, VolumeUse,
 };
 
 /// Annotation: time between two records, as in `500ms`.
@@ -26,33 +30,40 @@ pub const RUN_FOR: &str = "mooring.dev/run-for";
 /// Annotation: exit code of containers with `run-for`, 0 to 255. Default: 0.
 pub const EXIT_CODE: &str = "mooring.dev/exit-code";
 
-/// Reads the workload settings from a pod's annotations.
-///
-/// # Errors
-/// The annotation that cannot be parsed, and the reason.
-pub fn settings(pod: &Pod, defaults: &WorkloadDefaults) -> Result<WorkloadDefaults, String> {
-    let mut settings = defaults.clone();
-    let annotation = |key: &str| pod.metadata.annotations.as_ref().and_then(|a| a.get(key));
-    if let Some(text) = annotation(WRITE_EVERY) {
-        let span: Span = text.parse().map_err(|e| format!("annotation {WRITE_EVERY}: {e}"))?;
-        // A writer without a wait would stop virtual time.
-        settings.write_every = span.0.max(Duration::from_millis(1));
+/// Prefix of all annotations of Mooring.
+const PREFIX: &str = "mooring.dev/";
+
+/// Reads the workload settings from a pod's annotations. Returns a message for each annotation that has no effect.
+pub fn settings(pod: &Pod, defaults: &WorkloadDefaults) -> (WorkloadDefaults, Vec<String>) {
+    let (mut settings, mut wrong) = (defaults.clone(), Vec::new());
+    let (mut run_for, mut code) = (None, None);
+    for (key, text) in pod.metadata.annotations.iter().flatten().filter(|(key, _)| key.starts_with(PREFIX)) {
+        let span = || text.parse::<Span>().map(|span| span.0).map_err(|error| format!("{error}; the default is used"));
+        let result = match key.as_str() {
+            // A writer without a wait would stop virtual time.
+            WRITE_EVERY => span().map(|span| settings.write_every = span.max(Duration::from_millis(1))),
+            RECORDS => text
+                .parse()
+                .map(|records| settings.records = records)
+                .map_err(|_| format!("`{text}` is not a whole number of records; the default is used")),
+            RUN_FOR => span().map(|span| run_for = Some(span)),
+            EXIT_CODE => text
+                .parse()
+                .map(|number| code = Some(number))
+                .map_err(|_| format!("`{text}` is not a number from 0 to 255; the default is used")),
+            _ => Err(format!("unknown; use {WRITE_EVERY}, {RECORDS}, {RUN_FOR} or {EXIT_CODE}")),
+        };
+        wrong.extend(result.err().map(|why| format!("annotation {key}: {why}")));
     }
-    if let Some(text) = annotation(RECORDS) {
-        settings.records =
-            text.parse().map_err(|_| format!("annotation {RECORDS}: `{text}` is not a whole number of records"))?;
+    match (run_for, &mut settings.exit) {
+        (Some(after), exit) => *exit = Some(PlannedExit { after, code: code.unwrap_or_default() }),
+        (None, Some(exit)) => exit.code = code.unwrap_or(exit.code),
+        (None, None) if code.is_some() => {
+            wrong.push(format!("annotation {EXIT_CODE}: add {RUN_FOR}, the time to the exit"));
+        }
+        (None, None) => {}
     }
-    if let Some(text) = annotation(RUN_FOR) {
-        let span: Span = text.parse().map_err(|e| format!("annotation {RUN_FOR}: {e}"))?;
-        settings.exit = Some(PlannedExit { after: span.0, code: 0 });
-    }
-    if let Some(text) = annotation(EXIT_CODE) {
-        let code =
-            text.parse().map_err(|_| format!("annotation {EXIT_CODE}: `{text}` is not a number from 0 to 255"))?;
-        let exit = settings.exit.as_mut();
-        exit.ok_or_else(|| format!("annotation {EXIT_CODE}: add {RUN_FOR}, the time to the exit"))?.code = code;
-    }
-    Ok(settings)
+    (settings, wrong)
 }
 
 /// Returns the number of earlier starts of a container: from the machine's last record, or else from the pod's status.
@@ -74,29 +85,56 @@ pub(super) fn restarts(status: &ContainerStatus) -> Option<u32> {
     ran.then(|| u32::try_from(status.restart_count).unwrap_or_default())
 }
 
+/// Returns the programs of a pod's containers, if this node runs programs.
+///
+/// # Errors
+/// The part of the pod that cannot be prepared.
+pub(super) async fn programs(agent: &Agent, uid: &str, pod: &Pod) -> Result<BTreeMap<String, ProgramSpec>, Unprepared> {
+    if !agent.config.programs {
+        return Ok(BTreeMap::new());
+    }
+    let references = References::read(agent, pod).await?;
+    let published = agent.volumes().mounted(uid).into_iter().map(|(name, spec)| {
+        let path = match place(agent, uid, &spec) {
+            VolumeLocation::Filesystem { path } => path,
+            VolumeLocation::Device { published, .. } => published,
+        };
+        let readonly = spec.readonly || readonly(pod, &name);
+        (name, Published { path, readonly })
+    });
+    let published = published.collect();
+    program::programs(&Seen { pod, host_ip: internal_ip(&agent.config), references: &references, published })
+}
+
+/// Returns true if a pod's claim is used read-only under this volume name.
+fn readonly(pod: &Pod, volume: &str) -> bool {
+    claims(pod).iter().any(|claim| claim.volume == volume && claim.readonly)
+}
+
 /// Builds the containers of a pod with their mounted volumes. `last` is the machine's last record of the pod.
 pub(super) fn pod_spec(
     agent: &Agent,
     uid: &str,
     pod: &Pod,
-    attempt: u32,
-    last: Option<&PodRecord>,
+    last: (u32, Option<&PodRecord>),
     settings: &WorkloadDefaults,
+    mut programs: BTreeMap<String, ProgramSpec>,
 ) -> PodSpec {
-    let readonly: BTreeMap<String, bool> = claims(pod).into_iter().map(|c| (c.volume, c.readonly)).collect();
-    let container = |container: &Container, init: bool| ContainerSpec {
+    let (attempt, last) = last;
+    let mut container = |container: &Container, init: bool| ContainerSpec {
         name: container.name.clone(),
         image: container.image.clone().unwrap_or_default(),
         attempt: earlier_starts(pod, last, container),
         init,
         exit: None,
+        program: programs.remove(&container.name),
     };
     let ms = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
     let exit = settings.exit.map(|exit| ExitPlan { after_ms: ms(exit.after), code: i32::from(exit.code) });
     let inits = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
-    let inits = inits.map(|init| container(init, !is_sidecar(init)));
+    let mut containers: Vec<ContainerSpec> = inits.map(|init| container(init, !is_sidecar(init))).collect();
     let regular = pod.spec.iter().flat_map(|spec| &spec.containers);
-    let regular = regular.map(|one| ContainerSpec { exit, ..container(one, false) });
+    containers.extend(regular.map(|one| ContainerSpec { exit, ..container(one, false) }));
     let volumes = agent.volumes().mounted(uid).into_iter().map(|(name, spec)| {
         let (container, at) = mounted_by(pod, &name).unzip();
         VolumeUse {
@@ -104,7 +142,7 @@ pub(super) fn pod_spec(
             container,
             at,
             place: place(agent, uid, &spec),
-            readonly: spec.readonly || readonly.get(&name).copied().unwrap_or_default(),
+            readonly: spec.readonly || readonly(pod, &name),
             name,
         }
     });
@@ -112,7 +150,7 @@ pub(super) fn pod_spec(
         pod: pod_name(pod),
         uid: uid.to_owned(),
         attempt,
-        containers: inits.chain(regular).collect(),
+        containers,
         volumes: volumes.collect(),
         pace: Pace {
             write_every_ms: ms(settings.write_every),
@@ -162,23 +200,28 @@ mod tests {
     #[test]
     fn annotations_override_the_defaults() {
         let defaults = WorkloadDefaults::default();
-        assert_eq!(settings(&pod(json!({})), &defaults), Ok(defaults.clone()));
-        let fast = settings(&pod(json!({ WRITE_EVERY: "100ms", RECORDS: "3" })), &defaults).expect("good annotations");
-        assert_eq!((fast.write_every, fast.records), (Duration::from_millis(100), 3));
-        let ends = settings(&pod(json!({ RUN_FOR: "5s", EXIT_CODE: "3" })), &defaults).expect("good annotations");
-        assert_eq!(ends.exit, Some(PlannedExit { after: Duration::from_secs(5), code: 3 }));
+        let read = |annotations| settings(&pod(annotations), &defaults);
+        assert_eq!(read(json!({ "other.dev/x": "1" })), (defaults.clone(), vec![]));
+        let (fast, wrong) = read(json!({ WRITE_EVERY: "100ms", RECORDS: "3" }));
+        assert_eq!((fast.write_every, fast.records, wrong), (Duration::from_millis(100), 3, vec![]));
+        let (ends, wrong) = read(json!({ RUN_FOR: "5s", EXIT_CODE: "3" }));
+        assert_eq!((ends.exit, wrong), (Some(PlannedExit { after: Duration::from_secs(5), code: 3 }), vec![]));
     }
 
     #[test]
-    fn a_bad_annotation_is_named() {
+    fn an_annotation_without_effect_is_named_and_the_others_have_theirs() {
         for (annotations, parts) in [
             (json!({ RECORDS: "many" }), [RECORDS, "many"]),
             (json!({ RUN_FOR: "soon" }), [RUN_FOR, "soon"]),
             (json!({ RUN_FOR: "1s", EXIT_CODE: "256" }), [EXIT_CODE, "256"]),
             (json!({ EXIT_CODE: "1" }), [EXIT_CODE, RUN_FOR]),
+            (json!({ "mooring.dev/record": "1" }), ["mooring.dev/record:", RECORDS]),
         ] {
-            let error = settings(&pod(annotations), &WorkloadDefaults::default()).expect_err("bad");
-            assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+            let mut annotations = annotations;
+            annotations[WRITE_EVERY] = json!("100ms");
+            let (settings, wrong) = settings(&pod(annotations), &WorkloadDefaults::default());
+            assert_eq!((settings.write_every, wrong.len()), (Duration::from_millis(100), 1), "{wrong:?}");
+            assert!(parts.iter().all(|part| wrong[0].contains(part)), "{wrong:?}");
         }
     }
 }

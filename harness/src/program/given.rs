@@ -19,6 +19,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use controllers::node_agent::expansion::expanded;
+
 use super::ProgramSpec;
 use crate::cluster::Secret;
 use crate::secrets::sounds_secret;
@@ -99,34 +101,6 @@ impl Given {
     pub fn command(&self, spec: &ProgramSpec) -> Vec<String> {
         spec.command.iter().map(|word| expanded(word, &self.variables)).collect()
     }
-}
-
-/// Expands variables as Kubernetes does in the command of a container: `$(NAME)` becomes the value, `$$(NAME)` becomes
-/// the text `$(NAME)`, and an unknown variable stays unchanged.
-fn expanded(text: &str, variables: &BTreeMap<String, String>) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find('$') {
-        out.push_str(&rest[..at]);
-        let after = &rest[at + 1..];
-        if let Some(literal) = after.strip_prefix('$') {
-            out.push('$');
-            rest = literal;
-            continue;
-        }
-        let named = after.strip_prefix('(').and_then(|inner| inner.split_once(')'));
-        match named.and_then(|(name, tail)| Some((variables.get(name)?, tail))) {
-            Some((value, tail)) => {
-                out.push_str(value);
-                rest = tail;
-            }
-            None => {
-                out.push('$');
-                rest = after;
-            }
-        }
-    }
-    out + rest
 }
 
 #[cfg(test)]

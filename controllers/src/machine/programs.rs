@@ -1,0 +1,97 @@
+//! Interface to what runs the programs of containers. Only a live machine has one. Without it each container is a
+//! modelled workload.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use tokio::sync::mpsc;
+
+use super::api::ProgramSpec;
+
+/// Receiver of the lines that a program prints.
+pub type Print = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// Starts the programs of containers.
+pub trait Programs: Debug + Send + Sync {
+    /// Starts the program of `container` of the pod `uid`. `print` gets its output.
+    ///
+    /// # Errors
+    /// The reason why it cannot be started.
+    fn start(&self, uid: &str, container: &str, program: &ProgramSpec, print: Print) -> Result<Started, String>;
+
+    /// Removes the directories of a pod whose programs have ended.
+    fn forget(&self, uid: &str);
+}
+
+/// Program that was started.
+pub struct Started {
+    /// The program.
+    pub program: Arc<dyn Program>,
+    /// Its exit code: 128 + n if signal n ended it. It and all its children have ended.
+    pub exit: BoxFuture<'static, i32>,
+}
+
+/// Running program.
+pub trait Program: Send + Sync {
+    /// Sends SIGTERM to it.
+    fn terminate(&self);
+
+    /// Sends SIGKILL to it and to all its children.
+    fn kill(&self);
+
+    /// Starts another program in its container.
+    ///
+    /// # Errors
+    /// The reason why it cannot be started.
+    fn exec(&self, exec: &Exec) -> Result<Session, String>;
+}
+
+/// Program that a user starts in a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exec {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// True if it gets a terminal.
+    pub tty: bool,
+    /// True if it gets input.
+    pub stdin: bool,
+}
+
+/// A user's program in a container. It is killed when the sender of its input is dropped.
+pub struct Session {
+    /// Its input.
+    pub input: mpsc::Sender<Input>,
+    /// Its output, which ends with its exit.
+    pub output: mpsc::Receiver<Output>,
+}
+
+/// Input of a user's program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// Bytes.
+    Stdin(Bytes),
+    /// End of the bytes.
+    End,
+    /// Size of its terminal.
+    Resize {
+        /// Columns.
+        width: u16,
+        /// Rows.
+        height: u16,
+    },
+}
+
+/// Output of a user's program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Bytes of its output.
+    Stdout(Bytes),
+    /// Bytes of its error output.
+    Stderr(Bytes),
+    /// Its exit code.
+    Exit(i32),
+    /// Reason why it was not started.
+    Failed(String),
+}

@@ -1,0 +1,198 @@
+//! Programs of a pod's containers: command, environment and user (upstream `kubelet_pods.go` makeEnvironmentVariables).
+//! A pure machine over the objects that the pod refers to.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource, ObjectFieldSelector, Pod};
+
+use super::expansion::expanded;
+use super::program_volumes::{self, Published};
+use super::references::References;
+use crate::machine::api::ProgramSpec;
+
+/// Address of a pod for its own programs, which share the network of the host: the address in its status is modelled.
+const ADDRESS: &str = "127.0.0.1";
+
+/// Reason why the programs of a pod cannot be prepared, as kubelet reports it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Unprepared {
+    /// Reason of the Event.
+    pub reason: &'static str,
+    /// Message of the Event.
+    pub message: String,
+}
+
+impl Unprepared {
+    /// Error in the configuration of a container (`CreateContainerConfigError`).
+    pub fn config(message: impl std::fmt::Display) -> Self {
+        Self { reason: "Failed", message: format!("Error: {message}") }
+    }
+
+    /// Error in a volume.
+    pub fn volume(name: &str, why: impl std::fmt::Display) -> Self {
+        Self { reason: "FailedMount", message: format!("MountVolume.SetUp failed for volume \"{name}\" : {why}") }
+    }
+}
+
+/// The pod as its containers see it.
+#[derive(Clone, Debug)]
+pub(super) struct Seen<'a> {
+    pub pod: &'a Pod,
+    pub host_ip: String,
+    pub references: &'a References,
+    /// Volumes of the volume manager, by name.
+    pub published: BTreeMap<String, Published>,
+}
+
+/// Returns the program of each container that names a command. The others have none: images are not run.
+///
+/// # Errors
+/// The first part of the pod that cannot be prepared.
+pub(super) fn programs(seen: &Seen<'_>) -> Result<BTreeMap<String, ProgramSpec>, Unprepared> {
+    let spec = seen.pod.spec.iter();
+    let all = spec.flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
+    let with_command = all.filter(|container| container.command.as_ref().is_some_and(|words| !words.is_empty()));
+    with_command.map(|container| Ok((container.name.clone(), program(seen, container)?))).collect()
+}
+
+fn program(seen: &Seen<'_>, container: &Container) -> Result<ProgramSpec, Unprepared> {
+    let env = environment(seen, container)?;
+    let words = container.command.iter().flatten().chain(container.args.iter().flatten());
+    let of_pod = seen.pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
+    let own = container.security_context.as_ref();
+    let id = |id: Option<i64>| id.and_then(|id| u32::try_from(id).ok());
+    let (mounts, without) = program_volumes::mounts(seen, container, &env)?;
+    Ok(ProgramSpec {
+        command: words.map(|word| expanded(word, &env)).collect(),
+        directory: container.working_dir.clone().filter(|path| !path.is_empty()).unwrap_or_else(|| "/".to_owned()),
+        user: id(own.and_then(|own| own.run_as_user).or(of_pod.and_then(|pod| pod.run_as_user))),
+        group: id(own.and_then(|own| own.run_as_group).or(of_pod.and_then(|pod| pod.run_as_group))),
+        fs_group: id(of_pod.and_then(|pod| pod.fs_group)),
+        env,
+        mounts,
+        without,
+    })
+}
+
+/// Returns the environment: sources first, then variables in their order.
+fn environment(seen: &Seen<'_>, container: &Container) -> Result<BTreeMap<String, String>, Unprepared> {
+    let pod_name = seen.pod.metadata.name.clone().unwrap_or_default();
+    let mut env = BTreeMap::from([
+        ("HOSTNAME".to_owned(), pod_name),
+        ("HOME".to_owned(), "/".to_owned()),
+        ("PATH".to_owned(), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned()),
+    ]);
+    for source in container.env_from.iter().flatten() {
+        let prefix = source.prefix.as_deref().unwrap_or_default();
+        let data = match (&source.config_map_ref, &source.secret_ref) {
+            (Some(map), _) => seen.references.config_map(&map.name, map.optional),
+            (None, Some(secret)) => seen.references.secret(&secret.name, secret.optional),
+            (None, None) => continue,
+        };
+        for (key, value) in data.map_err(Unprepared::config)?.into_iter().flatten() {
+            env.insert(format!("{prefix}{key}"), value.clone());
+        }
+    }
+    for variable in container.env.iter().flatten() {
+        if let Some(value) = value(seen, variable, &env)? {
+            env.insert(variable.name.clone(), value);
+        }
+    }
+    Ok(env)
+}
+
+fn value(seen: &Seen<'_>, variable: &EnvVar, env: &BTreeMap<String, String>) -> Result<Option<String>, Unprepared> {
+    let Some(source) = &variable.value_from else {
+        let text = variable.value.as_deref().unwrap_or_default();
+        return Ok(Some(expanded(text, env)));
+    };
+    match source {
+        EnvVarSource { field_ref: Some(field), .. } => self::field(seen, field)
+            .map(Some)
+            .ok_or_else(|| Unprepared::config(format!("unsupported fieldPath: {}", field.field_path))),
+        EnvVarSource { config_map_key_ref: Some(key), .. } => {
+            seen.references.config_map_key(&key.name, &key.key, key.optional).map_err(Unprepared::config)
+        }
+        EnvVarSource { secret_key_ref: Some(key), .. } => {
+            seen.references.secret_key(&key.name, &key.key, key.optional).map_err(Unprepared::config)
+        }
+        _ => Err(Unprepared::config(format!(
+            "env {}: only fieldRef, configMapKeyRef and secretKeyRef are served",
+            variable.name
+        ))),
+    }
+}
+
+/// Returns a field of the pod (`ExtractFieldPathAsString`). None if the downward API has no such field.
+pub(super) fn field(seen: &Seen<'_>, field: &ObjectFieldSelector) -> Option<String> {
+    let (metadata, spec) = (&seen.pod.metadata, seen.pod.spec.as_ref()?);
+    let text = |value: &Option<String>| Some(value.clone().unwrap_or_default());
+    let key = |prefix: &str| field.field_path.strip_prefix(prefix)?.strip_suffix("']");
+    let of = |map: &Option<BTreeMap<String, String>>, key: &str| {
+        Some(map.as_ref().and_then(|map| map.get(key)).cloned().unwrap_or_default())
+    };
+    let all = |map: &Option<BTreeMap<String, String>>| {
+        let lines = map.iter().flatten().map(|(key, value)| format!("{key}={value:?}"));
+        Some(lines.collect::<Vec<_>>().join("\n"))
+    };
+    match field.field_path.as_str() {
+        "metadata.name" => text(&metadata.name),
+        "metadata.namespace" => text(&metadata.namespace),
+        "metadata.uid" => text(&metadata.uid),
+        "metadata.labels" => all(&metadata.labels),
+        "metadata.annotations" => all(&metadata.annotations),
+        "spec.nodeName" => text(&spec.node_name),
+        "spec.serviceAccountName" => text(&spec.service_account_name),
+        "status.podIP" | "status.podIPs" => Some(ADDRESS.to_owned()),
+        "status.hostIP" | "status.hostIPs" => Some(seen.host_ip.clone()),
+        _ => match (key("metadata.labels['"), key("metadata.annotations['")) {
+            (Some(label), _) => of(&metadata.labels, label),
+            (None, Some(annotation)) => of(&metadata.annotations, annotation),
+            (None, None) => None,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use substrate::json::{Value, from_value, json};
+
+    use super::*;
+
+    fn pod(container: Value) -> Pod {
+        let metadata = json!({ "name": "p", "namespace": "d", "uid": "u", "labels": { "app": "web" } });
+        from_value(json!({ "metadata": metadata, "spec": { "nodeName": "n", "containers": [container] } })).unwrap()
+    }
+
+    fn of(pod: &Pod, references: &References) -> Result<BTreeMap<String, ProgramSpec>, Unprepared> {
+        programs(&Seen { pod, host_ip: "10.0.0.1".to_owned(), references, published: BTreeMap::new() })
+    }
+
+    #[test]
+    fn a_container_with_a_command_has_a_program() {
+        let env = json!([
+            { "name": "LABEL", "valueFrom": { "fieldRef": { "fieldPath": "metadata.labels['app']" } } },
+            { "name": "BOTH", "value": "$(LABEL) on $(NODE)" },
+            { "name": "KEY", "valueFrom": { "configMapKeyRef": { "name": "m", "key": "k" } } },
+        ]);
+        let container = json!({ "name": "app", "command": ["sh", "-c"], "args": ["echo $(LABEL)"], "env": env,
+            "envFrom": [{ "prefix": "S_", "secretRef": { "name": "s" } }] });
+        let mut references = References::default();
+        let data = |key: &str, value: &str| Some(BTreeMap::from([(key.to_owned(), value.to_owned())]));
+        references.config_maps.insert("m".to_owned(), data("k", "v"));
+        references.secrets.insert("s".to_owned(), data("pw", "secret"));
+        let all = of(&pod(container.clone()), &references).expect("programs");
+        let app = &all["app"];
+        assert_eq!(app.command, ["sh", "-c", "echo web"]);
+        let env = |name: &str| app.env.get(name).map(String::as_str);
+        assert_eq!(
+            (env("BOTH"), env("KEY"), env("S_pw"), env("HOSTNAME")),
+            (Some("web on $(NODE)"), Some("v"), Some("secret"), Some("p"))
+        );
+        references.config_maps.insert("m".to_owned(), None);
+        let refused = of(&pod(container), &references).expect_err("no ConfigMap");
+        assert_eq!((refused.reason, refused.message.as_str()), ("Failed", "Error: configmap \"m\" not found"));
+        let image = pod(json!({ "name": "app", "image": "nginx", "args": ["-v"] }));
+        assert!(of(&image, &References::default()).expect("no program").is_empty(), "an image is not run");
+    }
+}

@@ -1,0 +1,176 @@
+//! ConfigMaps, Secrets and tokens that a pod's containers refer to.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use substrate::json::{Value, json};
+
+use super::agent::Agent;
+use super::program::Unprepared;
+use crate::kube::ApiError;
+
+/// Lifetime of a token in seconds, as in the volume that the admission plugin ServiceAccount adds.
+const TOKEN_SECONDS: i64 = 3607;
+
+/// Contents of an object by key.
+pub(super) type Data = BTreeMap<String, String>;
+
+/// Contents of objects by name; None for one that does not exist.
+#[derive(Clone, Debug, Default)]
+pub(super) struct References {
+    pub config_maps: BTreeMap<String, Option<Data>>,
+    pub secrets: BTreeMap<String, Option<Data>>,
+    /// Tokens of the pod's service account, by audience.
+    pub tokens: BTreeMap<String, String>,
+}
+
+impl References {
+    /// Returns the content of a ConfigMap; None if it is optional and missing.
+    ///
+    /// # Errors
+    /// Upstream's text.
+    pub fn config_map(&self, name: &str, optional: Option<bool>) -> Result<Option<&Data>, String> {
+        found("configmap", name, self.config_maps.get(name), optional)
+    }
+
+    /// Returns the content of a Secret; None if it is optional and missing.
+    ///
+    /// # Errors
+    /// Upstream's text.
+    pub fn secret(&self, name: &str, optional: Option<bool>) -> Result<Option<&Data>, String> {
+        found("secret", name, self.secrets.get(name), optional)
+    }
+
+    /// Returns one key of a ConfigMap.
+    ///
+    /// # Errors
+    /// Upstream's text.
+    pub fn config_map_key(&self, name: &str, key: &str, optional: Option<bool>) -> Result<Option<String>, String> {
+        of_key("ConfigMap", name, key, self.config_map(name, optional)?, optional)
+    }
+
+    /// Returns one key of a Secret.
+    ///
+    /// # Errors
+    /// Upstream's text.
+    pub fn secret_key(&self, name: &str, key: &str, optional: Option<bool>) -> Result<Option<String>, String> {
+        of_key("Secret", name, key, self.secret(name, optional)?, optional)
+    }
+
+    /// Returns a token of the pod's service account.
+    pub fn token(&self, audience: &str) -> Option<&str> {
+        self.tokens.get(audience).map(String::as_str)
+    }
+
+    /// Reads what a pod refers to.
+    ///
+    /// # Errors
+    /// The object that cannot be read, and the reason.
+    pub async fn read(agent: &Agent, pod: &Pod) -> Result<Self, Unprepared> {
+        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+        let wanted = Wanted::by(pod);
+        let mut references = Self::default();
+        let text = |(key, bytes): (&String, &ByteString)| (key.clone(), String::from_utf8_lossy(&bytes.0).into_owned());
+        for name in wanted.config_maps {
+            let map = existing(agent.client.namespaced::<ConfigMap>(namespace).get(&name).await)?;
+            let data = map.map(|map| {
+                let binary = map.binary_data.iter().flatten().map(text);
+                map.data.iter().flatten().map(|(key, text)| (key.clone(), text.clone())).chain(binary).collect()
+            });
+            references.config_maps.insert(name, data);
+        }
+        for name in wanted.secrets {
+            let secret = existing(agent.client.namespaced::<Secret>(namespace).get(&name).await)?;
+            references.secrets.insert(name, secret.map(|secret| secret.data.iter().flatten().map(text).collect()));
+        }
+        for audience in wanted.audiences {
+            let token = token(agent, pod, namespace, &audience).await.map_err(Unprepared::config)?;
+            references.tokens.insert(audience, token);
+        }
+        Ok(references)
+    }
+}
+
+/// Returns None for an object that does not exist.
+fn existing<T>(answer: Result<T, ApiError>) -> Result<Option<T>, Unprepared> {
+    match answer {
+        Ok(object) => Ok(Some(object)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(Unprepared::config(error)),
+    }
+}
+
+async fn token(agent: &Agent, pod: &Pod, namespace: &str, audience: &str) -> Result<String, ApiError> {
+    let account = pod.spec.as_ref().and_then(|spec| spec.service_account_name.as_deref()).unwrap_or("default");
+    let audiences: Vec<&str> = Some(audience).filter(|audience| !audience.is_empty()).into_iter().collect();
+    let bound = json!({ "apiVersion": "v1", "kind": "Pod", "name": pod.metadata.name, "uid": pod.metadata.uid });
+    let request = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+        "spec": { "audiences": audiences, "expirationSeconds": TOKEN_SECONDS, "boundObjectRef": bound } });
+    let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
+    let answer = agent.client.post(&path, request).await?;
+    let answer: Value = serde_json::from_slice(&answer).map_err(|error| ApiError::Decode(error.to_string()))?;
+    Ok(answer["status"]["token"].as_str().unwrap_or_default().to_owned())
+}
+
+/// Names of the objects that a pod refers to.
+#[derive(Debug, Default)]
+struct Wanted {
+    config_maps: BTreeSet<String>,
+    secrets: BTreeSet<String>,
+    audiences: BTreeSet<String>,
+}
+
+impl Wanted {
+    fn by(pod: &Pod) -> Self {
+        let mut wanted = Self::default();
+        let Some(spec) = &pod.spec else { return wanted };
+        for container in spec.init_containers.iter().flatten().chain(&spec.containers) {
+            for source in container.env_from.iter().flatten() {
+                wanted.config_maps.extend(source.config_map_ref.as_ref().map(|map| map.name.clone()));
+                wanted.secrets.extend(source.secret_ref.as_ref().map(|secret| secret.name.clone()));
+            }
+            for source in container.env.iter().flatten().filter_map(|variable| variable.value_from.as_ref()) {
+                wanted.config_maps.extend(source.config_map_key_ref.as_ref().map(|key| key.name.clone()));
+                wanted.secrets.extend(source.secret_key_ref.as_ref().map(|key| key.name.clone()));
+            }
+        }
+        for volume in spec.volumes.iter().flatten() {
+            wanted.config_maps.extend(volume.config_map.as_ref().map(|map| map.name.clone()));
+            wanted.secrets.extend(volume.secret.as_ref().and_then(|secret| secret.secret_name.clone()));
+            for source in volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten()) {
+                wanted.config_maps.extend(source.config_map.as_ref().map(|map| map.name.clone()));
+                wanted.secrets.extend(source.secret.as_ref().map(|secret| secret.name.clone()));
+                let token = source.service_account_token.as_ref();
+                wanted.audiences.extend(token.map(|token| token.audience.clone().unwrap_or_default()));
+            }
+        }
+        wanted
+    }
+}
+
+fn found<'a>(
+    kind: &str,
+    name: &str,
+    object: Option<&'a Option<Data>>,
+    optional: Option<bool>,
+) -> Result<Option<&'a Data>, String> {
+    match object.and_then(Option::as_ref) {
+        None if optional != Some(true) => Err(format!("{kind} {name:?} not found")),
+        object => Ok(object),
+    }
+}
+
+fn of_key(
+    kind: &str,
+    name: &str,
+    key: &str,
+    data: Option<&Data>,
+    optional: Option<bool>,
+) -> Result<Option<String>, String> {
+    let Some(data) = data else { return Ok(None) };
+    match data.get(key) {
+        None if optional != Some(true) => Err(format!("couldn't find key {key} in {kind} {name}")),
+        value => Ok(value.cloned()),
+    }
+}
