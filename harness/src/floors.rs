@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// Floors of the top-level modules, lowest first. The modules of a run import each other.
 const FLOORS: &[(&str, &[&str])] = &[
     ("basics", &["allocator", "block_on", "events", "output", "secrets", "seeds"]),
-    ("run", &["cluster", "invariants", "mutants", "program", "runner", "scenario", "writes"]),
+    ("run", &["cluster", "containers", "invariants", "mutants", "program", "runner", "scenario", "writes"]),
     ("results", &["report", "report_html", "schema", "timeline"]),
     ("search", &["search"]),
     ("users", &["import", "perturb", "testing"]),

@@ -123,6 +123,8 @@ pub mod cli;
 #[doc(hidden)]
 pub mod cluster;
 #[doc(hidden)]
+pub mod containers;
+#[doc(hidden)]
 pub mod events;
 #[cfg(test)]
 mod floors;

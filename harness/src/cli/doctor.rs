@@ -7,6 +7,7 @@ use csi_mock::disk;
 use serde::Serialize;
 use serde_json::json;
 
+use crate::containers;
 use crate::output::{self, Envelope, Exit, Failure, Format, Style, Tone};
 use crate::runner::why;
 
@@ -70,6 +71,12 @@ fn look() -> Vec<Check> {
     for check in capability.checks {
         checks.push(Check { what: format!("  {}", check.name), good: check.ok, says: check.detail });
     }
+    let obstacle = containers::obstacle();
+    checks.push(Check {
+        what: "containers".to_owned(),
+        good: obstacle.is_none(),
+        says: obstacle.unwrap_or("`mooring up --containers process` can run their commands").to_owned(),
+    });
     for (tool, args, use_for) in [
         ("kubectl", &["version", "--client"][..], "talks to `mooring up`; 1.30 or newer"),
         ("aws", &["--version"], "talks to the cloud of `mooring up`"),

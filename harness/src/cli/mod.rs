@@ -117,6 +117,12 @@ enum Command {
     /// Start a program and end everything that it has started; `run:` and `up --run` use it.
     #[command(hide = true)]
     ProgramGuard(crate::program::guard::Args),
+    /// Make the root of a container and become its program; `up --containers process` uses it.
+    #[command(hide = true)]
+    ContainerRoot,
+    /// Enter a container and become a program there; `kubectl exec` uses it.
+    #[command(hide = true)]
+    ContainerEnter,
     /// Carry out the runs of a search; `sweep` and `explore` use it.
     #[command(hide = true)]
     SearchWorker(search::WorkerArgs),
@@ -197,6 +203,8 @@ pub fn main_with(args: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
         Command::Shrink(args) => shrink::main(&args, format),
         Command::Explore(args) => explore::main(&args, format),
         Command::ProgramGuard(args) => crate::program::guard::main(&args),
+        Command::ContainerRoot => crate::containers::root::main(),
+        Command::ContainerEnter => crate::containers::enter::main(),
         Command::SearchWorker(args) => search::worker(&args),
         Command::Up(args) => up::main(&args, format),
         Command::Day(command) => day::main(command, format),

@@ -31,6 +31,7 @@ use super::day::state_directory::{self, Held, Record, StateDirectory};
 use super::refusal::{Refusal, lacking, show, usage};
 use crate::cluster::spec::node_name;
 use crate::cluster::{Checks, Cluster, ClusterSpec, Endpoints, NodeSpec, Secret, live};
+use crate::containers::{self, Containers};
 use crate::output::{self, Envelope, Exit, Failure, Format, Progress, Style};
 use crate::runner::defaults;
 use crate::scenario;
@@ -121,6 +122,16 @@ pub(super) struct Args {
     /// the first one.
     #[arg(long, value_name = "FS_IDS", value_delimiter = ',', num_args = 0..=1, require_equals = true, default_missing_value = DEFAULT_FILE_SYSTEM, value_parser = file_system)]
     efs: Option<Vec<String>>,
+    /// Kind of the containers. `process` runs the command of each container as a process of this machine, with its
+    /// volumes at their paths: `kubectl logs`, `exec` and `attach` work with it. Images are not used, so the programs
+    /// are those of this machine, and so is the network. A container without a command stays modelled. Needs root on
+    /// Linux.
+    #[arg(long, value_name = "KIND", default_value = "modelled")]
+    containers: ContainerKind,
+    /// Let the processes of containers be root. Default: they are nobody (65534), or the user that the pod names; the
+    /// volumes belong to the pod's fsGroup, or to the group 65534.
+    #[arg(long)]
+    containers_as_root: bool,
     /// The latency profile of the cloud: instant, aws or aws-recent.
     #[arg(long, value_name = "PROFILE", default_value = "instant")]
     latency: LatencyProfile,
@@ -152,6 +163,29 @@ pub(super) struct Args {
     /// random one, which the kubeconfig contains.
     #[arg(long, value_name = "TOKEN", value_parser = host::token)]
     token: Option<Secret>,
+}
+
+/// Kind of containers on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum ContainerKind {
+    /// Workloads that write records to their volumes.
+    Modelled,
+    /// Processes of this machine.
+    Process,
+}
+
+/// Returns the kind of containers.
+fn kind_of_containers(args: &Args) -> Result<Containers, Refusal> {
+    match args.containers {
+        ContainerKind::Modelled if args.containers_as_root => {
+            Err(usage("--containers-as-root: only with --containers process"))
+        }
+        ContainerKind::Modelled => Ok(Containers::Modelled),
+        ContainerKind::Process => match containers::obstacle() {
+            Some(why) => Err(environment(format!("--containers process: {why}"))),
+            None => Ok(Containers::Process { as_root: args.containers_as_root }),
+        },
+    }
 }
 
 fn account(text: &str) -> Result<String, String> {
@@ -241,6 +275,7 @@ fn spec(args: &Args) -> Result<ClusterSpec, Refusal> {
             admin_token: args.token.clone(),
             token_keys,
             service_accounts: AdmissionPlugin::service_accounts(&args.disable_admission_plugins),
+            containers: kind_of_containers(args)?,
             mirrors: true,
             ..begun
         });
@@ -264,6 +299,7 @@ fn spec(args: &Args) -> Result<ClusterSpec, Refusal> {
         admin_token: args.token.clone(),
         token_keys,
         service_accounts: AdmissionPlugin::service_accounts(&args.disable_admission_plugins),
+        containers: kind_of_containers(args)?,
         mirrors: true,
         ..ClusterSpec::default()
     };

@@ -18,6 +18,7 @@ use substrate::{Ctx, Process, WorldKind};
 use super::assemble::StartContext;
 use super::node_files::Registry;
 use super::{NodeSpec, names};
+use crate::containers::Containers;
 use crate::scenario::model::LatencyProfile;
 
 /// Values that the processes of one node share.
@@ -91,8 +92,11 @@ impl StartContext {
         let config = PlugConfig { token, ..PlugConfig::new(ec2, &machine.instance, name, disk.clone()) };
         ctx.spawn(plug::run(ctx.clone(), config));
         if !self.is_without("kubelet") {
-            let config =
-                MachineConfig { container_start: container_start(self.spec.latency), ..MachineConfig::new(name, disk) };
+            let config = MachineConfig {
+                container_start: container_start(self.spec.latency),
+                programs: self.spec.containers.programs(&machine.root),
+                ..MachineConfig::new(name, disk)
+            };
             self.wiring.publish(&ctx, &runtime(name), machine::start(&ctx, config))?;
         }
         pending().await
@@ -165,6 +169,7 @@ impl StartContext {
             instance_type: machine.node.instance_type.clone(),
             root: machine.root.clone(),
             internal_ip: Some(machine.private_ip.clone()),
+            programs: self.spec.containers != Containers::Modelled,
             timers: self.spec.timers(controllers::flags::KUBELET).map_err(|error| error.to_string())?,
             ..NodeAgentConfig::new(name, &machine.instance, &machine.node.zone, disk, plugins, runtime)
         };

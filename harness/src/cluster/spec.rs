@@ -8,6 +8,7 @@ use controllers::flags::{self, FlagError};
 use csi_mock::efs::{EFS_DRIVER_NAME, FileSystemSpec};
 
 use super::Secret;
+use crate::containers::Containers;
 use crate::program::ProgramSpec;
 use crate::scenario::model::{Begin, DriverSettings, LatencyProfile, Scenario};
 
@@ -80,6 +81,8 @@ pub struct ClusterSpec {
     pub programs: Vec<ProgramSpec>,
     /// Directory in which each of them has a file NAME.log with its output.
     pub program_logs: Option<PathBuf>,
+    /// Kind of the containers. Only a live cluster can run programs in them.
+    pub containers: Containers,
 }
 
 impl Default for ClusterSpec {
@@ -110,6 +113,7 @@ impl Default for ClusterSpec {
             origin: None,
             programs: Vec::new(),
             program_logs: None,
+            containers: Containers::Modelled,
         }
     }
 }

@@ -24,7 +24,7 @@ use super::descend::descendants;
 /// The hidden subcommand of `mooring` that runs the guard.
 pub(crate) const COMMAND: &str = "program-guard";
 /// The line that orders the guard to send SIGTERM.
-pub(super) const TERMINATE: &str = "terminate";
+pub(crate) const TERMINATE: &str = "terminate";
 
 /// Maximum number of rounds that stop processes before they are killed: a process that forks all the time has new
 /// children in each round.
@@ -45,7 +45,7 @@ pub(crate) struct Args {
 /// A message of the guard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum GuardReport {
+pub(crate) enum GuardReport {
     /// The program runs.
     Started {
         /// Its process.

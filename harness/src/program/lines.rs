@@ -7,7 +7,7 @@ pub(crate) const MASK: &str = "(masked)";
 
 /// Splits a stream of bytes into lines.
 #[derive(Clone, Debug)]
-pub(super) struct Lines {
+pub(crate) struct Lines {
     /// Values that no line may contain, longest first.
     secrets: Vec<String>,
     /// Bytes at the end of a long line that may be the beginning of a secret.

@@ -17,7 +17,7 @@ mod endpoints;
 mod given;
 pub(crate) mod guard;
 mod life;
-mod lines;
+pub(crate) mod lines;
 mod log;
 mod report;
 mod spec;

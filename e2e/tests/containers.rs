@@ -1,0 +1,226 @@
+//! `mooring up --containers process`: programs of containers on mounted volumes, with kubectl, on loop devices.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use e2e::{Up, eventually, have};
+
+const MOORING: &str = env!("CARGO_BIN_EXE_mooring-under-test");
+
+/// A claim and a ConfigMap, and a pod with an init container, a variable of each kind and all served volumes.
+const WORKLOAD: &str = r#"
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data: {greeting: hello}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web, labels: {app: web}}
+spec:
+  terminationGracePeriodSeconds: 60
+  initContainers:
+    - name: first
+      image: busybox
+      command: [sh, -c, "echo from-init > /data/init"]
+      volumeMounts: [{name: data, mountPath: /data}]
+  containers:
+    - name: app
+      image: busybox
+      command: [sh, -c]
+      args: ["trap 'echo bye > /data/end; exit 3' TERM; echo $(GREETING) $(NODE); cat /data/init; while :; do sleep 0.1; done"]
+      env:
+        - {name: GREETING, valueFrom: {configMapKeyRef: {name: settings, key: greeting}}}
+        - {name: NODE, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
+      volumeMounts:
+        - {name: data, mountPath: /data}
+        - {name: scratch, mountPath: /scratch}
+        - {name: settings, mountPath: /etc/settings}
+  volumes:
+    - {name: data, persistentVolumeClaim: {claimName: data}}
+    - {name: scratch, emptyDir: {}}
+    - {name: settings, configMap: {name: settings}}
+"#;
+
+/// A pod that reads what the other has left, and one that fails.
+const LATER: &str = r#"
+apiVersion: v1
+kind: Pod
+metadata: {name: reader}
+spec:
+  restartPolicy: Never
+  containers:
+    - name: app
+      image: busybox
+      command: [sh, -c, "cat /data/end; exit 7"]
+      volumeMounts: [{name: data, mountPath: /data, readOnly: true}]
+  volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: absent}
+spec: {containers: [{name: app, image: busybox, command: [no-such-program]}]}
+"#;
+
+fn apply(up: &Up, text: &str) -> Result<()> {
+    let file = tempfile::NamedTempFile::new()?;
+    std::fs::write(file.path(), text)?;
+    up.run("kubectl", &["apply", "-f", &file.path().display().to_string()]).map(drop)
+}
+
+fn exec(up: &Up, args: &[&str], input: &str) -> Output {
+    let mut command = up.command("kubectl");
+    command.arg("exec").args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn text(output: &Output) -> (String, String) {
+    (String::from_utf8_lossy(&output.stdout).into_owned(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn a_containers_command_runs_on_its_volume_and_kubectl_reaches_it_live() {
+    if !have("root") || !have("kubectl") {
+        return;
+    }
+    let up = Up::start(MOORING, &["--backend", "loop", "--containers", "process", "--check"]).unwrap();
+    let kubectl = |args: &[&str]| up.run("kubectl", args);
+    apply(&up, WORKLOAD).unwrap();
+    kubectl(&["wait", "--for=condition=Ready", "pod/web", "--timeout=90s"]).context(up.log()).unwrap();
+    let node = kubectl(&["get", "pod", "web", "-o", "jsonpath={.spec.nodeName}"]).unwrap();
+    let log = eventually(Duration::from_secs(30), || {
+        let log = kubectl(&["logs", "web"])?;
+        ensure!(log.lines().count() >= 2, "{log}");
+        Ok(log)
+    });
+    assert_eq!(log.unwrap(), format!("hello {node}\nfrom-init\n"));
+
+    // The volume is a mounted filesystem of its own, and the container's root is not the machine's.
+    let shell = |script: &str| exec(&up, &["web", "--", "sh", "-c", script], "");
+    let (mounts, _) = text(&shell("grep ' /data ' /proc/self/mounts"));
+    assert!(mounts.starts_with("/dev/loop") && mounts.contains(" ext4 rw"), "{mounts}");
+    assert_eq!(
+        text(&shell("cat /etc/settings/greeting; id -u; echo x > /scratch/f; ls /scratch")).0,
+        "hello65534\nf\n"
+    );
+    assert!(text(&shell("echo changed > /etc/settings/greeting")).1.contains("Read-only file system"));
+    assert!(text(&shell("echo x > /etc/mooring-was-here")).1.contains("Permission denied"));
+    assert!(!Path::new("/scratch/f").exists() && !Path::new("/data/init").exists());
+    let copied =
+        exec(&up, &["-i", "web", "--", "sh", "-c", "cat > /data/copy; wc -c < /data/copy"], &"x".repeat(300_000));
+    assert_eq!(text(&copied).0.trim(), "300000", "{copied:?}");
+    let failed = shell("echo out; echo err >&2; exit 4");
+    assert_eq!((text(&failed).0.as_str(), failed.status.code()), ("out\n", Some(4)), "{failed:?}");
+    assert!(text(&failed).1.starts_with("err\n"), "{failed:?}");
+    let absent = exec(&up, &["web", "--", "no-such-program"], "");
+    assert_eq!(absent.status.code(), Some(127), "{absent:?}");
+    // A session in a terminal.
+    let script = "printf 'tty; echo $((6*7))\\nexit\\n' | script -qec 'kubectl exec -it web -- sh' /dev/null";
+    let terminal = up.command("sh").args(["-c", script]).stdin(Stdio::null()).output().unwrap();
+    let (printed, _) = text(&terminal);
+    assert!(printed.contains("/dev/pts/") && printed.contains("42"), "{terminal:?}");
+
+    // SIGTERM reaches the program, which has its grace period.
+    kubectl(&["delete", "pod", "web", "--timeout=60s"]).context(up.log()).unwrap();
+    apply(&up, LATER).unwrap();
+    kubectl(&["wait", "--for=jsonpath={.status.phase}=Failed", "pod/reader", "--timeout=90s"]).unwrap();
+    assert_eq!(kubectl(&["logs", "reader"]).unwrap(), "bye\n");
+    let code = "jsonpath={.status.containerStatuses[0].state.terminated.exitCode}";
+    assert_eq!(kubectl(&["get", "pod", "reader", "-o", code]).unwrap(), "7");
+    let lost = eventually(Duration::from_secs(30), || {
+        let log = kubectl(&["logs", "absent"])?;
+        ensure!(!log.is_empty());
+        Ok(log)
+    });
+    assert!(lost.unwrap().starts_with("(mooring: cannot start: exec: \"no-such-program\": No such file"));
+    let modelled = "apiVersion: v1\nkind: Pod\nmetadata: {name: image}\nspec: {containers: [{name: app, image: i}]}\n";
+    apply(&up, modelled).unwrap();
+    kubectl(&["wait", "--for=condition=Ready", "pod/image", "--timeout=60s"]).unwrap();
+    let refused = text(&exec(&up, &["image", "--", "true"], "")).1;
+    assert!(refused.contains("container app is a modelled workload"), "{refused}");
+}
+
+/// A pod that is ready once a file exists, and starts again once another one does.
+const PROBED: &str = r#"
+apiVersion: v1
+kind: Pod
+metadata: {name: probed}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+    - name: app
+      image: busybox
+      command: [sh, -c, "while :; do sleep 0.1; done"]
+      readinessProbe: {exec: {command: [test, -e, /scratch/ready]}, periodSeconds: 1}
+      livenessProbe: {exec: {command: [sh, -c, "! test -e /scratch/dead"]}, periodSeconds: 1, failureThreshold: 1}
+      volumeMounts: [{name: scratch, mountPath: /scratch}]
+  volumes: [{name: scratch, emptyDir: {}}]
+"#;
+
+#[test]
+fn probes_decide_on_ready_and_on_another_start_live() {
+    if !have("root") || !have("kubectl") {
+        return;
+    }
+    let up = Up::start(MOORING, &["--backend", "loop", "--containers", "process"]).unwrap();
+    let kubectl = |args: &[&str]| up.run("kubectl", args);
+    apply(&up, PROBED).unwrap();
+    let field = |path: &str| kubectl(&["get", "pod", "probed", "-o", &format!("jsonpath={path}")]);
+    eventually(Duration::from_secs(60), || {
+        let events = kubectl(&["get", "events"])?;
+        ensure!(events.contains("Unhealthy") && events.contains("Readiness probe failed"), "{events}");
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(field("{.status.containerStatuses[0].ready}").unwrap(), "false");
+    kubectl(&["exec", "probed", "--", "touch", "/scratch/ready"]).unwrap();
+    kubectl(&["wait", "--for=condition=Ready", "pod/probed", "--timeout=60s"]).unwrap();
+    kubectl(&["exec", "probed", "--", "touch", "/scratch/dead"]).unwrap();
+    eventually(Duration::from_secs(60), || {
+        let restarts = field("{.status.containerStatuses[0].restartCount}")?;
+        ensure!(restarts.parse::<u32>()? > 0, "{restarts}");
+        Ok(())
+    })
+    .unwrap();
+    let events = kubectl(&["get", "events"]).unwrap();
+    assert!(events.contains("Container app failed liveness probe, will be restarted"), "{events}");
+}
+
+#[test]
+fn no_program_outlives_kill_9_live() {
+    if !have("root") || !have("kubectl") {
+        return;
+    }
+    let mut up = Up::start(MOORING, &["--backend", "loop", "--containers", "process"]).unwrap();
+    let mark = format!("container-{}", up.pid());
+    let pod = format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\nspec: {{containers: [{{name: app, image: i, \
+         command: [sh, -c, 'sleep 1000 & sleep 1000; true', {mark}]}}]}}\n"
+    );
+    apply(&up, &pod).unwrap();
+    let running = || {
+        let found = std::process::Command::new("pgrep").args(["-f", &mark]).output().unwrap();
+        String::from_utf8_lossy(&found.stdout).lines().count()
+    };
+    eventually(Duration::from_secs(60), || {
+        ensure!(running() > 0, "{}", up.log());
+        Ok(())
+    })
+    .unwrap();
+    up.kill().unwrap();
+    eventually(Duration::from_secs(20), || {
+        ensure!(running() == 0, "{} processes", running());
+        Ok(())
+    })
+    .unwrap();
+}

@@ -1,0 +1,142 @@
+//! Programs of containers (`mooring up --containers process`): each container's command is a process of this machine
+//! in a mount namespace of its own, with the volumes of its pod at their paths. Its root is an overlay of the machine's
+//! root: the programs of the machine are there, and what it writes outside its volumes is gone when it ends. Images are
+//! not used, and the network is that of the machine.
+//!
+//! | file | concept |
+//! |---|---|
+//! | `setup` | what a container's first process needs, in its environment |
+//! | `root` | the hidden command that makes the root of a container and becomes its program |
+//! | `life` | one program, from its start to its exit, behind the guard of user programs |
+//! | `session` | a user's program in a container (`kubectl exec`) |
+//! | `enter` | the hidden command that enters a container and becomes such a program |
+
+pub(crate) mod enter;
+mod life;
+pub(crate) mod root;
+mod session;
+mod setup;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use controllers::machine::api::{MountSource, ProgramSpec};
+use controllers::machine::programs::{Print, Programs, Started};
+
+use self::setup::{Identity, Mount, Setup};
+
+/// User and group of programs that must not be root (`nobody`).
+const NOBODY: u32 = 65_534;
+
+/// Kind of the containers of a cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Containers {
+    /// Modelled workloads that write records to their volumes.
+    #[default]
+    Modelled,
+    /// Processes of this machine that run the containers' commands.
+    Process {
+        /// True if they may be root.
+        as_root: bool,
+    },
+}
+
+/// Returns the reason why commands of containers cannot run on this machine, if there is one.
+pub(crate) fn obstacle() -> Option<&'static str> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("containers have mounts of their own; run as root");
+    }
+    // A file that cannot be read means a system other than Linux.
+    let kinds = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    let has_overlay = kinds.lines().any(|line| line.trim_start_matches("nodev").trim() == "overlay");
+    (!has_overlay).then_some("the kernel has no overlay filesystem; load its module with `modprobe overlay`")
+}
+
+impl Containers {
+    /// Returns the programs of the containers of a machine whose root directory is `machine`, if there are any.
+    pub(crate) fn programs(self, machine: &Path) -> Option<Arc<dyn Programs>> {
+        match self {
+            Self::Modelled => None,
+            Self::Process { as_root } => {
+                Some(Arc::new(HostPrograms { directory: machine.join("containers"), as_root }))
+            }
+        }
+    }
+}
+
+/// Programs of the containers of one machine.
+#[derive(Debug)]
+struct HostPrograms {
+    /// Directory of the containers.
+    directory: PathBuf,
+    /// True if programs may be root.
+    as_root: bool,
+}
+
+impl HostPrograms {
+    /// Returns who the program is.
+    fn identity(&self, program: &ProgramSpec) -> Identity {
+        let may = |id: Option<u32>| id.filter(|id| self.as_root || *id != 0);
+        let other = if self.as_root { 0 } else { NOBODY };
+        let fs_group = program.fs_group.or((!self.as_root).then_some(NOBODY));
+        Identity {
+            user: may(program.user).unwrap_or(other),
+            group: may(program.group).unwrap_or(other),
+            groups: fs_group.into_iter().collect(),
+        }
+    }
+
+    /// Makes the directories of a container and returns what its first process needs.
+    fn prepare(&self, uid: &str, container: &str, program: &ProgramSpec) -> std::io::Result<Setup> {
+        let pod = self.directory.join(uid);
+        let scratch = pod.join("roots").join(container);
+        std::fs::create_dir_all(&scratch)?;
+        let identity = self.identity(program);
+        let mut mounts = Vec::new();
+        for mount in &program.mounts {
+            let (source, volume) = match &mount.source {
+                MountSource::Published(path) => (std::fs::canonicalize(path)?, !mount.readonly),
+                MountSource::Device(path) => (path.clone(), false),
+                MountSource::EmptyDir(name) => {
+                    let directory = pod.join("empty-dir").join(name);
+                    std::fs::create_dir_all(&directory)?;
+                    (directory, true)
+                }
+                MountSource::Files { name, files } => {
+                    let directory = pod.join("files").join(name);
+                    setup::write_files(&directory, files)?;
+                    (directory, false)
+                }
+            };
+            mounts.push(Mount {
+                source,
+                at: mount.at.clone(),
+                sub_path: mount.sub_path.clone(),
+                readonly: mount.readonly,
+                device: matches!(mount.source, MountSource::Device(_)),
+                owner: volume.then(|| identity.groups.first().copied()).flatten(),
+            });
+        }
+        Ok(Setup {
+            scratch,
+            mounts,
+            command: program.command.clone(),
+            env: program.env.clone(),
+            directory: program.directory.clone(),
+            identity,
+        })
+    }
+}
+
+impl Programs for HostPrograms {
+    fn start(&self, uid: &str, container: &str, program: &ProgramSpec, print: Print) -> Result<Started, String> {
+        let setup = self.prepare(uid, container, program).map_err(|error| error.to_string())?;
+        let (program, exit) = life::start(setup, print).map_err(|error| error.to_string())?;
+        Ok(Started { program: Arc::new(program), exit })
+    }
+
+    fn forget(&self, uid: &str) {
+        // The directory of a pod without programs does not exist. What is left of another one goes with the cluster.
+        let _ = std::fs::remove_dir_all(self.directory.join(uid));
+    }
+}

@@ -1,0 +1,182 @@
+//! `mooring container-root`: makes the root of a container and becomes its program. Runs behind the guard, as a process
+//! with one thread.
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use rustix::fs::{Gid, Uid};
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_bind_recursive, mount_change,
+    mount_remount, unmount,
+};
+use rustix::process::{chdir, pivot_root};
+use rustix::thread::{UnshareFlags, set_thread_gid, set_thread_groups, set_thread_uid};
+
+use super::setup::{Identity, Mount, Setup, VARIABLE, inside};
+
+/// The hidden subcommand of `mooring`.
+pub(crate) const COMMAND: &str = "container-root";
+/// Exit code if the program cannot be started (`StartError`).
+pub(super) const NOT_STARTED: u8 = 128;
+
+/// Mode bits of a group on files and on directories of its volume.
+const FILE: u32 = 0o660;
+const DIRECTORY: u32 = 0o2770;
+
+/// Becomes the program.
+pub(crate) fn main() -> ExitCode {
+    let error = match read() {
+        Ok(setup) => match make(&setup) {
+            Ok(()) => become_program(&setup.command, &setup.env, &setup.directory, &setup.identity),
+            Err(error) => error,
+        },
+        Err(error) => error,
+    };
+    eprintln!("(mooring: cannot start: {error})");
+    ExitCode::from(NOT_STARTED)
+}
+
+fn read() -> std::io::Result<Setup> {
+    let text = std::env::var(VARIABLE).map_err(std::io::Error::other)?;
+    serde_json::from_str(&text).map_err(std::io::Error::other)
+}
+
+/// Makes the root of the container and enters it.
+fn make(setup: &Setup) -> std::io::Result<()> {
+    new_namespace()?;
+    mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
+    let scratch = &setup.scratch;
+    // Gone with the namespace.
+    mount("tmpfs", scratch, "tmpfs", MountFlags::empty(), None)?;
+    let [upper, work, root] = ["upper", "work", "root"].map(|name| scratch.join(name));
+    for directory in [&upper, &work, &root] {
+        std::fs::create_dir(directory)?;
+    }
+    let options = format!("lowerdir=/,upperdir={},workdir={}", upper.display(), work.display());
+    let options = std::ffi::CString::new(options)?;
+    let overlay = mount("overlay", &root, "overlay", MountFlags::empty(), Some(options.as_c_str()));
+    overlay.map_err(|error| std::io::Error::other(format!("no overlay of / is possible here: {error}")))?;
+    for directory in ["proc", "sys", "dev"] {
+        mount_bind_recursive(Path::new("/").join(directory), root.join(directory))?;
+    }
+    for place in ["tmp", "var/tmp"] {
+        open_to_all(&root.join(place))?;
+    }
+    for one in &setup.mounts {
+        add(&root, one).map_err(|error| std::io::Error::other(format!("mount {}: {error}", one.at)))?;
+    }
+    chdir(&root)?;
+    pivot_root(".", ".")?;
+    unmount(".", UnmountFlags::DETACH)?;
+    Ok(chdir("/")?)
+}
+
+#[expect(unsafe_code, reason = "unshare is unsafe when it parts descriptor tables between threads")]
+fn new_namespace() -> std::io::Result<()> {
+    // SAFETY: only the mount namespace is unshared, no descriptor table.
+    Ok(unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }?)
+}
+
+fn open_to_all(directory: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(directory)?;
+    std::fs::set_permissions(directory, std::os::unix::fs::PermissionsExt::from_mode(0o1777))
+}
+
+/// Mounts a volume below `root`.
+fn add(root: &Path, one: &Mount) -> std::io::Result<()> {
+    let target = root.join(inside(&one.at)?);
+    let mut source = one.source.clone();
+    if let Some(group) = one.owner {
+        give(&source, group)?;
+    }
+    if let Some(path) = &one.sub_path {
+        let below = source.join(inside(path)?);
+        if !below.exists() {
+            std::fs::create_dir_all(&below)?;
+            if let Some(group) = one.owner {
+                give(&below, group)?;
+            }
+        }
+        // A link in the volume must not lead out of it.
+        let below = std::fs::canonicalize(below)?;
+        if !below.starts_with(&source) {
+            return Err(std::io::Error::other(format!("subPath {path} leads out of the volume")));
+        }
+        source = below;
+    }
+    if one.device {
+        make_parent(&target)?;
+        return make_node(&source, &target);
+    }
+    if source.is_file() {
+        make_parent(&target)?;
+        std::fs::OpenOptions::new().create(true).append(true).open(&target)?;
+    } else {
+        std::fs::create_dir_all(&target)?;
+    }
+    mount_bind(&source, &target)?;
+    if one.readonly {
+        mount_remount(&target, MountFlags::BIND | MountFlags::RDONLY, c"")?;
+    }
+    Ok(())
+}
+
+fn make_parent(path: &Path) -> std::io::Result<()> {
+    path.parent().map_or(Ok(()), std::fs::create_dir_all)
+}
+
+/// Makes a node of the device that is published at `source`. The mode of the device's own node stays.
+fn make_node(source: &Path, target: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+    let about = std::fs::metadata(source)?;
+    if !about.file_type().is_block_device() {
+        return Err(std::io::Error::other(format!("{}: no block device", source.display())));
+    }
+    let mode = rustix::fs::Mode::from_raw_mode(0o666);
+    rustix::fs::mknodat(rustix::fs::CWD, target, rustix::fs::FileType::BlockDevice, mode, about.rdev())?;
+    std::fs::set_permissions(target, std::fs::Permissions::from_mode(0o666))
+}
+
+/// Gives a volume to a group, as kubelet does for fsGroup with the policy OnRootMismatch.
+fn give(path: &Path, group: u32) -> std::io::Result<()> {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown};
+    let about = std::fs::symlink_metadata(path)?;
+    if about.is_symlink() {
+        return lchown(path, None, Some(group));
+    }
+    let wanted = if about.is_dir() { DIRECTORY } else { FILE };
+    if about.gid() == group && about.mode() & wanted == wanted {
+        return Ok(());
+    }
+    if about.is_dir() {
+        for entry in std::fs::read_dir(path)? {
+            give(&entry?.path(), group)?;
+        }
+    }
+    // The directory comes last, so that an interrupted walk is repeated.
+    lchown(path, None, Some(group))?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(about.mode() & 0o7777 | wanted))
+}
+
+/// Becomes a program. Returns the reason if that is not possible.
+pub(super) fn become_program(
+    command: &[String],
+    env: &std::collections::BTreeMap<String, String>,
+    directory: &str,
+    identity: &Identity,
+) -> std::io::Error {
+    if let Err(error) = std::fs::create_dir_all(directory).and_then(|()| become_user(identity)) {
+        return error;
+    }
+    let [program, arguments @ ..] = command else { return std::io::ErrorKind::InvalidInput.into() };
+    let error = Command::new(program).args(arguments).env_clear().envs(env).current_dir(directory).exec();
+    std::io::Error::new(error.kind(), format!("exec: {program:?}: {error}"))
+}
+
+fn become_user(identity: &Identity) -> std::io::Result<()> {
+    let groups: Vec<Gid> = identity.groups.iter().map(|group| Gid::from_raw(*group)).collect();
+    set_thread_groups(&groups)?;
+    set_thread_gid(Gid::from_raw(identity.group))?;
+    Ok(set_thread_uid(Uid::from_raw(identity.user))?)
+}

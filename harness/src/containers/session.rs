@@ -1,0 +1,189 @@
+//! A user's program in a container: its process, its pipes or its terminal.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use controllers::machine::programs::{Exec, Input, Output, Session};
+use futures_util::future::{FusedFuture, FutureExt, join};
+use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::sync::mpsc;
+
+use super::enter::{self, Entry};
+use super::setup::{Setup, VARIABLE};
+
+/// Messages that wait in each direction.
+const WAITING: usize = 64;
+/// Bytes that are read at once.
+const PIECE: usize = 16 << 10;
+/// Time for the last output of a program whose children still have it open.
+const LAST_OUTPUT: Duration = Duration::from_secs(1);
+
+/// Starts a program in the container whose program is `pid`.
+///
+/// # Errors
+/// Errors of the operating system.
+pub(super) fn start(pid: u32, setup: &Setup, exec: &Exec) -> std::io::Result<Session> {
+    let entry = Entry {
+        pid,
+        command: exec.command.clone(),
+        env: setup.env.clone(),
+        directory: setup.directory.clone(),
+        identity: setup.identity.clone(),
+        tty: exec.tty,
+    };
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg(enter::COMMAND).env_clear().env(VARIABLE, substrate::encode::text(&entry)).kill_on_drop(true);
+    if exec.tty { in_terminal(command, entry) } else { with_pipes(command, exec.stdin) }
+}
+
+fn with_pipes(mut command: Command, stdin: bool) -> std::io::Result<Session> {
+    let ((input, mut inputs), (outputs, output)) = (mpsc::channel(WAITING), mpsc::channel(WAITING));
+    let reads = if stdin { Stdio::piped() } else { Stdio::null() };
+    let mut child = command.stdin(reads).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let (mut writer, out, err) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (Some(out), Some(err)) = (out, err) else { return Err(std::io::Error::other("the program has no pipes")) };
+    tokio::spawn(async move {
+        let copies = join(copy(out, &outputs, Output::Stdout), copy(err, &outputs, Output::Stderr));
+        let group = child.id();
+        let over = tokio::select! { biased;
+            status = ended(&mut child, copies.map(drop)) => Some(status),
+            () = feed(&mut inputs, &mut writer) => None,
+        };
+        end(group, over, &outputs).await;
+    });
+    Ok(Session { input, output })
+}
+
+/// Copies the input to the program until the session is over.
+async fn feed(inputs: &mut mpsc::Receiver<Input>, writer: &mut Option<ChildStdin>) {
+    while let Some(one) = inputs.recv().await {
+        match (one, writer.as_mut()) {
+            (Input::Stdin(bytes), Some(open)) => {
+                if open.write_all(&bytes).await.is_err() {
+                    // The program reads no more.
+                    *writer = None;
+                }
+            }
+            (Input::End, _) => *writer = None,
+            (Input::Stdin(_), None) | (Input::Resize { .. }, _) => {}
+        }
+    }
+}
+
+/// Waits for the end of a program and for its output.
+async fn ended(child: &mut Child, copies: impl Future<Output = ()>) -> std::io::Result<ExitStatus> {
+    let mut copies = std::pin::pin!(copies.fuse());
+    let status = loop {
+        tokio::select! { biased;
+            status = child.wait() => break status,
+            () = &mut copies, if !copies.is_terminated() => {}
+        }
+    };
+    if !copies.is_terminated() {
+        let _ = tokio::time::timeout(LAST_OUTPUT, copies).await;
+    }
+    status
+}
+
+/// Ends what is left of a program, and reports its exit.
+async fn end(group: Option<u32>, over: Option<std::io::Result<ExitStatus>>, outputs: &mpsc::Sender<Output>) {
+    use std::os::unix::process::ExitStatusExt;
+    if let Some(group) = group.and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw) {
+        // It may have ended with all its children.
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    let output = match over {
+        None => return,
+        Some(Ok(status)) => {
+            Output::Exit(status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or_default())
+        }
+        Some(Err(error)) => Output::Failed(error.to_string()),
+    };
+    // The user may have gone.
+    let _ = outputs.send(output).await;
+}
+
+async fn copy(mut from: impl AsyncRead + Unpin, outputs: &mpsc::Sender<Output>, kind: fn(Bytes) -> Output) {
+    let mut piece = vec![0; PIECE];
+    while let Ok(count @ 1..) = from.read(&mut piece).await {
+        if outputs.send(kind(Bytes::copy_from_slice(&piece[..count]))).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn in_terminal(mut command: Command, entry: Entry) -> std::io::Result<Session> {
+    let ((input, mut inputs), (outputs, output)) = (mpsc::channel(WAITING), mpsc::channel(WAITING));
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
+    grantpt(&master)?;
+    unlockpt(&master)?;
+    let name = ptsname(&master, Vec::new())?;
+    let path = std::path::Path::new(std::ffi::OsStr::new(name.to_str().map_err(std::io::Error::other)?));
+    std::os::unix::fs::chown(path, Some(entry.identity.user), None)?;
+    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY;
+    let slave = rustix::fs::open(path, flags, rustix::fs::Mode::empty())?;
+    let mut child = command.stdin(slave.try_clone()?).stdout(slave.try_clone()?).stderr(Stdio::from(slave)).spawn()?;
+    // The command keeps a copy of the terminal, which would stay open.
+    drop(command);
+    let master = Arc::new(master);
+    let (reader, printed) = (master.clone(), outputs.clone());
+    let read = tokio::task::spawn_blocking(move || read_terminal(&reader, &printed));
+    let (typed, keys) = std::sync::mpsc::channel::<Bytes>();
+    let writer = master.clone();
+    std::thread::spawn(move || write_terminal(&writer, &keys));
+    tokio::spawn(async move {
+        let group = child.id();
+        let feed = async {
+            while let Some(one) = inputs.recv().await {
+                match one {
+                    // The writer ends with the terminal.
+                    Input::Stdin(bytes) => drop(typed.send(bytes)),
+                    // End of transmission (Ctrl-D).
+                    Input::End => drop(typed.send(Bytes::from_static(b"\x04"))),
+                    Input::Resize { width, height } => {
+                        let size = Winsize { ws_col: width, ws_row: height, ws_xpixel: 0, ws_ypixel: 0 };
+                        // A terminal that has closed has no size.
+                        let _ = tcsetwinsize(&*master, size);
+                    }
+                }
+            }
+        };
+        let over = tokio::select! { biased;
+            status = ended(&mut child, read.map(drop)) => Some(status),
+            () = feed => None,
+        };
+        end(group, over, &outputs).await;
+    });
+    Ok(Session { input, output })
+}
+
+/// Reads until all ends of the terminal are closed.
+fn read_terminal(terminal: &OwnedFd, outputs: &mpsc::Sender<Output>) {
+    let mut piece = vec![0; PIECE];
+    while let Ok(count @ 1..) = rustix::io::read(terminal.as_fd(), &mut piece) {
+        if outputs.blocking_send(Output::Stdout(Bytes::copy_from_slice(&piece[..count]))).is_err() {
+            return;
+        }
+    }
+}
+
+/// Writes what is typed until the session is over.
+fn write_terminal(terminal: &OwnedFd, keys: &std::sync::mpsc::Receiver<Bytes>) {
+    while let Ok(bytes) = keys.recv() {
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            match rustix::io::write(terminal.as_fd(), rest) {
+                Ok(count) => rest = &rest[count..],
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return,
+            }
+        }
+    }
+}
