@@ -10,6 +10,10 @@ use crate::fields::quantity;
 use crate::kinds::{Kind, index};
 use crate::state::EventType;
 
+mod workload;
+
+pub use workload::Workload;
+
 substrate::events! {
     /// A revision was committed.
     pub struct Commit = "api.commit" {
@@ -49,6 +53,9 @@ substrate::events! {
         /// The state of an attachment.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub volumeattachment: Option<Box<Attachment>>,
+        /// The state of a workload, of a disruption budget, or of a pod that has labels or a controller.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub workload: Option<Box<Workload>>,
     }
 
     /// A request on a resource was answered, or its connection broken; a watch counts when its stream starts. Only at
@@ -459,6 +466,7 @@ impl Commit {
             user: Text::default(),
             verb: Text::default(),
             volumeattachment: None,
+            workload: None,
         }
     }
 
@@ -470,18 +478,21 @@ impl Commit {
     }
 
     /// Adds details of storage objects, with which a reader can follow a volume without the API: bindings and states of
-    /// claims, volumes, pods, attachments, nodes and CSINodes. Other kinds have none.
+    /// claims, volumes, pods, attachments, nodes and CSINodes; and those of workloads. Other kinds have none.
     pub(crate) fn say(&mut self, kind: &Kind, object: &Value) {
         match kind.index {
             index::PERSISTENT_VOLUME_CLAIMS => self.pvc = Some(Box::new(Claim::of(object))),
             index::PERSISTENT_VOLUMES => self.pv = Some(Box::new(Volume::of(object))),
-            index::PODS => self.pod = Some(Box::new(Pod::of(object))),
+            index::PODS => {
+                self.pod = Some(Box::new(Pod::of(object)));
+                self.workload = Workload::of(kind, object);
+            }
             index::CSI_NODES => {
                 self.csinode = Some(CsiNode::of(object)).filter(|is| *is != CsiNode::default()).map(Box::new)
             }
             index::NODES => self.node = Some(Node::of(object)).filter(|node| *node != Node::default()).map(Box::new),
             index::VOLUME_ATTACHMENTS => self.volumeattachment = Some(Box::new(Attachment::of(object))),
-            _ => {}
+            _ => self.workload = Workload::of(kind, object),
         }
         self.spec = Some(Spec::of(kind, object)).filter(|spec| *spec != Spec::default()).map(Box::new);
     }
@@ -498,7 +509,7 @@ impl Commit {
                 | index::STORAGE_CLASSES
                 | index::VOLUME_ATTACHMENTS
                 | index::VOLUME_ATTRIBUTES_CLASSES
-        )
+        ) || workload::says(kind)
     }
 }
 
