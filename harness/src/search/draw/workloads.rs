@@ -71,9 +71,11 @@ fn roll(object: &str) -> Value {
 }
 
 impl Builder {
-    /// Adds a StatefulSet of two pods, which are replaced and then reduced to one. The last one is evicted.
+    /// Adds a StatefulSet of two pods, which are replaced and then reduced to one. The last one is evicted. A partition
+    /// may keep the first pod for a time.
     fn stateful_set(&mut self) {
         let (policy, scaled) = (self.any(&["OrderedReady", "Parallel"]), self.any(&["Retain", "Delete"]));
+        let partition: i64 = self.any(&[0, 1]);
         let requests = json!({ "requests": { "storage": "1Gi" } });
         let set = json!({
             "apiVersion": "apps/v1",
@@ -83,6 +85,7 @@ impl Builder {
                 "serviceName": "db",
                 "replicas": 2,
                 "podManagementPolicy": policy,
+                "updateStrategy": { "type": "RollingUpdate", "rollingUpdate": { "partition": partition } },
                 "persistentVolumeClaimRetentionPolicy": { "whenDeleted": "Retain", "whenScaled": scaled },
                 "selector": { "matchLabels": { "app": "db" } },
                 "template": template("db", Value::Null),
@@ -92,11 +95,19 @@ impl Builder {
                 }],
             },
         });
-        let rolled = "self.status.?updatedReplicas.orValue(0) == 2 && self.status.?readyReplicas.orValue(0) == 2 \
-            && self.status.observedGeneration == self.metadata.generation";
+        let rolled = |updated: i64| {
+            let that = format!(
+                "self.status.?updatedReplicas.orValue(0) == {updated} && self.status.?readyReplicas.orValue(0) == 2 \
+                 && self.status.observedGeneration == self.metadata.generation"
+            );
+            wait_that("statefulset/db", &that)
+        };
+        let all = json!({ "updateStrategy": { "rollingUpdate": { "partition": 0 } } });
+        let finishes = json!({ "patch": { "object": "statefulset/db", "with": { "spec": all } } });
         let shrinks = json!({ "patch": { "object": "statefulset/db", "with": { "spec": { "replicas": 1 } } } });
         let begins = [json!({ "apply": set }), has_written("db-0"), has_written("db-1")];
-        let ends = [roll("statefulset/db"), wait_that("statefulset/db", rolled), shrinks, wait("pod/db-1", "gone")];
+        let rolls = [roll("statefulset/db"), rolled(2 - partition), finishes, rolled(2)];
+        let ends = rolls.into_iter().chain([shrinks, wait("pod/db-1", "gone")]);
         self.steps(begins.into_iter().chain(ends));
         if scaled == "Delete" {
             self.steps([wait("pvc/data-db-1", "gone")]);
@@ -158,7 +169,7 @@ impl Builder {
     /// Adds a Job whose pods exit with success or a failure. Their volume is free afterwards.
     fn job(&mut self) {
         let (policy, code) = (self.any(&["Never", "OnFailure"]), self.any(&["0", "1"]));
-        let lasts = self.any(&["1s", "20s", "1m"]);
+        let (lasts, completions) = (self.any(&["1s", "20s", "1m"]), self.any(&[1, 3]));
         let mut template = template("once", of_claim("once"));
         template["spec"]["restartPolicy"] = policy.into();
         template["metadata"]["annotations"] = json!({ "mooring.dev/run-for": lasts, "mooring.dev/exit-code": code });
@@ -166,15 +177,19 @@ impl Builder {
             "apiVersion": "batch/v1",
             "kind": "Job",
             "metadata": { "name": "once" },
-            "spec": { "backoffLimit": 1, "template": template },
+            "spec": { "backoffLimit": 1, "completions": completions, "template": template },
         });
         let over =
             "self.?status.conditions.orValue([]).exists(c, c.type in ['Complete', 'Failed'] && c.status == 'True')";
         self.steps([claim("once"), json!({ "apply": job }), wait_that("job/once", over)]);
     }
 
-    /// Adds a Deployment that creates its pod again after the old one is gone.
+    /// Adds a Deployment that creates its pod again after the old one is gone, or one that rolls within its bounds and
+    /// keeps no old set.
     fn deployment(&mut self) {
+        if self.any(&[false, true]) {
+            return self.rolling_deployment();
+        }
         let deployment = json!({
             "apiVersion": "apps/v1",
             "kind": "Deployment",
@@ -189,6 +204,43 @@ impl Builder {
             && self.status.?replicas.orValue(0) == 1 && self.status.observedGeneration == self.metadata.generation";
         let runs = [claim("served"), json!({ "apply": deployment }), wait_that("deployment/web", is_new)];
         self.steps(runs.into_iter().chain([roll("deployment/web"), wait_that("deployment/web", is_new)]));
+    }
+
+    /// Adds a Deployment of four pods without volumes, with a disruption budget, which is rolled and then reduced.
+    fn rolling_deployment(&mut self) {
+        let (surge, missing) = self.any(&[(1, 0), (0, 1), (1, 1)]);
+        let mut template = template("web", Value::Null);
+        template["spec"]["containers"] = json!([{ "name": "server", "image": "busybox" }]);
+        let rolling = json!({ "maxSurge": surge, "maxUnavailable": missing });
+        let deployment = json!({
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": { "name": "web" },
+            "spec": {
+                "replicas": 4,
+                "revisionHistoryLimit": 0,
+                "strategy": { "type": "RollingUpdate", "rollingUpdate": rolling },
+                "selector": { "matchLabels": { "app": "web" } },
+                "template": template,
+            },
+        });
+        let budget = json!({
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": { "name": "web" },
+            "spec": { "minAvailable": "30%", "selector": { "matchLabels": { "app": "web" } } },
+        });
+        let is_new = |count: u8| {
+            let that = format!(
+                "self.status.?updatedReplicas.orValue(0) == {count} && self.status.?replicas.orValue(0) == {count} \
+                 && self.status.?availableReplicas.orValue(0) == {count} \
+                 && self.status.observedGeneration == self.metadata.generation"
+            );
+            wait_that("deployment/web", &that)
+        };
+        let shrinks = json!({ "patch": { "object": "deployment/web", "with": { "spec": { "replicas": 3 } } } });
+        let begins = [json!({ "apply": deployment }), json!({ "apply": budget }), is_new(4)];
+        self.steps(begins.into_iter().chain([roll("deployment/web"), is_new(4), shrinks, is_new(3)]));
     }
 
     /// Adds a pod whose container gets errors from its volume for a time, and then runs again.
