@@ -112,9 +112,9 @@ mod tests {
     #[test]
     fn a_change_that_the_cloud_has_not_made_is_a_violation() {
         let resizer = "csi-resizer/v2";
-        assert!(found(2, 6000, resizer).is_empty());
+        assert!(found(12, 6000, resizer).is_empty());
         let size = ["persistentvolume/pv-1 says that it has 2147483648 bytes, and the cloud has 1 GiB"];
-        assert_eq!(found(1, 6000, resizer), size);
+        assert_eq!(found(1, 3000, resizer), size);
         let class = "pvc/default/data says that it has the VolumeAttributesClass gold, and the cloud has the iops 3000 \
                      instead of 6000";
         assert_eq!(found(20, 3000, resizer), [class]);

@@ -13,11 +13,17 @@ fn limits(volume_type: &str) -> Option<(u64, u64, u64)> {
     }
 }
 
+/// Returns the most IOPS of a volume of a type and a size; `None` for a type whose IOPS are not requested.
+pub(super) fn most(volume_type: &str, gib: u64) -> Option<u64> {
+    let (least, most, per_gib) = limits(volume_type)?;
+    Some(most.min((per_gib * gib).max(least)))
+}
+
 /// Returns true if a volume with the IOPS `has` serves a request for `asked`.
 pub(super) fn serves(volume: &VolumeChanged, has: u64, asked: &str) -> bool {
     let Ok(asked) = asked.parse::<u64>() else { return false };
-    let Some((least, most, per_gib)) = limits(&volume.volume_type) else { return has == asked };
-    let most = most.min((per_gib * volume.size_gib).max(least));
+    let of_type = limits(&volume.volume_type).zip(most(&volume.volume_type, volume.size_gib));
+    let Some(((least, ..), most)) = of_type else { return has == asked };
     has == asked || (asked > most && has == most) || (asked < least && has == least)
 }
 

@@ -4,15 +4,15 @@
 //! |---|---|---|
 //! | I1 | no volume with single-node access is writable on two nodes, unless a legitimate forced detach from the other node is on record | at every event |
 //! | I2 | no detach while the volume is staged or published there, unless that detach is legitimately forced; no volume is removed from a pod whose container writes; a kubelet unpublishes before it unstages, and before it removes the pod | at every event |
-//! | I3 | publish only after stage, stage only after attach; without staging, publish only after attach; the driver answers that a volume is detached, or a volume or snapshot deleted, only if it is; a replica that lost its lease stops leading within 30 seconds; a volume is staged only if its node's `status.volumesInUse` lists it | at every event |
+//! | I3 | publish only after stage, stage only after attach; without staging, publish only after attach; the driver answers that a volume is detached, or a volume or snapshot deleted, only if it is; a replica that lost its lease stops leading within 30 seconds; a volume is staged only if its node's `status.volumesInUse` lists it; ordered StatefulSets work on their pods in order; the cloud's resources go through their states in order | at every event |
 //! | I4 | EC2 attachments = attached VolumeAttachments = `status.volumesAttached`; devices = mounts = volumes in use according to kubelet | at quiescence |
 //! | I5 | nothing leaks: cloud volumes, attachments, finalizers, loops, mounts, directories | after everything was deleted |
 //! | I6 | bytes synced before a clean unmount are readable afterwards; a volume of a snapshot has the bytes that were synced when the snapshot was requested; no claim gets the bytes of a deleted one | at every event |
 //! | I7 | each watch stream is ordered, unique, atomic, reliable, resumable, bookmarked, filtered, and distinguishes creations from changes | at every event of a stream |
 //! | I8 | when faults are over, everything converges within 20 minutes; failed calls are repeated after a pause; a node is given up after its grace period | at quiescence, and at every event |
 //! | I9 | a volume is staged from the device that its attachment's metadata names, and mounted as and where its PersistentVolume and its pods request | at every event |
-//! | I10 | volumes are created, changed, bound and used as claims, classes, limits and the scheduler request | at every event |
-//! | I11 | no driver deletes a volume with the reclaim policy Retain, a volume of a running pod, or an attached volume; no component removes a claim or a class in use, a bound volume, a pod that was not deleted, a claim whose owner exists, a pod of a Ready node for an out-of-service taint, a pod of an untainted node by eviction, or a pod that tolerates the taints of its node for longer | at every event |
+//! | I10 | volumes are created, changed, bound and used as claims, classes, limits and the scheduler request; rollouts and Jobs keep to their numbers of pods | at every event |
+//! | I11 | no driver deletes a volume with the reclaim policy Retain, a volume of a running pod, or an attached volume; no component removes a claim or a class in use, a bound volume, a pod that was not deleted, a claim whose owner exists, a pod of a Ready node for an out-of-service taint, a pod of an untainted node by eviction, or a pod that tolerates the taints of its node for longer; an eviction spends a disruption of its budget | at every event |
 //! | I12 | at the end each object, and the volume of each claim and pod, matches its manifest and has the marks of its components; deleted objects are gone | at quiescence |
 //!
 //! A forced detach is legitimate if, at that moment, the stored Node has the out-of-service taint, or is not Ready and
@@ -31,9 +31,12 @@ mod converge;
 pub mod declared;
 mod facts;
 mod i10_changed;
+mod i10_cloud;
 mod i10_placement;
+mod i10_replicas;
 mod i10_scheduled;
 mod i11_collected;
+mod i11_evictions;
 mod i11_lifetimes;
 pub(crate) mod i12_as_asked;
 mod i1_one_attachment;
@@ -46,6 +49,8 @@ mod i3_detached;
 mod i3_in_use;
 mod i3_leaders;
 mod i3_order;
+mod i3_ordinals;
+mod i3_states;
 mod i4_agreement;
 mod i5_nothing_leaks;
 mod i6_durable_bytes;
@@ -187,6 +192,11 @@ struct State {
     targets: i9_targets::Targets,
     scheduled: i10_scheduled::Scheduled,
     collected: i11_collected::Collected,
+    states: i3_states::States,
+    ordinals: i3_ordinals::Ordinals,
+    cloud: i10_cloud::Cloud,
+    replicas: i10_replicas::Replicas,
+    evictions: i11_evictions::Evictions,
     present: i12_as_asked::Present,
     /// True if events come from several OS processes: events of the same millisecond may be out of order.
     is_mixed: bool,
@@ -245,6 +255,11 @@ impl Invariants {
             targets,
             scheduled,
             collected,
+            states,
+            ordinals,
+            cloud,
+            replicas,
+            evictions,
             present,
             is_mixed,
             ..
@@ -298,6 +313,12 @@ impl Invariants {
         let placed = placed.filter(|found| compares || found.operation != "AttachVolume");
         let may_evict = |node: &str| staleness.may_evict(node, event.ms);
         let collects = collected.check(asked, facts, checked, event, may_evict);
+        let of_cloud = [(Id::I3, states.check(checked, event)), (Id::I10, cloud.check(asked, facts, checked, event))];
+        let of_workloads = [
+            (Id::I3, ordinals.check(checked, event)),
+            (Id::I10, replicas.check(checked, event)),
+            (Id::I11, evictions.check(checked, event)),
+        ];
         asked.observe(event);
         present.observe(event);
         streams.learn(event, checked);
@@ -326,6 +347,8 @@ impl Invariants {
         ]
         .into_iter()
         .chain(apart)
+        .chain(of_cloud)
+        .chain(of_workloads)
         {
             state.at(event, id, found);
         }
@@ -523,6 +546,7 @@ impl State {
             self.present,
         ) = Default::default();
         (self.teardown, self.in_use, self.pace, self.targets, self.scheduled, self.collected) = Default::default();
+        (self.ordinals, self.replicas, self.evictions) = Default::default();
         self.heartbeats.forget();
         self.deleted = i3_deleted::Deleted::default();
     }

@@ -153,7 +153,12 @@ async fn stored(cluster: &Cluster) -> Result<StoredObjects, String> {
         let listed = cluster.objects().list(kind).await;
         listed.map_err(|e| format!("the API server does not list its {}: {e}", kind.resource()))
     };
+    let mut workloads = Vec::new();
+    for kind in Kind::workloads() {
+        workloads.extend(list(kind).await?.into_iter().map(|object| (kind.resource(), object)));
+    }
     Ok(StoredObjects {
+        workloads,
         nodes: list(Kind::node()).await?,
         csi_nodes: list(Kind::csi_node()).await?,
         volumes: list(Kind::volume()).await?,

@@ -69,6 +69,14 @@ impl Kind {
         Self::known("storage.k8s.io/v1", "VolumeAttachment")
     }
 
+    /// The kinds whose objects control or protect pods.
+    pub fn workloads() -> [Self; 5] {
+        let apps = ["StatefulSet", "ReplicaSet", "Deployment"].map(|kind| Self::known("apps/v1", kind));
+        let [sets, replica_sets, deployments] = apps;
+        let budgets = Self::known("policy/v1", "PodDisruptionBudget");
+        [sets, replica_sets, deployments, Self::known("batch/v1", "Job"), budgets]
+    }
+
     /// Row in the API server's table of kinds.
     pub(crate) fn table(self) -> &'static kinds::Kind {
         self.0

@@ -10,6 +10,7 @@ use crate::scenario::object::Kind;
 
 #[cfg(test)]
 mod tests;
+mod workloads;
 
 /// Objects of the API server as they are stored, and the volumes of the cloud by its admin API.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,6 +27,8 @@ pub struct StoredObjects {
     pub claims: Vec<Value>,
     /// VolumeAttachments.
     pub attachments: Vec<Value>,
+    /// StatefulSets, ReplicaSets, Deployments, Jobs and disruption budgets, each with its resource.
+    pub workloads: Vec<(&'static str, Value)>,
     /// Volumes of the cloud.
     pub cloud: Vec<Json>,
 }
@@ -73,6 +76,7 @@ impl Comparison<'_> {
             let differs = self.form_of_attachment(attachment);
             self.judge(None, differs.map(|differs| format!("volumeattachment/{} {differs}", name(attachment))));
         }
+        self.workloads();
     }
 
     fn form_of_node(&self, node: &Value) -> Option<String> {
@@ -166,7 +170,9 @@ impl Comparison<'_> {
         if text(&claim["metadata"]["annotations"]["pv.kubernetes.io/bind-completed"]) != "yes" {
             return Some("is Bound, and lacks the annotation pv.kubernetes.io/bind-completed".to_owned());
         }
-        let pv = self.machines.stored.volumes.iter().find(|pv| name(pv) == text(&spec["volumeName"]))?;
+        let Some(pv) = self.machines.stored.volumes.iter().find(|pv| name(pv) == text(&spec["volumeName"])) else {
+            return Some("is Bound, and its PersistentVolume does not exist".to_owned());
+        };
         let by_binder = text(&pv["metadata"]["annotations"]["pv.kubernetes.io/bound-by-controller"]) == "yes";
         let mut selected = spec["selector"]["matchLabels"].as_object().into_iter().flatten();
         if let Some((key, value)) = selected.find(|(key, value)| pv["metadata"]["labels"][key.as_str()] != **value)

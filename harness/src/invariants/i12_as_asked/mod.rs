@@ -80,6 +80,8 @@ pub(super) struct Present {
     open: BTreeMap<(Arc<str>, u64), (Text, Text)>,
     /// Volumes about which a fault falsified an answer of the driver.
     falsified: BTreeSet<String>,
+    /// True if a fault fired at the creation of an object: a controller may have created it twice.
+    repeats_creations: bool,
     /// Last code of each RPC and subject; the subject is a volume, or the name of a new volume.
     answers: BTreeMap<(Text, Text), Text>,
 }
@@ -94,6 +96,7 @@ impl Present {
                 self.open.insert((event.process.clone(), call.ordinal), (call.rpc.clone(), subject.clone()));
             }
         } else if let Some(fired) = event.get::<FaultFired>() {
+            self.repeats_creations |= fired.op == "create";
             if ["wrong_device", "no_context"].contains(&fired.effect.kind().name()) {
                 self.falsified.extend(fired.attributes.get("volume").cloned());
             }

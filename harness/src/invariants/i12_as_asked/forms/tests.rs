@@ -68,8 +68,19 @@ fn healthy() -> Json {
     })
 }
 
+/// Returns the workloads of a cluster, each with its resource.
+fn workloads(cluster: &Json) -> Vec<(&'static str, Value)> {
+    const RESOURCES: [&str; 5] = ["statefulsets", "replicasets", "deployments", "jobs", "poddisruptionbudgets"];
+    let all = cluster["workloads"].as_array().into_iter().flatten();
+    all.map(|pair| {
+        let resource = RESOURCES.into_iter().find(|of| pair[0] == *of).unwrap();
+        (resource, to_value(&pair[1]).unwrap())
+    })
+    .collect()
+}
+
 /// Returns the differences of the healthy cluster after `change`, with these components left out.
-fn found_without(left_out: &[&str], change: impl FnOnce(&mut Json)) -> Vec<String> {
+pub(super) fn found_without(left_out: &[&str], change: impl FnOnce(&mut Json)) -> Vec<String> {
     let mut cluster = healthy();
     change(&mut cluster);
     let trees = |of: &str| -> Vec<Value> {
@@ -83,6 +94,7 @@ fn found_without(left_out: &[&str], change: impl FnOnce(&mut Json)) -> Vec<Strin
         pods: trees("pods"),
         claims: trees("claims"),
         attachments: trees("attachments"),
+        workloads: workloads(&cluster),
         cloud: cluster["cloud"].as_array().cloned().unwrap(),
     };
     let trace = Trace::new(Clock::live(), Level::Info);
