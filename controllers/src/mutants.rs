@@ -504,4 +504,94 @@ pub const MUTANTS: &[Mutant] = &[
         about: "snapshot-controller deletes a snapshot from which a claim is being restored",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "lowest-ordinal-updated-first",
+        about: "a rolling update of a StatefulSet replaces the pod of the lowest ordinal first",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "partition-ignored",
+        about: "a rolling update of a StatefulSet replaces the pods below its partition",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "scaled-down-claims-kept",
+        about: "the StatefulSet controller keeps the claims of a pod that it deletes, although the policy is Delete",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "updated-pod-not-awaited",
+        about: "a rolling update of a StatefulSet does not wait until the pod that it replaced is ready",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "surplus-pods-deleted-at-once",
+        about: "the StatefulSet controller deletes all surplus pods of an ordered set at once",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "one-failure-too-many",
+        about: "the Job controller allows one failure more than the backoffLimit",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "failed-job-runs-on",
+        about: "the Job controller does not delete the running pods of a Job that has failed",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "parallelism-ignored",
+        about: "the Job controller runs all pods of a Job at once",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "max-surge-ignored",
+        about: "a rollout of a Deployment creates all new pods at once",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "old-sets-kept",
+        about: "the Deployment controller keeps all old ReplicaSets, whatever revisionHistoryLimit says",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "unready-pods-available",
+        about: "the ReplicaSet controller counts pods that are not ready as available",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "ready-pods-deleted-first",
+        about: "the ReplicaSet controller deletes ready pods before pods that are not ready",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "percentage-rounded-down",
+        about: "the disruption controller rounds a percentage in minAvailable down",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "unready-pods-healthy",
+        about: "the disruption controller counts pods that are not ready as healthy",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "pods-of-lost-node-stay-ready",
+        about: "node-lifecycle does not mark the pods of a node that is not Ready",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "lost-claim-stays-bound",
+        about: "the binder never writes the phase Lost to a claim whose PersistentVolume is gone",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "unschedulable-not-told",
+        about: "kube-scheduler does not write the condition PodScheduled to a pod that fits on no node",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "provisioning-not-told",
+        about: "external-provisioner reports no Event about a new volume",
+        recreates: "no public issue is known",
+    },
 ];

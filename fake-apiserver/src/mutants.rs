@@ -84,4 +84,9 @@ pub const MUTANTS: &[Mutant] = &[
         about: "an eviction deletes a pod although its disruption budget allows no disruption",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "eviction-not-counted",
+        about: "an eviction does not lower the disruptions that the budget allows",
+        recreates: "no public issue is known",
+    },
 ];

@@ -139,10 +139,6 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("leaving-object-not-told", "a finished pod that is counted on matters only where a node is full"),
     ("snapshot-retain-ignored", "no invariant follows snapshots; controllers/tests/snapshot_mutants.rs shows it"),
     ("snapshot-timeout-is-final", "the same"),
-    ("scaled-down-claims-deleted", "no scenario here has a workload; controllers/tests/statefulset.rs shows it"),
-    ("lowest-ordinal-first", "the same"),
-    ("max-unavailable-ignored", "the same, in controllers/tests/workloads.rs"),
-    ("evictions-forgotten", "the same"),
     ("attach-error-kept", "upstream's attacher keeps an error, too, if its cache does not have it yet"),
     ("failed-detach-ignored", "attach-detach sees within a minute that the VolumeAttachment is gone"),
     (

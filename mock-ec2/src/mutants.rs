@@ -92,6 +92,41 @@ pub const MUTANTS: &[Mutant] = &[
         about: "a volume is `available` while it is being detached",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "zone-not-checked",
+        about: "AttachVolume attaches a volume to an instance in another zone",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "device-name-shared",
+        about: "AttachVolume accepts a device name that another volume of the instance has",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "optimizing-skipped",
+        about: "a modification of a volume goes from `modifying` to `completed`",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "shrinking-allowed",
+        about: "ModifyVolume accepts a size that is smaller than the volume",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "slot-not-freed",
+        about: "DetachVolume leaves the device name and the slot of the volume in use",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "attached-while-creating",
+        about: "AttachVolume attaches a volume that is still being created",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "token-parameters-not-compared",
+        about: "CreateVolume with a ClientToken that was used with other parameters returns the earlier volume",
+        recreates: "no public issue is known",
+    },
 ];
 
 /// Returns the seeded bugs that are switched on in the world of `ctx`.
@@ -114,5 +149,12 @@ pub(crate) fn seeded_bugs(ctx: &Ctx) -> SeededBugs {
         holds_volumes: mutant!(ctx, "terminated-instance-holds-volumes"),
         detaches_anywhere: mutant!(ctx, "detached-from-any-instance"),
         available_early: mutant!(ctx, "available-while-detaching"),
+        zones_ignored: mutant!(ctx, "zone-not-checked"),
+        shares_devices: mutant!(ctx, "device-name-shared"),
+        skips_optimizing: mutant!(ctx, "optimizing-skipped"),
+        shrinks: mutant!(ctx, "shrinking-allowed"),
+        keeps_slots: mutant!(ctx, "slot-not-freed"),
+        attaches_early: mutant!(ctx, "attached-while-creating"),
+        trusts_tokens: mutant!(ctx, "token-parameters-not-compared"),
     }
 }

@@ -11,7 +11,7 @@ use substrate::process::Ctx;
 
 use super::cache::BinderCache;
 use super::claim::sync_claim;
-use super::object::{ClaimKey, name, volume_name, volume_phase};
+use super::object::{ClaimKey, claim_phase, name, volume_name, volume_phase};
 use super::step::{About, Call, Notice, Step};
 use super::turns::Turns;
 use super::volume::{Live, sync_volume};
@@ -251,6 +251,8 @@ impl Binder {
                 let claim = claims.replace(&claim).await?;
                 self.cache().store_claim(claim);
             }
+            Call::ReplaceClaimStatus(claim)
+                if claim_phase(&claim) == "Lost" && mutant!(self.ctx, "lost-claim-stays-bound") => {}
             Call::ReplaceClaimStatus(claim) => {
                 let claim = claims.replace_status(&claim).await?;
                 self.cache().store_claim(claim);

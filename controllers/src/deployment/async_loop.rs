@@ -114,6 +114,8 @@ impl Controller {
             now: self.ctx.now().wall,
             deployment: Deployment::clone(deployment),
             ignores_unavailable: mutant!(self.ctx, "max-unavailable-ignored"),
+            ignores_surge: mutant!(self.ctx, "max-surge-ignored"),
+            keeps_old_sets: mutant!(self.ctx, "old-sets-kept"),
         };
         if spec.selector == LabelSelector::default() {
             let message = "This deployment is selecting all pods. A non-empty selector is required.";

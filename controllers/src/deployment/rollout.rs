@@ -28,7 +28,11 @@ impl Round<'_> {
         let mut sets = self.sets(all, true).await?;
         let Some(new) = sets.new.clone() else { return self.sync_rollout(&sets).await };
         let (wanted, own) = (wanted(&self.deployment), size(&new));
-        let next = if own > wanted { wanted } else { new_size(&self.deployment, sum(sets.all(), size), own) };
+        let next = if own > wanted || self.ignores_surge {
+            wanted
+        } else {
+            new_size(&self.deployment, sum(sets.all(), size), own)
+        };
         if own != wanted && self.scale_set(&new, next).await?.is_some() {
             return self.sync_rollout(&sets).await;
         }

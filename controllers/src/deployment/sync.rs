@@ -26,6 +26,10 @@ pub(super) struct Round<'a> {
     pub(super) deployment: Deployment,
     /// Seeded bug: removes old pods without regard to maxUnavailable.
     pub(super) ignores_unavailable: bool,
+    /// Seeded bug: adds new pods without regard to maxSurge.
+    pub(super) ignores_surge: bool,
+    /// Seeded bug: keeps all old sets.
+    pub(super) keeps_old_sets: bool,
 }
 
 impl Round<'_> {
@@ -213,7 +217,7 @@ impl Round<'_> {
     /// Deletes the oldest empty sets beyond the limit of the history (`cleanupDeployment`).
     pub(super) async fn clean_up(&self, sets: &Sets) -> Result<()> {
         let limit = self.deployment.spec.as_ref().and_then(|spec| spec.revision_history_limit);
-        let Some(limit) = limit.filter(|limit| *limit != i32::MAX) else { return Ok(()) };
+        let Some(limit) = limit.filter(|limit| *limit != i32::MAX && !self.keeps_old_sets) else { return Ok(()) };
         let mut alive: Vec<&Arc<ReplicaSet>> = sets.old.iter().filter(|set| !set.is_deleting()).collect();
         let surplus = alive.len().saturating_sub(usize::try_from(limit).unwrap_or(0));
         alive.sort_by(|a, b| {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatus};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use substrate::mutant;
 use substrate::process::Ctx;
 
@@ -15,6 +16,7 @@ use crate::kube::queue::Outcome;
 use crate::kube::{ApiError, Client, Delta, EventRecorder, Informer, Kind, ListParams, WorkQueue, reference};
 use crate::pod_status::{conditions, update_condition};
 use crate::workload::availability::is_terminal;
+use crate::workload::scaled::scaled;
 use crate::workload::{Key, key};
 
 /// Source of its Events.
@@ -139,7 +141,7 @@ impl Controller {
         }
         let scale = if budget::needs_scale(spec) { self.controllers.scale(&pods).await } else { Ok(Scale::default()) };
         let counted = scale.and_then(|scale| Ok((budget::expected(spec, pods.len(), scale.replicas)?, scale)));
-        let (expected, scale) = match counted {
+        let (mut expected, scale) = match counted {
             Ok(counted) => counted,
             Err(error) => {
                 let message = format!("Failed to calculate the number of expected pods: {error}");
@@ -165,7 +167,15 @@ impl Controller {
             let message = format!("Pod was expected by PDB {namespace}/{namespace} to be deleted but it wasn't");
             self.recorder.event(reference(&**pod), "Warning", "NotDeleted", message);
         }
-        let healthy = budget::healthy(&pods, &disrupted, now);
+        if mutant!(self.ctx, "percentage-rounded-down")
+            && let Some(least @ IntOrString::String(_)) = &spec.min_available
+        {
+            expected.healthy = scaled(least, scale.replicas, false).unwrap_or(expected.healthy);
+        }
+        let healthy = match mutant!(self.ctx, "unready-pods-healthy") {
+            true => i32::try_from(pods.iter().filter(|pod| !pod.is_deleting()).count()).unwrap_or(i32::MAX),
+            false => budget::healthy(&pods, &disrupted, now),
+        };
         if let Some(status) = budget::status(budget, healthy, expected, &disrupted, now) {
             self.write(budget, status).await.map_err(|error| {
                 if error.is_conflict() { Failure::Conflict } else { Failure::Other(error.to_string()) }

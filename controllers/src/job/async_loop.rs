@@ -10,6 +10,7 @@ use k8s_openapi::Resource as _;
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
 use k8s_openapi::api::core::v1::Pod;
 use parking_lot::Mutex;
+use substrate::mutant;
 use substrate::process::Ctx;
 
 use super::backoff::Backoff;
@@ -210,6 +211,14 @@ impl Controller {
         let pods = self.claim(job).await?;
         let removed = self.removed.lock().get(item).cloned().unwrap_or_default();
         let backoff = self.backoffs.lock().get(item).copied().unwrap_or_default();
+        let changed;
+        let spec = match mutant!(self.ctx, "one-failure-too-many") {
+            true => {
+                changed = JobSpec { backoff_limit: spec.backoff_limit.map(|limit| limit + 1), ..spec.clone() };
+                &changed
+            }
+            false => spec,
+        };
         let mut round = Box::new(Round::begin(job, spec, pods, removed, backoff, self.ctx.now().wall));
         if round.finished.is_none()
             && let Some(left) = round.until_deadline()
@@ -220,7 +229,10 @@ impl Controller {
         let mut managed = Ok(());
         let mut changes_suspension = false;
         if round.finished.is_some() {
-            let (deleted, answer) = self.delete_active(&round).await;
+            let (deleted, answer) = match mutant!(self.ctx, "failed-job-runs-on") {
+                true => ((active, round.ready), Ok(())),
+                false => self.delete_active(&round).await,
+            };
             if deleted.0 != active || !may_write {
                 round.finished = None;
             }
@@ -321,7 +333,16 @@ impl Controller {
             wait: if has_index_limit { Duration::ZERO } else { round.backoff.remaining(round.now) },
             index_waits: &index_failures::waits(&round.delayed, round.now),
         };
-        match manage(&round.spec, &observed) {
+        let changed;
+        let spec = match mutant!(self.ctx, "parallelism-ignored") {
+            true => {
+                changed =
+                    JobSpec { parallelism: round.spec.completions.or(round.spec.parallelism), ..round.spec.clone() };
+                &changed
+            }
+            false => &round.spec,
+        };
+        match manage(spec, &observed) {
             Manage::Keep => (active, Ok(())),
             Manage::Wait(wait) => {
                 self.queue.add_after(item.clone(), wait.max(BATCH));

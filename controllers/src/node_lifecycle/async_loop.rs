@@ -344,6 +344,9 @@ impl AsyncLoop {
 
     /// Marks the pods of a node as not ready. Returns false if one could not be marked.
     async fn mark_pods_of(&self, node: &str) -> bool {
+        if mutant!(self.ctx, "pods-of-lost-node-stay-ready") {
+            return true;
+        }
         let mut pods = Vec::new();
         self.pods.each(|pod| {
             if assigned_to(pod) == Some(node) {

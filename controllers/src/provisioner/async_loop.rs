@@ -548,7 +548,7 @@ impl Controller {
         }
         let uid = volume.spec.as_ref().and_then(|s| s.claim_ref.as_ref()).and_then(|r| r.uid.as_deref());
         let claim = self.state().claims.get(uid.unwrap_or_default()).cloned();
-        if let Some(claim) = claim {
+        if let Some(claim) = claim.filter(|_| !mutant!(self.ctx, "provisioning-not-told")) {
             let message = format!("Successfully provisioned volume {}", volume.name());
             self.recorder.event(reference(&*claim), "Normal", "ProvisioningSucceeded", message);
         }

@@ -7,6 +7,7 @@ use anyhow::{Result, anyhow};
 use futures_util::future::join_all;
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetSpec, ReplicaSetStatus};
 use k8s_openapi::api::core::v1::Pod;
+use substrate::mutant;
 use substrate::process::Ctx;
 
 use super::manage::{Manage, manage, related};
@@ -21,7 +22,7 @@ use crate::workload::pod_control::{PodControl, slow_start_batch};
 use crate::workload::pod_template::pod_from_template;
 use crate::workload::ref_manager::RefManager;
 use crate::workload::related::{Seen, Selecting, concerned};
-use crate::workload::{Key, key};
+use crate::workload::{Key, counter, key};
 
 /// Source of its Events.
 const SOURCE: &str = "replicaset-controller";
@@ -124,7 +125,10 @@ impl Controller {
         let failure = managed.as_ref().err().map(ToString::to_string);
         let now = self.ctx.now().wall;
         let observed = Observed { active: &active, terminating, failure: failure.as_deref() };
-        let status = calculate(set, spec, observed, now);
+        let mut status = calculate(set, spec, observed, now);
+        if mutant!(self.ctx, "unready-pods-available") {
+            status.available_replicas = counter(status.replicas);
+        }
         let (ready, available) = (status.ready_replicas, status.available_replicas);
         self.update_status(set, status).await?;
         managed?;
@@ -165,7 +169,13 @@ impl Controller {
                 }
                 batch.errors.into_iter().next().map_or(Ok(()), |error| Err(error.into()))
             }
-            Manage::Delete(pods) => {
+            Manage::Delete(mut pods) => {
+                if mutant!(self.ctx, "ready-pods-deleted-first") {
+                    let mut ready: Vec<Arc<Pod>> = active.to_vec();
+                    ready.sort_by_key(|pod| !is_ready(pod));
+                    ready.truncate(pods.len());
+                    pods = ready;
+                }
                 self.expectations.expect_deletions(owner, pods.iter().map(|pod| key(&**pod)), now.mono);
                 let answers = join_all(pods.iter().map(|pod| self.control.delete(set, pod.name()))).await;
                 let mut failure = None;

@@ -288,7 +288,9 @@ impl Scheduler {
         let newest = self.state().queue.get(&PodKey::of(pod)).cloned().unwrap_or_else(|| pod.clone());
         // After a failed write, the next scheduling failure writes the condition.
         let status = status::unscheduled(&newest, reason, message, nomination, self.ctx.now().wall);
-        self.write("condition", newest, status);
+        if !mutant!(self.ctx, "unschedulable-not-told") {
+            self.write("condition", newest, status);
+        }
     }
 
     /// Writes a pod's status in the background, like upstream's dispatcher of API calls.

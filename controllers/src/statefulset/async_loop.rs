@@ -228,15 +228,36 @@ impl Controller {
         if self.run_for_all(sets, &places.replicas, monotonic, step).await? {
             return Ok(());
         }
-        let step = |pod: &Pod| plan::condemned_claims(sets, pod, &cached);
+        let step = |pod: &Pod| match mutant!(self.ctx, "scaled-down-claims-kept") {
+            true => Step::default(),
+            false => plan::condemned_claims(sets, pod, &cached),
+        };
         if self.run_for_all(sets, &places.condemned, monotonic, step).await? {
             return Ok(());
         }
-        let step = |pod: &Pod| plan::condemned(spec, places, pod, now);
+        let all_at_once = mutant!(self.ctx, "surplus-pods-deleted-at-once");
+        let step = |pod: &Pod| match all_at_once {
+            true => plan::condemned_at_once(pod),
+            false => plan::condemned(spec, places, pod, now),
+        };
         if self.run_for_all(sets, &places.condemned, monotonic, step).await? {
             return Ok(());
         }
-        if let Some(at) = plan::outdated(sets, spec, places, now) {
+        let whole;
+        let spec = match mutant!(self.ctx, "partition-ignored") {
+            true => {
+                whole = plan::without_partition(spec);
+                &whole
+            }
+            false => spec,
+        };
+        let mut outdated = plan::outdated(sets, spec, places, now);
+        if mutant!(self.ctx, "updated-pod-not-awaited") {
+            outdated = plan::all_outdated(sets, places).next_back();
+        } else if mutant!(self.ctx, "lowest-ordinal-updated-first") {
+            outdated = outdated.and_then(|_| plan::all_outdated(sets, places).next());
+        }
+        if let Some(at) = outdated {
             self.control.delete(&sets.set, &places.replicas[at]).await?;
             counts.current -= 1;
         }

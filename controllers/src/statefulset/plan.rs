@@ -219,3 +219,23 @@ pub(super) fn outdated(sets: &Sets, spec: &StatefulSetSpec, places: &Places, now
     let found = (update_min..places.replicas.len()).rev().find(stops)?;
     is_old(&places.replicas[found]).then_some(found)
 }
+
+/// Decides about a pod outside the range without regard to the others: a seeded bug.
+pub(super) fn condemned_at_once(pod: &Pod) -> Step {
+    Step { writes: if pod.is_deleting() { Vec::new() } else { vec![Write::Delete] }, blocks: false }
+}
+
+/// Returns a spec whose rolling update concerns all pods: a seeded bug.
+pub(super) fn without_partition(spec: &StatefulSetSpec) -> StatefulSetSpec {
+    let mut spec = spec.clone();
+    if let Some(rolling) = spec.update_strategy.as_mut().and_then(|strategy| strategy.rolling_update.as_mut()) {
+        rolling.partition = None;
+    }
+    spec
+}
+
+/// Returns the places of all pods that are not at the update revision, for seeded bugs.
+pub(super) fn all_outdated(sets: &Sets, places: &Places) -> impl DoubleEndedIterator<Item = usize> {
+    let is_old = |pod: &Pod| is_created(pod) && pod_revision(pod) != sets.update_revision && !pod.is_deleting();
+    (0..places.replicas.len()).filter(move |at| is_old(&places.replicas[*at]))
+}

@@ -275,6 +275,7 @@ impl Apiserver {
                 ignores_patch_preconditions: substrate::mutant!(ctx, "patch-precondition-ignored"),
                 takes_status: substrate::mutant!(ctx, "status-in-main-write"),
                 ignores_budgets: substrate::mutant!(ctx, "budget-ignored"),
+                keeps_budgets: substrate::mutant!(ctx, "eviction-not-counted"),
             });
         }
         ctx.faults().declare(OPERATIONS);

@@ -157,6 +157,8 @@ pub struct Defects {
     pub takes_status: bool,
     /// Evicts a pod regardless of its disruption budget.
     pub ignores_budgets: bool,
+    /// Evicts a pod and leaves its disruption budget as it is.
+    pub keeps_budgets: bool,
 }
 
 /// The state of the cluster.

@@ -42,14 +42,18 @@ impl State {
                 instance.instance_type
             )));
         }
-        if volume.zone != instance.zone {
+        if volume.zone != instance.zone && !self.seeded_bugs.zones_ignored {
             return Err(Ec2Error::ZoneMismatch { volume: id.clone(), instance: instance_id.clone() });
         }
         if !matches!(instance.state, InstanceState::Running | InstanceState::Stopped) {
             return Err(Ec2Error::InstanceNotRunning(instance_id.clone()));
         }
-        check_free(volume, instance_id, self.switches.unsafe_multi_attach || self.seeded_bugs.attach_twice)?;
-        if instance.slots.contains_key(&slot) || instance.hidden.contains(&slot) {
+        let is_early = self.seeded_bugs.attaches_early && volume.state == VolumeState::Creating;
+        if !is_early {
+            check_free(volume, instance_id, self.switches.unsafe_multi_attach || self.seeded_bugs.attach_twice)?;
+        }
+        let is_taken = instance.slots.contains_key(&slot) && !self.seeded_bugs.shares_devices;
+        if is_taken || instance.hidden.contains(&slot) {
             return Err(Ec2Error::DeviceInUse(device.clone()));
         }
         let limit = instance.device_limit();
@@ -215,7 +219,7 @@ impl State {
         }
         if let Some(instance) = self.instances.get_mut(instance_id) {
             let instance = Arc::make_mut(instance);
-            instance.slots.retain(|_, held| held != id);
+            instance.slots.retain(|_, held| held != id || self.seeded_bugs.keeps_slots);
             instance.mounted.remove(id);
             instance.held.remove(id);
             if attachment.forced

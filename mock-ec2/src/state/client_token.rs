@@ -107,6 +107,11 @@ impl<Request: PartialEq, Id: Clone> ClientTokens<Request, Id> {
         }
     }
 
+    /// Returns the result of any earlier request with `token`, for a seeded bug.
+    pub fn known(&self, token: &str) -> Option<Id> {
+        self.entries.get(token).map(|entry| entry.id.clone())
+    }
+
     /// Marks `token` as one of a deleted resource. Returns false if it is unknown.
     pub fn burn(&mut self, token: &str) -> bool {
         let known = self.entries.get_mut(token).map(|entry| entry.burnt = true).is_some();

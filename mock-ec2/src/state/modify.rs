@@ -31,7 +31,7 @@ impl State {
         if !matches!(volume.state, VolumeState::Available | VolumeState::InUse) {
             return Err(Ec2Error::VolumeInState { volume: id.clone(), state: volume.state.as_str() });
         }
-        let mut target = target(volume, request)?;
+        let mut target = target(volume, request, self.seeded_bugs.shrinks)?;
         if self.seeded_bugs.iops_reset && request.iops.is_none() {
             target.iops = target.volume_type.resolve_iops(target.size_gib, None).unwrap_or(target.iops);
         }
@@ -101,6 +101,9 @@ impl State {
                 volume.iops = target.iops;
                 volume.throughput = target.throughput;
                 volume.multi_attach_enabled = target.multi_attach_enabled;
+                if self.seeded_bugs.skips_optimizing {
+                    return self.end_modification(now, id, ModificationState::Completed, None);
+                }
                 self.note_modification(id);
             }
             ModificationState::Optimizing => self.end_modification(now, id, ModificationState::Completed, None),
@@ -169,7 +172,7 @@ pub(super) fn span(now: Duration, progress: &Progress) -> (Duration, Duration) {
 }
 
 /// Returns the properties of `volume` after `request`.
-fn target(volume: &Volume, request: &ModifyVolume) -> Result<Shape, Ec2Error> {
+fn target(volume: &Volume, request: &ModifyVolume, shrinks: bool) -> Result<Shape, Ec2Error> {
     let ModifyVolume { size_gib, volume_type, iops, throughput, multi_attach, .. } = request;
     if (size_gib, iops, throughput) == (&None, &None, &None) && volume_type.is_none() && multi_attach.is_none() {
         return Err(Ec2Error::MissingParameter("size, volumeType, iops, throughput or multiAttachEnabled".to_owned()));
@@ -177,7 +180,7 @@ fn target(volume: &Volume, request: &ModifyVolume) -> Result<Shape, Ec2Error> {
     let old = volume.shape();
     let volume_type = volume_type.as_deref().map_or(Ok(old.volume_type), VolumeType::parse)?;
     let size_gib = size_gib.unwrap_or(old.size_gib);
-    if size_gib < old.size_gib {
+    if size_gib < old.size_gib && !shrinks {
         return Err(Ec2Error::InvalidParameterValue("New size cannot be smaller than existing size".to_owned()));
     }
     volume_type.check_size(size_gib)?;

@@ -44,6 +44,20 @@ pub struct SeededBugs {
     pub detaches_anywhere: bool,
     /// A volume that is being detached is `available` already.
     pub available_early: bool,
+    /// A volume is attached in another zone.
+    pub zones_ignored: bool,
+    /// Two volumes of an instance have one device name.
+    pub shares_devices: bool,
+    /// A modification is never `optimizing`.
+    pub skips_optimizing: bool,
+    /// A modification makes a volume smaller.
+    pub shrinks: bool,
+    /// A detached volume keeps its slot.
+    pub keeps_slots: bool,
+    /// A volume is attached while it is being created.
+    pub attaches_early: bool,
+    /// A repeated client token need not repeat its parameters.
+    pub trusts_tokens: bool,
 }
 
 /// Attachments hidden from callers of the API while their devices exist.
