@@ -77,7 +77,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("features/workload-updates", "parallelism-ignored"),
     ("deployment-rollout", "max-surge-ignored"),
     ("features/workload-updates", "old-sets-kept"),
-    ("deployment-rollout", "unready-pods-available"),
+    ("golden/deployment-rollout", "unready-pods-available"),
     ("features/workload-updates", "ready-pods-deleted-first"),
     ("features/workload-updates", "percentage-rounded-down"),
     ("features/drain-with-budget", "unready-pods-healthy"),
