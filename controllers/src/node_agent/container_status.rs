@@ -11,6 +11,9 @@ use super::restarts::{LOST, REASON, is_sidecar};
 use crate::kube::time;
 use crate::machine::api::{ContainerRecord, ContainerState as MachineState, Exit};
 
+/// Reason of a container whose environment refers to something that does not exist (`ErrCreateContainerConfig`).
+const UNPREPARED: &str = "CreateContainerConfigError";
+
 /// Returns the statuses of all regular containers of a pod. `before` are the last ones.
 pub(super) fn regular(pod: &Pod, phase: &Phase, facts: &PodFacts, before: &[ContainerStatus]) -> Vec<ContainerStatus> {
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
@@ -67,11 +70,17 @@ fn status(
         ..ContainerStatus::default()
     };
     if let Some(message) = facts.waiting.get(&container.name).filter(|_| matches!(phase, Phase::Running(_))) {
-        let waiting = ContainerStateWaiting { reason: Some(REASON.to_owned()), message: Some(message.clone()) };
-        let waiting = ContainerState { waiting: Some(waiting), ..ContainerState::default() };
-        status.last_state = status.state.replace(waiting);
+        status.last_state = status.state.replace(waiting(REASON, message));
+    }
+    if let Some(message) = facts.unprepared.as_ref().filter(|_| *phase == Phase::Waiting) {
+        status.state = Some(waiting(UNPREPARED, message));
     }
     status
+}
+
+fn waiting(reason: &str, message: &str) -> ContainerState {
+    let waiting = ContainerStateWaiting { reason: Some(reason.to_owned()), message: Some(message.to_owned()) };
+    ContainerState { waiting: Some(waiting), ..ContainerState::default() }
 }
 
 /// Returns the mounts of a container. No runtime of ours makes mounts read-only below their root.

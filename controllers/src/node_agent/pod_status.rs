@@ -37,6 +37,8 @@ pub struct PodFacts {
     pub containers: Vec<ContainerRecord>,
     /// Messages of containers that wait before they start again.
     pub waiting: BTreeMap<String, String>,
+    /// Reason why the programs of its containers cannot be prepared.
+    pub unprepared: Option<String>,
     /// Running containers that are not ready by their probes.
     pub unready: BTreeSet<String>,
     /// Running containers that have not started yet by their startup probe.

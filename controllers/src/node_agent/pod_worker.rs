@@ -169,7 +169,10 @@ async fn live(
             let Some(prepared) = unless_ordered(orders, programs(agent, uid, pod)).await else { return asked };
             let programs = match prepared {
                 Ok(programs) => programs,
-                Err(Unprepared { reason, message }) => {
+                Err(why) => {
+                    status_reporter.facts.unprepared = why.of_container();
+                    status_reporter.phase(Phase::Waiting);
+                    let Unprepared { reason, message } = why;
                     agent.recorder.event(object.clone(), "Warning", reason, message);
                     if unless_ordered(orders, agent.ctx.sleep(SYNC_BACKOFF)).await.is_none() {
                         return asked;
@@ -177,6 +180,7 @@ async fn live(
                     continue;
                 }
             };
+            status_reporter.facts.unprepared = None;
             let spec = pod_spec(agent, uid, pod, (attempt, last.as_ref()), &settings, programs);
             let lists = agent.runtime.lists();
             asked = true;

@@ -28,6 +28,11 @@ impl Unprepared {
         Self { reason: "Failed", message: format!("Error: {message}") }
     }
 
+    /// Returns the message of the container's status. None for an error in a volume, which only an Event reports.
+    pub fn of_container(&self) -> Option<String> {
+        self.message.strip_prefix("Error: ").map(str::to_owned)
+    }
+
     /// Error in a volume.
     pub fn volume(name: &str, why: impl std::fmt::Display) -> Self {
         Self { reason: "FailedMount", message: format!("MountVolume.SetUp failed for volume \"{name}\" : {why}") }
