@@ -33,6 +33,11 @@ pub(super) fn parameters(query: &[(String, String)]) -> Result<Exec, String> {
     Ok(Exec { command, tty: flag("tty"), stdin: flag("stdin") })
 }
 
+/// Returns true if a request only asks whether a program can be started.
+pub(super) fn only_checks(query: &[(String, String)]) -> bool {
+    query.iter().any(|(name, value)| name == "check" && value == "true")
+}
+
 /// Connects a session with the bodies of a request and its answer.
 pub(super) fn connect(machine: &Machine, session: Session, request: Body) -> Body {
     let Session { input, output } = session;

@@ -40,7 +40,7 @@ pub use cli::machine_main_with;
 use container::Signals;
 use log_file::LogFile;
 use pod::Orders;
-use programs::{Exec, Program, Programs, Session};
+use programs::{Program, Programs};
 pub use query::query;
 use state::{Again, Asked, Pods};
 use writer::Chains;
@@ -243,8 +243,7 @@ impl Machine {
 
     /// Asks the program of one container to stop within `grace`. Returns false if it does not run.
     fn stop_program(self: &Arc<Self>, uid: &str, container: &str, grace: Duration) -> bool {
-        let program = self.lock().handles.get(uid).and_then(|handle| handle.programs.get(container).cloned());
-        let Some(program) = program else { return false };
+        let Ok(program) = self.program(uid, container) else { return false };
         program.terminate();
         let (ctx, machine) = (self.ctx.clone(), Arc::downgrade(self));
         let (uid, container) = (uid.to_owned(), container.to_owned());
@@ -260,11 +259,11 @@ impl Machine {
         true
     }
 
-    /// Starts a user's program in a container.
+    /// Returns the program of a container, in which users may start others.
     ///
     /// # Errors
-    /// The reason why it cannot be started.
-    fn exec(&self, uid: &str, container: &str, exec: &Exec) -> Result<Session, String> {
+    /// The reason why there is none.
+    fn program(&self, uid: &str, container: &str) -> Result<Arc<dyn Program>, String> {
         let inner = self.lock();
         let handle = inner.handles.get(uid).ok_or("the pod is not on this machine")?;
         let is_modelled = |spec: &api::ContainerSpec| spec.name == container && spec.program.is_none();
@@ -274,9 +273,7 @@ impl Machine {
                  `--containers process` and give the container a `command`"
             ));
         }
-        let program = handle.programs.get(container).cloned();
-        drop(inner);
-        program.ok_or("the container is not running")?.exec(exec)
+        Ok(handle.programs.get(container).cloned().ok_or("the container is not running")?)
     }
 
     fn exited(&self, uid: &str, container: &str, code: i32) {

@@ -42,10 +42,7 @@ pub trait Program: Send + Sync {
     fn kill(&self);
 
     /// Starts another program in its container.
-    ///
-    /// # Errors
-    /// The reason why it cannot be started.
-    fn exec(&self, exec: &Exec) -> Result<Session, String>;
+    fn exec(&self, exec: &Exec) -> Session;
 }
 
 /// Program that a user starts in a container.

@@ -7,7 +7,7 @@
 //! | `POST /v1/pods/{uid}/stop` | asks them to stop ([`Stop`]) and does not wait; may be repeated with another grace |
 //! | `POST /v1/pods/{uid}/containers/{container}/start` | starts a container again after its exit, or after the init containers ([`StartContainer`]); may be repeated |
 //! | `POST /v1/pods/{uid}/containers/{container}/stop` | asks the program of one container to stop ([`Stop`]) and does not wait |
-//! | `POST /v1/pods/{uid}/exec/{container}` | starts a program in a container, with kubelet's parameters; the bodies are messages of [`channels`](substrate::channels) |
+//! | `POST /v1/pods/{uid}/exec/{container}` | starts a program in a container, with kubelet's parameters; with `check=true` only checks that it is possible; the bodies are messages of [`channels`](substrate::channels) |
 //! | `DELETE /v1/pods/{uid}` | forgets a pod whose containers have stopped, and its logs |
 //! | `GET /v1/pods/{uid}/logs/{container}` | a container's log, with kubelet's parameters; `attempt=N` selects the start after N others, of the two latest |
 
@@ -82,8 +82,12 @@ async fn answer(machine: &Arc<Machine>, request: Request<Body>) -> Result<Respon
         }
         ["v1", "pods", uid, "exec", container] if post => {
             let exec = exec::parameters(&parameters).map_err(|why| (StatusCode::BAD_REQUEST, why))?;
-            let session = machine.exec(uid, container, &exec).map_err(|why| (StatusCode::CONFLICT, why))?;
-            Ok(reply(StatusCode::OK, "application/octet-stream", exec::connect(machine, session, body)))
+            let program = machine.program(uid, container).map_err(|why| (StatusCode::CONFLICT, why))?;
+            let answer = match exec::only_checks(&parameters) {
+                true => full(""),
+                false => exec::connect(machine, program.exec(&exec), body),
+            };
+            Ok(reply(StatusCode::OK, "application/octet-stream", answer))
         }
         ["v1", "pods", uid] if parts.method == Method::DELETE => match machine.remove(uid) {
             Ok(true) => json(StatusCode::OK, &()),

@@ -107,11 +107,13 @@ impl Server {
         }
         let (place, path) = self.place_of(asked)?;
         let query = parts.uri.query().unwrap_or_default();
+        let handshake = Handshake::read(parts);
         let path = match attaches {
-            true => format!("/containerLogs/{path}?follow=true"),
+            true => format!("/containerLogs/{path}?follow=true&tailLines=0"),
+            // After a refused websocket kubectl asks by SPDY, and prints that answer: it must have the reason.
+            false if handshake.is_err() => format!("/exec/{path}?check=true&{query}"),
             false => format!("/exec/{path}?{query}"),
         };
-        let handshake = Handshake::read(parts)?;
         let (sender, receiver) = mpsc::channel::<Bytes>(WAITING);
         let body = futures_util::stream::unfold((receiver, self.ctx.clone()), |(mut receiver, ctx)| async move {
             let bytes = tokio::select! { biased;
@@ -143,6 +145,7 @@ impl Server {
                 _ => Status::bad_request(why),
             });
         }
+        let handshake = handshake?;
         let answer = handshake.answer();
         let (ctx, from) = (self.ctx.clone(), response.into_body());
         self.ctx.spawn(async move {
