@@ -70,6 +70,26 @@ metadata: {name: absent}
 spec: {containers: [{name: app, image: busybox, command: [no-such-program]}]}
 "#;
 
+/// A pod with a raw device.
+const RAW: &str = r#"
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: raw}
+spec: {accessModes: [ReadWriteOnce], volumeMode: Block, resources: {requests: {storage: 1Gi}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: raw}
+spec:
+  containers:
+    - name: app
+      image: busybox
+      command: [sh, -c]
+      args: ["cd /dev; printf bytes > mooring-raw; echo $(head -c 5 mooring-raw) $(blockdev --getsize64 mooring-raw); sleep 100"]
+      volumeDevices: [{name: raw, devicePath: /dev/mooring-raw}]
+  volumes: [{name: raw, persistentVolumeClaim: {claimName: raw}}]
+"#;
+
 fn apply(up: &Up, text: &str) -> Result<()> {
     let file = tempfile::NamedTempFile::new()?;
     std::fs::write(file.path(), text)?;
@@ -78,7 +98,7 @@ fn apply(up: &Up, text: &str) -> Result<()> {
 
 fn exec(up: &Up, args: &[&str], input: &str) -> Output {
     let mut command = up.command("kubectl");
-    command.arg("exec").args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.args(["exec", "-c", "app"]).args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     child.wait_with_output().unwrap()
@@ -115,7 +135,12 @@ fn a_containers_command_runs_on_its_volume_and_kubectl_reaches_it_live() {
     );
     assert!(text(&shell("echo changed > /etc/settings/greeting")).1.contains("Read-only file system"));
     assert!(text(&shell("echo x > /etc/mooring-was-here")).1.contains("Permission denied"));
-    assert!(!Path::new("/scratch/f").exists() && !Path::new("/data/init").exists());
+    // The token of the service account lies behind an absolute link, and the machine keeps its own directories.
+    let token = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+    assert!(text(&shell(&format!("cut -c1-2 {token}"))).0.starts_with("ey"));
+    for path in ["/scratch/f", "/data/init", "/etc/settings/greeting", token] {
+        assert!(!Path::new(path).exists(), "{path} is on the machine");
+    }
     let copied =
         exec(&up, &["-i", "web", "--", "sh", "-c", "cat > /data/copy; wc -c < /data/copy"], &"x".repeat(300_000));
     assert_eq!(text(&copied).0.trim(), "300000", "{copied:?}");
@@ -143,6 +168,15 @@ fn a_containers_command_runs_on_its_volume_and_kubectl_reaches_it_live() {
         Ok(log)
     });
     assert!(lost.unwrap().starts_with("(mooring: cannot start: exec: \"no-such-program\": No such file"));
+    // A raw device is one in the container, and none in /dev of the machine.
+    apply(&up, RAW).unwrap();
+    let raw = eventually(Duration::from_secs(60), || {
+        let log = kubectl(&["logs", "raw"])?;
+        ensure!(!log.is_empty());
+        Ok(log)
+    });
+    assert_eq!(raw.unwrap(), "bytes 1073741824\n");
+    assert!(!Path::new("/dev/mooring-raw").exists());
     let modelled = "apiVersion: v1\nkind: Pod\nmetadata: {name: image}\nspec: {containers: [{name: app, image: i}]}\n";
     apply(&up, modelled).unwrap();
     kubectl(&["wait", "--for=condition=Ready", "pod/image", "--timeout=60s"]).unwrap();
@@ -167,6 +201,14 @@ spec:
   volumes: [{name: scratch, emptyDir: {}}]
 "#;
 
+/// A pod that cannot be prepared.
+const UNPREPARED: &str = r#"
+apiVersion: v1
+kind: Pod
+metadata: {name: unprepared}
+spec: {containers: [{name: app, image: i, command: ["true"], envFrom: [{configMapRef: {name: absent}}]}]}
+"#;
+
 #[test]
 fn probes_decide_on_ready_and_on_another_start_live() {
     if !have("root") || !have("kubectl") {
@@ -174,7 +216,7 @@ fn probes_decide_on_ready_and_on_another_start_live() {
     }
     let up = Up::start(MOORING, &["--backend", "loop", "--containers", "process"]).unwrap();
     let kubectl = |args: &[&str]| up.run("kubectl", args);
-    apply(&up, PROBED).unwrap();
+    apply(&up, &format!("{PROBED}---{UNPREPARED}")).unwrap();
     let field = |path: &str| kubectl(&["get", "pod", "probed", "-o", &format!("jsonpath={path}")]);
     eventually(Duration::from_secs(60), || {
         let events = kubectl(&["get", "events"])?;
@@ -194,6 +236,9 @@ fn probes_decide_on_ready_and_on_another_start_live() {
     .unwrap();
     let events = kubectl(&["get", "events"]).unwrap();
     assert!(events.contains("Container app failed liveness probe, will be restarted"), "{events}");
+    assert!(kubectl(&["get", "pods"]).unwrap().contains("CreateContainerConfigError"));
+    let exec = text(&exec(&up, &["unprepared", "--", "true"], "")).1;
+    assert!(exec.contains("the pod is not on this machine"), "{exec}");
 }
 
 #[test]

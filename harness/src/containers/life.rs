@@ -1,7 +1,6 @@
 //! One program, from its start to its exit. The guard of user programs starts it and ends everything that it leaves.
 
 use std::process::Stdio;
-use std::sync::{Arc, OnceLock};
 
 use controllers::machine::programs::{Exec, Print, Program, Session};
 use futures_util::future::BoxFuture;
@@ -30,7 +29,7 @@ struct Orders {
 pub(super) struct Running {
     orders: watch::Sender<Orders>,
     /// Its process, once it is known.
-    pid: Arc<OnceLock<u32>>,
+    pid: watch::Receiver<Option<u32>>,
     setup: Setup,
 }
 
@@ -43,9 +42,8 @@ impl Program for Running {
         self.orders.send_modify(|orders| orders.kill = true);
     }
 
-    fn exec(&self, exec: &Exec) -> Result<Session, String> {
-        let pid = self.pid.get().ok_or("the container is not running yet")?;
-        session::start(*pid, &self.setup, exec).map_err(|error| error.to_string())
+    fn exec(&self, exec: &Exec) -> Session {
+        session::start(self.pid.clone(), &self.setup, exec)
     }
 }
 
@@ -70,8 +68,7 @@ pub(super) fn start(setup: Setup, print: Print) -> std::io::Result<(Running, Box
         return Err(std::io::Error::other("the guard has no pipes"));
     };
     let (orders, mut ordered) = watch::channel(Orders::default());
-    let pid = Arc::new(OnceLock::new());
-    let known = pid.clone();
+    let (known, pid) = watch::channel(None);
     let exit = Box::pin(async move {
         let obeyed = async {
             let mut before = Orders::default();
@@ -106,12 +103,12 @@ pub(super) fn start(setup: Setup, print: Print) -> std::io::Result<(Running, Box
 }
 
 /// Waits for the end of the program.
-async fn exit_code(reports: ChildStdout, pid: &OnceLock<u32>) -> i32 {
+async fn exit_code(reports: ChildStdout, pid: &watch::Sender<Option<u32>>) -> i32 {
     let mut lines = BufReader::new(reports).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         match serde_json::from_str(&line) {
             Ok(GuardReport::Started { pid: number }) => {
-                let _ = pid.set(number);
+                pid.send_replace(Some(number));
             }
             Ok(GuardReport::Ended { code, signal, .. }) => {
                 return code.or(signal.map(|signal| 128 + signal)).unwrap_or(KILLED);

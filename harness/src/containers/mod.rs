@@ -91,11 +91,12 @@ impl HostPrograms {
         let pod = self.directory.join(uid);
         let scratch = pod.join("roots").join(container);
         std::fs::create_dir_all(&scratch)?;
+        let scratch = std::fs::canonicalize(scratch)?;
         let identity = self.identity(program);
         let mut mounts = Vec::new();
         for mount in &program.mounts {
             let (source, volume) = match &mount.source {
-                MountSource::Published(path) => (std::fs::canonicalize(path)?, !mount.readonly),
+                MountSource::Published(path) => (path.clone(), !mount.readonly),
                 MountSource::Device(path) => (path.clone(), false),
                 MountSource::EmptyDir(name) => {
                     let directory = pod.join("empty-dir").join(name);
@@ -109,7 +110,7 @@ impl HostPrograms {
                 }
             };
             mounts.push(Mount {
-                source,
+                source: std::fs::canonicalize(source)?,
                 at: mount.at.clone(),
                 sub_path: mount.sub_path.clone(),
                 readonly: mount.readonly,

@@ -42,6 +42,19 @@ fn read() -> std::io::Result<Setup> {
     serde_json::from_str(&text).map_err(std::io::Error::other)
 }
 
+/// Name of the machine's root in that of a container, until the container is complete.
+const OLD: &str = ".mooring-old-root";
+/// Devices of each container, as the OCI runtime specification lists them.
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+/// Links of each container, with their targets.
+const LINKS: [(&str, &str); 5] = [
+    ("fd", "/proc/self/fd"),
+    ("stdin", "/proc/self/fd/0"),
+    ("stdout", "/proc/self/fd/1"),
+    ("stderr", "/proc/self/fd/2"),
+    ("ptmx", "pts/ptmx"),
+];
+
 /// Makes the root of the container and enters it.
 fn make(setup: &Setup) -> std::io::Result<()> {
     new_namespace()?;
@@ -57,19 +70,42 @@ fn make(setup: &Setup) -> std::io::Result<()> {
     let options = std::ffi::CString::new(options)?;
     let overlay = mount("overlay", &root, "overlay", MountFlags::empty(), Some(options.as_c_str()));
     overlay.map_err(|error| std::io::Error::other(format!("no overlay of / is possible here: {error}")))?;
-    for directory in ["proc", "sys", "dev"] {
-        mount_bind_recursive(Path::new("/").join(directory), root.join(directory))?;
-    }
-    for place in ["tmp", "var/tmp"] {
-        open_to_all(&root.join(place))?;
-    }
-    for one in &setup.mounts {
-        add(&root, one).map_err(|error| std::io::Error::other(format!("mount {}: {error}", one.at)))?;
-    }
+    // All further paths are resolved in the container, so no link leads out of it.
+    std::fs::create_dir(root.join(OLD))?;
     chdir(&root)?;
-    pivot_root(".", ".")?;
-    unmount(".", UnmountFlags::DETACH)?;
-    Ok(chdir("/")?)
+    pivot_root(".", OLD)?;
+    chdir("/")?;
+    let old = Path::new("/").join(OLD);
+    for directory in ["proc", "sys"] {
+        mount_bind_recursive(old.join(directory), Path::new("/").join(directory))?;
+    }
+    make_devices(&old)?;
+    for place in ["/tmp", "/var/tmp"] {
+        open_to_all(Path::new(place))?;
+    }
+    let mut mounts: Vec<&Mount> = setup.mounts.iter().collect();
+    // A mount in another one comes after it.
+    mounts.sort_by_key(|one| Path::new(&one.at).components().count());
+    for one in mounts {
+        add(&old, one).map_err(|error| std::io::Error::other(format!("mount {}: {error}", one.at)))?;
+    }
+    unmount(&old, UnmountFlags::DETACH)?;
+    std::fs::remove_dir(&old)
+}
+
+/// Makes `/dev`: only the usual devices, so that nothing changes in the directory of the machine.
+fn make_devices(old: &Path) -> std::io::Result<()> {
+    let (own, dev) = (old.join("dev"), Path::new("/dev"));
+    mount("tmpfs", dev, "tmpfs", MountFlags::NOSUID, Some(c"mode=755"))?;
+    for name in DEVICES {
+        std::fs::File::create(dev.join(name))?;
+        mount_bind(own.join(name), dev.join(name))?;
+    }
+    std::fs::create_dir(dev.join("pts"))?;
+    mount_bind(own.join("pts"), dev.join("pts"))?;
+    std::fs::create_dir(dev.join("shm"))?;
+    mount("tmpfs", dev.join("shm"), "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, Some(c"mode=1777"))?;
+    LINKS.into_iter().try_for_each(|(name, target)| std::os::unix::fs::symlink(target, dev.join(name)))
 }
 
 #[expect(unsafe_code, reason = "unshare is unsafe when it parts descriptor tables between threads")]
@@ -83,10 +119,10 @@ fn open_to_all(directory: &Path) -> std::io::Result<()> {
     std::fs::set_permissions(directory, std::os::unix::fs::PermissionsExt::from_mode(0o1777))
 }
 
-/// Mounts a volume below `root`.
-fn add(root: &Path, one: &Mount) -> std::io::Result<()> {
-    let target = root.join(inside(&one.at)?);
-    let mut source = one.source.clone();
+/// Mounts a volume. `old` is the machine's root.
+fn add(old: &Path, one: &Mount) -> std::io::Result<()> {
+    let target = Path::new("/").join(inside(&one.at)?);
+    let mut source = old.join(one.source.strip_prefix("/").unwrap_or(&one.source));
     if let Some(group) = one.owner {
         give(&source, group)?;
     }

@@ -13,7 +13,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, Command};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::enter::{self, Entry};
 use super::setup::{Setup, VARIABLE};
@@ -22,43 +22,69 @@ use super::setup::{Setup, VARIABLE};
 const WAITING: usize = 64;
 /// Bytes that are read at once.
 const PIECE: usize = 16 << 10;
+/// Longest time from the start of a container to its program.
+const BEGINNING: Duration = Duration::from_secs(10);
 /// Time for the last output of a program whose children still have it open.
 const LAST_OUTPUT: Duration = Duration::from_secs(1);
 
-/// Starts a program in the container whose program is `pid`.
-///
-/// # Errors
-/// Errors of the operating system.
-pub(super) fn start(pid: u32, setup: &Setup, exec: &Exec) -> std::io::Result<Session> {
+/// Starts a program in a container as soon as the container's own program, `pid`, runs.
+pub(super) fn start(pid: watch::Receiver<Option<u32>>, setup: &Setup, exec: &Exec) -> Session {
+    let ((input, inputs), (outputs, output)) = (mpsc::channel(WAITING), mpsc::channel(WAITING));
     let entry = Entry {
-        pid,
+        pid: 0,
         command: exec.command.clone(),
         env: setup.env.clone(),
         directory: setup.directory.clone(),
         identity: setup.identity.clone(),
         tty: exec.tty,
     };
-    let mut command = Command::new(std::env::current_exe()?);
-    command.arg(enter::COMMAND).env_clear().env(VARIABLE, substrate::encode::text(&entry)).kill_on_drop(true);
-    if exec.tty { in_terminal(command, entry) } else { with_pipes(command, exec.stdin) }
+    let stdin = exec.stdin;
+    tokio::spawn(async move {
+        if let Err(error) = run(pid, entry, stdin, inputs, &outputs).await {
+            // The user may have gone.
+            let _ = outputs.send(Output::Failed(error.to_string())).await;
+        }
+    });
+    Session { input, output }
 }
 
-fn with_pipes(mut command: Command, stdin: bool) -> std::io::Result<Session> {
-    let ((input, mut inputs), (outputs, output)) = (mpsc::channel(WAITING), mpsc::channel(WAITING));
+async fn run(
+    mut pid: watch::Receiver<Option<u32>>,
+    mut entry: Entry,
+    stdin: bool,
+    inputs: mpsc::Receiver<Input>,
+    outputs: &mpsc::Sender<Output>,
+) -> std::io::Result<()> {
+    let begun = async { pid.wait_for(Option::is_some).await.ok().and_then(|known| *known) };
+    let known = tokio::time::timeout(BEGINNING, begun).await;
+    let known = known.map_err(|_| std::io::Error::other("the container does not run yet"))?;
+    entry.pid = known.ok_or_else(|| std::io::Error::other("the container has ended"))?;
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg(enter::COMMAND).env_clear().env(VARIABLE, substrate::encode::text(&entry)).kill_on_drop(true);
+    match entry.tty {
+        true => in_terminal(command, &entry, inputs, outputs).await,
+        false => with_pipes(command, stdin, inputs, outputs).await,
+    }
+}
+
+async fn with_pipes(
+    mut command: Command,
+    stdin: bool,
+    mut inputs: mpsc::Receiver<Input>,
+    outputs: &mpsc::Sender<Output>,
+) -> std::io::Result<()> {
     let reads = if stdin { Stdio::piped() } else { Stdio::null() };
     let mut child = command.stdin(reads).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (mut writer, out, err) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(out), Some(err)) = (out, err) else { return Err(std::io::Error::other("the program has no pipes")) };
-    tokio::spawn(async move {
-        let copies = join(copy(out, &outputs, Output::Stdout), copy(err, &outputs, Output::Stderr));
-        let group = child.id();
-        let over = tokio::select! { biased;
-            status = ended(&mut child, copies.map(drop)) => Some(status),
-            () = feed(&mut inputs, &mut writer) => None,
-        };
-        end(group, over, &outputs).await;
-    });
-    Ok(Session { input, output })
+    let copies = join(copy(out, outputs, Output::Stdout), copy(err, outputs, Output::Stderr));
+    let group = child.id();
+    let over = tokio::select! { biased;
+        status = ended(&mut child, copies.map(drop)) => Some(status),
+        () = feed(&mut inputs, &mut writer) => None,
+    };
+    end(group, over, outputs).await;
+    Ok(())
 }
 
 /// Copies the input to the program until the session is over.
@@ -119,8 +145,12 @@ async fn copy(mut from: impl AsyncRead + Unpin, outputs: &mpsc::Sender<Output>, 
     }
 }
 
-fn in_terminal(mut command: Command, entry: Entry) -> std::io::Result<Session> {
-    let ((input, mut inputs), (outputs, output)) = (mpsc::channel(WAITING), mpsc::channel(WAITING));
+async fn in_terminal(
+    mut command: Command,
+    entry: &Entry,
+    mut inputs: mpsc::Receiver<Input>,
+    outputs: &mpsc::Sender<Output>,
+) -> std::io::Result<()> {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
     grantpt(&master)?;
     unlockpt(&master)?;
@@ -138,30 +168,28 @@ fn in_terminal(mut command: Command, entry: Entry) -> std::io::Result<Session> {
     let (typed, keys) = std::sync::mpsc::channel::<Bytes>();
     let writer = master.clone();
     std::thread::spawn(move || write_terminal(&writer, &keys));
-    tokio::spawn(async move {
-        let group = child.id();
-        let feed = async {
-            while let Some(one) = inputs.recv().await {
-                match one {
-                    // The writer ends with the terminal.
-                    Input::Stdin(bytes) => drop(typed.send(bytes)),
-                    // End of transmission (Ctrl-D).
-                    Input::End => drop(typed.send(Bytes::from_static(b"\x04"))),
-                    Input::Resize { width, height } => {
-                        let size = Winsize { ws_col: width, ws_row: height, ws_xpixel: 0, ws_ypixel: 0 };
-                        // A terminal that has closed has no size.
-                        let _ = tcsetwinsize(&*master, size);
-                    }
+    let group = child.id();
+    let feed = async {
+        while let Some(one) = inputs.recv().await {
+            match one {
+                // The writer ends with the terminal.
+                Input::Stdin(bytes) => drop(typed.send(bytes)),
+                // End of transmission (Ctrl-D).
+                Input::End => drop(typed.send(Bytes::from_static(b"\x04"))),
+                Input::Resize { width, height } => {
+                    let size = Winsize { ws_col: width, ws_row: height, ws_xpixel: 0, ws_ypixel: 0 };
+                    // A terminal that has closed has no size.
+                    let _ = tcsetwinsize(&*master, size);
                 }
             }
-        };
-        let over = tokio::select! { biased;
-            status = ended(&mut child, read.map(drop)) => Some(status),
-            () = feed => None,
-        };
-        end(group, over, &outputs).await;
-    });
-    Ok(Session { input, output })
+        }
+    };
+    let over = tokio::select! { biased;
+        status = ended(&mut child, read.map(drop)) => Some(status),
+        () = feed => None,
+    };
+    end(group, over, outputs).await;
+    Ok(())
 }
 
 /// Reads until all ends of the terminal are closed.
