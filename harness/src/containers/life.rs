@@ -18,7 +18,7 @@ const KILLED: i32 = 137;
 /// Bytes that are read at once.
 const PIECE: usize = 16 << 10;
 
-/// What a program is to do.
+/// Orders to a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Orders {
     terminate: bool,

@@ -5,7 +5,7 @@
 //!
 //! | file | concept |
 //! |---|---|
-//! | `setup` | what a container's first process needs, in its environment |
+//! | `setup` | input of the first process of a container, in its environment |
 //! | `root` | the hidden command that makes the root of a container and becomes its program |
 //! | `life` | one program, from its start to its exit, behind the guard of user programs |
 //! | `session` | a user's program in a container (`kubectl exec`) |

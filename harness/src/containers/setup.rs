@@ -1,4 +1,4 @@
-//! What a container's first process needs, in its environment.
+//! Input of the first process of a container, in its environment.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};

@@ -3,7 +3,7 @@
 //! it is `completed`, and no volume becomes smaller. A snapshot that is completed is not pending again, and an instance
 //! that was terminated stays so. An occasion is a change of state.
 //!
-//! Of an attachment whose begin is unknown, of a root volume and after a state that an operator sets, nothing is said.
+//! The rule skips attachments whose begin is unknown, root volumes, and states that follow one that an operator sets.
 
 use std::collections::BTreeMap;
 
