@@ -1,5 +1,7 @@
 //! `mooring up --containers process`: programs of containers on mounted volumes, with kubectl, on loop devices.
 
+#![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
+
 use std::io::Write;
 use std::path::Path;
 use std::process::{Output, Stdio};

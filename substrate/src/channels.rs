@@ -52,7 +52,7 @@ impl Decoder {
     ///
     /// # Errors
     /// If it is longer than [`LARGEST`].
-    pub fn next(&mut self) -> Result<Option<(u8, Bytes)>, ChannelError> {
+    pub fn take(&mut self) -> Result<Option<(u8, Bytes)>, ChannelError> {
         let Some(mut head) = self.0.get(..HEAD) else { return Ok(None) };
         let channel = head.get_u8();
         let length = head.get_u32() as usize;
@@ -78,7 +78,7 @@ mod tests {
             let (mut decoder, mut out) = (Decoder::default(), Vec::new());
             for bytes in stream.chunks(piece) {
                 decoder.add(bytes);
-                while let Some((channel, content)) = decoder.next().unwrap() {
+                while let Some((channel, content)) = decoder.take().unwrap() {
                     out.push((channel, content.len()));
                 }
             }
@@ -86,6 +86,6 @@ mod tests {
         }
         let mut decoder = Decoder::default();
         decoder.add(&[STDIN, 255, 255, 255, 255]);
-        assert_eq!(decoder.next(), Err(ChannelError::TooLong(u32::MAX as usize)));
+        assert_eq!(decoder.take(), Err(ChannelError::TooLong(u32::MAX as usize)));
     }
 }

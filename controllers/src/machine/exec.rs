@@ -83,7 +83,7 @@ async fn copy_input(mut request: Body, input: mpsc::Sender<Input>) {
     while let Some(Ok(frame)) = request.frame().await {
         decoder.add(frame.data_ref().map_or(&[][..], |data| data));
         loop {
-            let one = match decoder.next() {
+            let one = match decoder.take() {
                 Ok(Some((channels::STDIN, content))) => Input::Stdin(content),
                 Ok(Some((channels::CLOSE, content))) if *content == [channels::STDIN] => Input::End,
                 Ok(Some((channels::RESIZE, content))) => match resize(&content) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use substrate::Ctx;
 use tokio::sync::mpsc;
 
 use super::api::ProgramSpec;
@@ -41,8 +42,8 @@ pub trait Program: Send + Sync {
     /// Sends SIGKILL to it and to all its children.
     fn kill(&self);
 
-    /// Starts another program in its container.
-    fn exec(&self, exec: &Exec) -> Session;
+    /// Starts another program in its container. It ends with process `ctx`.
+    fn exec(&self, ctx: &Ctx, exec: &Exec) -> Session;
 }
 
 /// Program that a user starts in a container.

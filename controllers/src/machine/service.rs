@@ -85,7 +85,7 @@ async fn answer(machine: &Arc<Machine>, request: Request<Body>) -> Result<Respon
             let program = machine.program(uid, container).map_err(|why| (StatusCode::CONFLICT, why))?;
             let answer = match exec::only_checks(&parameters) {
                 true => full(""),
-                false => exec::connect(machine, program.exec(&exec), body),
+                false => exec::connect(machine, program.exec(&machine.ctx, &exec), body),
             };
             Ok(reply(StatusCode::OK, "application/octet-stream", answer))
         }

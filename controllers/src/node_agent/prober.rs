@@ -92,7 +92,7 @@ async fn in_container(agent: &Agent, uid: &str, container: &str, words: &[String
     let (mut body, mut decoder, mut output) = (answer, Decoder::default(), String::new());
     while let Some(Ok(frame)) = body.frame().await {
         decoder.add(frame.data_ref().map_or(&[][..], |data| data));
-        while let Some((channel, content)) = decoder.next().map_err(|error| error.to_string())? {
+        while let Some((channel, content)) = decoder.take().map_err(|error| error.to_string())? {
             if channel != channels::RESULT {
                 output += &String::from_utf8_lossy(&content);
                 continue;

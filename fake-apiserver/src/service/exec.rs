@@ -226,7 +226,7 @@ async fn carry(
                 }
                 decoder.add(data);
                 loop {
-                    match decoder.next() {
+                    match decoder.take() {
                         Ok(Some((channel, content))) => {
                             let sent = send(&mut socket, channel, &content).await;
                             if sent.is_err() || channel == channels::RESULT {

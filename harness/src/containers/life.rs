@@ -4,9 +4,9 @@ use std::process::Stdio;
 
 use controllers::machine::programs::{Exec, Print, Program, Session};
 use futures_util::future::BoxFuture;
+use substrate::{Ctx, latest};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{ChildStderr, ChildStdout, Command};
-use tokio::sync::watch;
 
 use super::session;
 use super::setup::{Setup, VARIABLE};
@@ -27,9 +27,9 @@ struct Orders {
 
 /// A running program.
 pub(super) struct Running {
-    orders: watch::Sender<Orders>,
+    orders: latest::Sender<Orders>,
     /// Its process, once it is known.
-    pid: watch::Receiver<Option<u32>>,
+    pid: latest::Receiver<Option<u32>>,
     setup: Setup,
 }
 
@@ -42,8 +42,8 @@ impl Program for Running {
         self.orders.send_modify(|orders| orders.kill = true);
     }
 
-    fn exec(&self, exec: &Exec) -> Session {
-        session::start(self.pid.clone(), &self.setup, exec)
+    fn exec(&self, ctx: &Ctx, exec: &Exec) -> Session {
+        session::start(ctx, self.pid.clone(), &self.setup, exec)
     }
 }
 
@@ -67,8 +67,10 @@ pub(super) fn start(setup: Setup, print: Print) -> std::io::Result<(Running, Box
     else {
         return Err(std::io::Error::other("the guard has no pipes"));
     };
-    let (orders, mut ordered) = watch::channel(Orders::default());
-    let (known, pid) = watch::channel(None);
+    let orders = latest::Sender::new(Orders::default());
+    let mut ordered = orders.subscribe();
+    let known = latest::Sender::new(None);
+    let pid = known.subscribe();
     let exit = Box::pin(async move {
         let obeyed = async {
             let mut before = Orders::default();
@@ -103,7 +105,7 @@ pub(super) fn start(setup: Setup, print: Print) -> std::io::Result<(Running, Box
 }
 
 /// Waits for the end of the program.
-async fn exit_code(reports: ChildStdout, pid: &watch::Sender<Option<u32>>) -> i32 {
+async fn exit_code(reports: ChildStdout, pid: &latest::Sender<Option<u32>>) -> i32 {
     let mut lines = BufReader::new(reports).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         match serde_json::from_str(&line) {

@@ -11,9 +11,10 @@ use futures_util::future::{FusedFuture, FutureExt, join};
 use rustix::process::{Pid, Signal, kill_process_group};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
+use substrate::{Ctx, latest};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, Command};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot};
 
 use super::enter::{self, Entry};
 use super::setup::{Setup, VARIABLE};
@@ -28,7 +29,7 @@ const BEGINNING: Duration = Duration::from_secs(10);
 const LAST_OUTPUT: Duration = Duration::from_secs(1);
 
 /// Starts a program in a container as soon as the container's own program, `pid`, runs.
-pub(super) fn start(pid: watch::Receiver<Option<u32>>, setup: &Setup, exec: &Exec) -> Session {
+pub(super) fn start(ctx: &Ctx, pid: latest::Receiver<Option<u32>>, setup: &Setup, exec: &Exec) -> Session {
     let ((input, inputs), (outputs, output)) = (mpsc::channel(WAITING), mpsc::channel(WAITING));
     let entry = Entry {
         pid: 0,
@@ -39,7 +40,7 @@ pub(super) fn start(pid: watch::Receiver<Option<u32>>, setup: &Setup, exec: &Exe
         tty: exec.tty,
     };
     let stdin = exec.stdin;
-    tokio::spawn(async move {
+    ctx.spawn(async move {
         if let Err(error) = run(pid, entry, stdin, inputs, &outputs).await {
             // The user may have gone.
             let _ = outputs.send(Output::Failed(error.to_string())).await;
@@ -49,16 +50,16 @@ pub(super) fn start(pid: watch::Receiver<Option<u32>>, setup: &Setup, exec: &Exe
 }
 
 async fn run(
-    mut pid: watch::Receiver<Option<u32>>,
+    mut pid: latest::Receiver<Option<u32>>,
     mut entry: Entry,
     stdin: bool,
     inputs: mpsc::Receiver<Input>,
     outputs: &mpsc::Sender<Output>,
 ) -> std::io::Result<()> {
-    let begun = async { pid.wait_for(Option::is_some).await.ok().and_then(|known| *known) };
-    let known = tokio::time::timeout(BEGINNING, begun).await;
-    let known = known.map_err(|_| std::io::Error::other("the container does not run yet"))?;
-    entry.pid = known.ok_or_else(|| std::io::Error::other("the container has ended"))?;
+    let begun = tokio::time::timeout(BEGINNING, pid.wait_for(Option::is_some)).await;
+    let begun = begun.map_err(|_| std::io::Error::other("the container does not run yet"))?;
+    begun.map_err(|_| std::io::Error::other("the container has ended"))?;
+    entry.pid = pid.borrow().unwrap_or_default();
     let mut command = Command::new(std::env::current_exe()?);
     command.arg(enter::COMMAND).env_clear().env(VARIABLE, substrate::encode::text(&entry)).kill_on_drop(true);
     match entry.tty {
@@ -78,12 +79,13 @@ async fn with_pipes(
     let (mut writer, out, err) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(out), Some(err)) = (out, err) else { return Err(std::io::Error::other("the program has no pipes")) };
     let copies = join(copy(out, outputs, Output::Stdout), copy(err, outputs, Output::Stderr));
-    let group = child.id();
+    let group = Group::of(&child);
     let over = tokio::select! { biased;
         status = ended(&mut child, copies.map(drop)) => Some(status),
         () = feed(&mut inputs, &mut writer) => None,
     };
-    end(group, over, outputs).await;
+    drop(group);
+    report(over, outputs).await;
     Ok(())
 }
 
@@ -118,13 +120,27 @@ async fn ended(child: &mut Child, copies: impl Future<Output = ()>) -> std::io::
     status
 }
 
-/// Ends what is left of a program, and reports its exit.
-async fn end(group: Option<u32>, over: Option<std::io::Result<ExitStatus>>, outputs: &mpsc::Sender<Output>) {
-    use std::os::unix::process::ExitStatusExt;
-    if let Some(group) = group.and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw) {
-        // It may have ended with all its children.
-        let _ = kill_process_group(group, Signal::KILL);
+/// Processes of a program, which are killed when this is dropped.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn of(child: &Child) -> Self {
+        Self(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw))
     }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(group) = self.0 {
+            // It may have ended with all its children.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+/// Reports the exit of a program, if it ended by itself.
+async fn report(over: Option<std::io::Result<ExitStatus>>, outputs: &mpsc::Sender<Output>) {
+    use std::os::unix::process::ExitStatusExt;
     let output = match over {
         None => return,
         Some(Ok(status)) => {
@@ -164,11 +180,15 @@ async fn in_terminal(
     drop(command);
     let master = Arc::new(master);
     let (reader, printed) = (master.clone(), outputs.clone());
-    let read = tokio::task::spawn_blocking(move || read_terminal(&reader, &printed));
+    let (closed, read) = oneshot::channel::<()>();
+    std::thread::spawn(move || {
+        read_terminal(&reader, &printed);
+        drop(closed);
+    });
     let (typed, keys) = std::sync::mpsc::channel::<Bytes>();
     let writer = master.clone();
     std::thread::spawn(move || write_terminal(&writer, &keys));
-    let group = child.id();
+    let group = Group::of(&child);
     let feed = async {
         while let Some(one) = inputs.recv().await {
             match one {
@@ -188,7 +208,8 @@ async fn in_terminal(
         status = ended(&mut child, read.map(drop)) => Some(status),
         () = feed => None,
     };
-    end(group, over, outputs).await;
+    drop(group);
+    report(over, outputs).await;
     Ok(())
 }
 
