@@ -365,7 +365,7 @@ const WORKLOAD_STORY: &[(&str, &[&str])] = &[
     ("run single --image=busybox --restart=Never", &["pod/single created"]),
     // There is no kubelet, so the log is empty.
     ("logs single", &[]),
-    ("!exec single -- true", &["modelled pods and nodes run no processes"]),
+    ("!exec single -- true", &["pod single does not have a host assigned"]),
     ("get cs", &["etcd-0", "Healthy"]),
     ("auth can-i delete deployments --subresource=scale", &["yes"]),
     ("drain node-x --ignore-daemonsets --force --dry-run=client", &[]),
