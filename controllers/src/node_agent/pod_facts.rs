@@ -9,6 +9,7 @@ use substrate::json::{Value, json};
 
 use super::agent::Agent;
 use super::volume_manager::{StepError, VolumeSpec};
+use crate::kube::ApiError;
 
 /// Key of the tokens in the volume_context or the secrets.
 const TOKENS: &str = "csi.storage.k8s.io/serviceAccount.tokens";
@@ -62,6 +63,48 @@ pub(super) async fn secrets(
     Ok(secret.data.iter().flatten().map(|(key, value)| (key.clone(), text(value))).collect())
 }
 
+/// Token of a service account.
+pub(super) struct Token {
+    pub token: String,
+    /// Time at which it expires.
+    pub until: String,
+}
+
+/// Requests a token of the pod's service account that is bound to the pod. An empty audience is the API server's.
+///
+/// # Errors
+/// The server's refusal, or an answer without a token.
+pub(super) async fn request_token(
+    agent: &Agent,
+    pod: &Pod,
+    audience: &str,
+    seconds: Option<i64>,
+) -> Result<Token, ApiError> {
+    let part = |value: &Option<String>| value.clone().unwrap_or_default();
+    let namespace = part(&pod.metadata.namespace);
+    let account = part(&pod.spec.as_ref().and_then(|s| s.service_account_name.clone()));
+    let audiences: Vec<_> = Some(audience).filter(|a| !a.is_empty()).into_iter().collect();
+    let request = json!({
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "spec": {
+            "audiences": audiences,
+            "expirationSeconds": seconds,
+            "boundObjectRef": {
+                "apiVersion": "v1", "kind": "Pod",
+                "name": pod.metadata.name, "uid": pod.metadata.uid,
+            },
+        },
+    });
+    let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
+    let answer = agent.client.post(&path, request).await?;
+    let answer: Value = serde_json::from_slice(&answer).map_err(|e| ApiError::Decode(e.to_string()))?;
+    let text = |field: &str| answer["status"][field].as_str().map(str::to_owned);
+    let fields = text("token").zip(text("expirationTimestamp"));
+    let (token, until) = fields.ok_or_else(|| ApiError::Decode("the answer has no token".to_owned()))?;
+    Ok(Token { token, until })
+}
+
 /// Requests tokens of the pod's service account for the driver's audiences. Returns none if the driver wants none.
 pub(super) async fn tokens(
     agent: &Agent,
@@ -69,30 +112,10 @@ pub(super) async fn tokens(
     pod: &Pod,
 ) -> Result<BTreeMap<String, String>, StepError> {
     let mut tokens = BTreeMap::new();
-    let part = |value: &Option<String>| value.clone().unwrap_or_default();
-    let namespace = part(&pod.metadata.namespace);
-    let account = part(&pod.spec.as_ref().and_then(|s| s.service_account_name.clone()));
     for wanted in driver.token_requests.iter().flatten() {
-        let audiences: Vec<_> = Some(&wanted.audience).filter(|a| !a.is_empty()).into_iter().collect();
-        let request = json!({
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenRequest",
-            "spec": {
-                "audiences": audiences,
-                "expirationSeconds": wanted.expiration_seconds,
-                "boundObjectRef": {
-                    "apiVersion": "v1", "kind": "Pod",
-                    "name": pod.metadata.name, "uid": pod.metadata.uid,
-                },
-            },
-        });
-        let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
-        let answer = agent.client.post(&path, request).await;
-        let failed = |e: String| StepError::Transient(format!("failed to get service account token attributes: {e}"));
-        let answer: Value = answer
-            .map_err(|e| failed(e.to_string()))
-            .and_then(|bytes| serde_json::from_slice(&bytes).map_err(|e| failed(e.to_string())))?;
-        let (token, until) = (&answer["status"]["token"], &answer["status"]["expirationTimestamp"]);
+        let Token { token, until } = request_token(agent, pod, &wanted.audience, wanted.expiration_seconds)
+            .await
+            .map_err(|e| StepError::Transient(format!("failed to get service account token attributes: {e}")))?;
         tokens.insert(wanted.audience.clone(), json!({ "token": token, "expirationTimestamp": until }));
     }
     if tokens.is_empty() {

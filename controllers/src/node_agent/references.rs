@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
-use substrate::json::{Value, json};
 
 use super::agent::Agent;
+use super::pod_facts::request_token;
 use super::program::Unprepared;
 use crate::kube::ApiError;
 
@@ -85,8 +85,8 @@ impl References {
             references.secrets.insert(name, secret.map(|secret| secret.data.iter().flatten().map(text).collect()));
         }
         for audience in wanted.audiences {
-            let token = token(agent, pod, namespace, &audience).await.map_err(Unprepared::config)?;
-            references.tokens.insert(audience, token);
+            let token = request_token(agent, pod, &audience, Some(TOKEN_SECONDS)).await.map_err(Unprepared::config)?;
+            references.tokens.insert(audience, token.token);
         }
         Ok(references)
     }
@@ -99,18 +99,6 @@ fn existing<T>(answer: Result<T, ApiError>) -> Result<Option<T>, Unprepared> {
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(Unprepared::config(error)),
     }
-}
-
-async fn token(agent: &Agent, pod: &Pod, namespace: &str, audience: &str) -> Result<String, ApiError> {
-    let account = pod.spec.as_ref().and_then(|spec| spec.service_account_name.as_deref()).unwrap_or("default");
-    let audiences: Vec<&str> = Some(audience).filter(|audience| !audience.is_empty()).into_iter().collect();
-    let bound = json!({ "apiVersion": "v1", "kind": "Pod", "name": pod.metadata.name, "uid": pod.metadata.uid });
-    let request = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
-        "spec": { "audiences": audiences, "expirationSeconds": TOKEN_SECONDS, "boundObjectRef": bound } });
-    let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
-    let answer = agent.client.post(&path, request).await?;
-    let answer: Value = serde_json::from_slice(&answer).map_err(|error| ApiError::Decode(error.to_string()))?;
-    Ok(answer["status"]["token"].as_str().unwrap_or_default().to_owned())
 }
 
 /// Names of the objects that a pod refers to.
