@@ -71,18 +71,19 @@ impl References {
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
         let wanted = Wanted::by(pod);
         let mut references = Self::default();
-        let text = |(key, bytes): (&String, &ByteString)| (key.clone(), String::from_utf8_lossy(&bytes.0).into_owned());
         for name in wanted.config_maps {
             let map = existing(agent.client.namespaced::<ConfigMap>(namespace).get(&name).await)?;
             let data = map.map(|map| {
-                let binary = map.binary_data.iter().flatten().map(text);
-                map.data.iter().flatten().map(|(key, text)| (key.clone(), text.clone())).chain(binary).collect()
+                let mut data = texts(map.binary_data.as_ref(), "configmap", &name)?;
+                data.extend(map.data.iter().flatten().map(|(key, text)| (key.clone(), text.clone())));
+                Ok(data)
             });
-            references.config_maps.insert(name, data);
+            references.config_maps.insert(name, data.transpose()?);
         }
         for name in wanted.secrets {
             let secret = existing(agent.client.namespaced::<Secret>(namespace).get(&name).await)?;
-            references.secrets.insert(name, secret.map(|secret| secret.data.iter().flatten().map(text).collect()));
+            let data = secret.map(|secret| texts(secret.data.as_ref(), "secret", &name));
+            references.secrets.insert(name, data.transpose()?);
         }
         for audience in wanted.audiences {
             let token = request_token(agent, pod, &audience, Some(TOKEN_SECONDS)).await.map_err(Unprepared::config)?;
@@ -99,6 +100,15 @@ fn existing<T>(answer: Result<T, ApiError>) -> Result<Option<T>, Unprepared> {
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(Unprepared::config(error)),
     }
+}
+
+/// Returns the contents of an object, which must be text: a program gets no changed bytes.
+fn texts(data: Option<&BTreeMap<String, ByteString>>, kind: &str, name: &str) -> Result<Data, Unprepared> {
+    let text = |(key, bytes): (&String, &ByteString)| match std::str::from_utf8(&bytes.0) {
+        Ok(text) => Ok((key.clone(), text.to_owned())),
+        Err(_) => Err(Unprepared::config(format!("{kind} {name:?}: key {key} is not UTF-8, and only text is served"))),
+    };
+    data.into_iter().flatten().map(text).collect()
 }
 
 /// Names of the objects that a pod refers to.
@@ -160,5 +170,19 @@ fn of_key(
     match data.get(key) {
         None if optional != Some(true) => Err(format!("couldn't find key {key} in {kind} {name}")),
         value => Ok(value.cloned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contents_are_text_or_refused() {
+        let data = |bytes: &[u8]| BTreeMap::from([("key".to_owned(), ByteString(bytes.to_vec()))]);
+        let text = texts(Some(&data("é".as_bytes())), "secret", "s").expect("text");
+        assert_eq!(text["key"], "é");
+        let refused = texts(Some(&data(&[0xff])), "secret", "s").expect_err("bytes");
+        assert!(refused.message.contains("secret \"s\": key key is not UTF-8"), "{}", refused.message);
     }
 }
