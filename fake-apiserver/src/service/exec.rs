@@ -25,11 +25,9 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::Server;
 use super::call::Call;
-use super::logs::{COMPLAINT, NodeEndpoint, TIMEOUT, beginning, container, endpoint, reason_of};
+use super::logs::{COMPLAINT, Located, NodeEndpoint, TIMEOUT, beginning, reason_of};
 use super::verb::Sub;
-use crate::kinds;
-use crate::state::value::{list, name, text};
-use crate::state::{Status, key};
+use crate::state::Status;
 
 /// Subprotocols, the best first.
 const PROTOCOLS: [&str; 4] = ["v5.channel.k8s.io", "v4.channel.k8s.io", "v3.channel.k8s.io", "channel.k8s.io"];
@@ -105,7 +103,9 @@ impl Server {
             let why = "containers here have no standard input; start a program with `kubectl exec`";
             return Err(Status::bad_request(why.to_owned()));
         }
-        let (place, path) = self.place_of(asked)?;
+        let Located { path, node } = self.locate(asked, asked.query.get("container"))?;
+        let unassigned = || Status::bad_request(format!("pod {} does not have a host assigned", asked.named()));
+        let place = node.ok_or_else(unassigned)?.1?;
         let query = parts.uri.query().unwrap_or_default();
         let handshake = Handshake::read(parts);
         let path = match attaches {
@@ -170,40 +170,10 @@ impl Server {
         };
         response.map_err(|error| reason_of(&error, place))
     }
-
-    /// Returns the node of a pod, and its container's path there.
-    fn place_of(&self, asked: &Call) -> Result<(NodeEndpoint, String), Status> {
-        self.catch_up(self.ctx.now());
-        let state = self.shared.lock();
-        let stored = kinds::stored(&asked.kind);
-        let pod = state.store.get(stored, &key(asked.namespace.as_deref(), asked.named()));
-        let pod = &pod.ok_or_else(|| Status::not_found(&asked.kind, asked.named()))?.value;
-        // Unlike a log, a program needs no name of a container if there are several: the first one has it.
-        let wanted = match asked.query.get("container") {
-            "" => list(pod, &["spec", "containers"]).first().map(name_of).unwrap_or_default(),
-            wanted => wanted,
-        };
-        let container = container(pod, wanted)?;
-        if matches!(text(pod, &["status", "phase"]), "Succeeded" | "Failed") {
-            let why = "cannot exec into a container in a completed pod; current phase is ";
-            return Err(Status::bad_request(format!("{why}{}", text(pod, &["status", "phase"]))));
-        }
-        let node = text(pod, &["spec", "nodeName"]);
-        if node.is_empty() {
-            return Err(Status::bad_request(format!("pod {} does not have a host assigned", name(pod))));
-        }
-        let nodes = kinds::find("", "v1", "nodes").ok_or_else(Status::no_such_resource)?;
-        let found = state.store.get(nodes, node).ok_or_else(|| Status::not_found(nodes, node))?;
-        let namespace = asked.namespace.as_deref().unwrap_or_default();
-        Ok((endpoint(&found.value)?, format!("{namespace}/{}/{container}", asked.named())))
-    }
 }
 
-fn name_of(container: &substrate::json::Value) -> &str {
-    text(container, &["name"])
-}
-
-/// Carries the messages between a client and a node until one of them ends.
+/// Carries the messages between a client and a node until one of them ends. `plain`: the node sends output only, and
+/// takes no input.
 async fn carry(
     ctx: &Ctx,
     mut socket: WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>,
@@ -239,14 +209,9 @@ async fn carry(
                 }
             }
             message = socket.next() => match message {
-                Some(Ok(Message::Binary(bytes))) => {
-                    let Some((channel, content)) = bytes.split_first() else { continue };
-                    if to.send(channels::encode(*channel, content)).await.is_err() {
-                        break;
-                    }
-                }
-                Some(Ok(Message::Text(text))) => {
-                    let Some((channel, content)) = text.as_bytes().split_first() else { continue };
+                Some(Ok(message @ (Message::Binary(_) | Message::Text(_)))) => {
+                    let bytes = message.into_data();
+                    let Some((channel, content)) = bytes.split_first().filter(|_| !plain) else { continue };
                     if to.send(channels::encode(*channel, content)).await.is_err() {
                         break;
                     }

@@ -148,7 +148,7 @@ impl PodLogOptions {
 }
 
 /// Returns the container: the named one, or the only one.
-pub(super) fn container(pod: &Value, wanted: &str) -> Result<String, Status> {
+fn container(pod: &Value, wanted: &str) -> Result<String, Status> {
     let names = |part: &'static str| list(pod, &["spec", part]).iter().map(name_of);
     let pod_name = name(pod);
     if !wanted.is_empty() {
@@ -189,7 +189,33 @@ pub(super) fn endpoint(node: &Value) -> Result<NodeEndpoint, Status> {
     Ok(NodeEndpoint { node: name(node).to_owned(), host: host.to_owned(), port })
 }
 
+/// A container of a pod, and where it runs.
+pub(super) struct Located {
+    /// `NAMESPACE/POD/CONTAINER`, as in the paths of a kubelet.
+    pub path: String,
+    /// The node with its server, or the reason why that has no address. None for a pod without a node.
+    pub node: Option<(String, Result<NodeEndpoint, Status>)>,
+}
+
 impl Server {
+    /// Finds the container that a request on a pod names, or the only one.
+    pub(super) fn locate(&self, asked: &Call, wanted: &str) -> Result<Located, Status> {
+        self.catch_up(self.ctx.now());
+        let state = self.shared.lock();
+        let namespace = asked.namespace.as_deref();
+        let pod = state.store.get(kinds::stored(&asked.kind), &key(namespace, asked.named()));
+        let pod = &pod.ok_or_else(|| Status::not_found(&asked.kind, asked.named()))?.value;
+        let container = container(pod, wanted)?;
+        let path = format!("{}/{}/{container}", namespace.unwrap_or_default(), asked.named());
+        let node = text(pod, &["spec", "nodeName"]);
+        if node.is_empty() {
+            return Ok(Located { path, node: None });
+        }
+        let nodes = kinds::find("", "v1", "nodes").ok_or_else(Status::no_such_resource)?;
+        let found = state.store.get(nodes, node).ok_or_else(|| Status::not_found(nodes, node));
+        Ok(Located { path, node: Some((node.to_owned(), found.and_then(|found| endpoint(&found.value)))) })
+    }
+
     /// Handles a GET of pods/log.
     pub(super) async fn pod_log(&self, asked: &Call) -> Result<Response<Body>, Status> {
         let options = PodLogOptions::read(&asked.query, asked.named())?;
@@ -202,25 +228,15 @@ impl Server {
             None => self.shared.nodes.clone().ok_or_else(none)?,
         };
         let now = self.ctx.now();
-        self.catch_up(now);
-        let (place, path) = {
-            let state = self.shared.lock();
-            let pod = state.store.get(&asked.kind, &key(asked.namespace.as_deref(), asked.named()));
-            let pod = pod.ok_or_else(|| Status::not_found(&asked.kind, asked.named()))?;
-            let container = container(&pod.value, &options.container)?;
-            let node = text(&pod.value, &["spec", "nodeName"]);
-            if node.is_empty() {
-                // The container has not printed anything yet.
-                let mut nothing = Response::new(empty());
-                *nothing.status_mut() = StatusCode::NO_CONTENT;
-                return Ok(nothing);
-            }
-            let nodes = kinds::find("", "v1", "nodes").ok_or_else(Status::no_such_resource)?;
-            let found = state.store.get(nodes, node).ok_or_else(|| Status::not_found(nodes, node));
-            let known = found.and_then(|found| endpoint(&found.value));
-            let place = if is_elsewhere { known.unwrap_or_else(|_| NodeEndpoint::here(node)) } else { known? };
-            (place, format!("/containerLogs/{namespace}/{}/{container}", asked.named()))
+        let found = self.locate(asked, &options.container)?;
+        let Some((node, known)) = found.node else {
+            // The container has not printed anything yet.
+            let mut nothing = Response::new(empty());
+            *nothing.status_mut() = StatusCode::NO_CONTENT;
+            return Ok(nothing);
         };
+        let place = if is_elsewhere { known.unwrap_or_else(|_| NodeEndpoint::here(&node)) } else { known? };
+        let path = format!("/containerLogs/{}", found.path);
         let query = options.encode();
         let path = if query.is_empty() { path } else { format!("{path}?{query}") };
         let url = format!("https://{}{path}", place.authority());
