@@ -14,15 +14,11 @@ use super::Machine;
 use super::api::{ContainerSpec, PodSpec, VolumeUse};
 use super::events::WorkloadKilled;
 use super::log_file::LogFile;
-use super::programs::{Programs, Started};
+use super::programs::{KILLED, NOT_STARTED, Programs, Started};
 use super::writer::{Outcome, Records, Writer};
 
 /// Exit code of a container whose writer failed.
 const FAILED: i32 = 1;
-/// Exit code of a container whose program cannot be started (`StartError`).
-const NOT_STARTED: i32 = 128;
-/// Exit code of a killed container: 128 + SIGKILL.
-const KILLED: i32 = 137;
 
 /// Signals to the containers of a running pod.
 #[derive(Clone)]
@@ -97,7 +93,7 @@ impl Container {
         let code = match programs.start(uid, name, spec, Arc::new(move |line| log.print(&ctx, line))) {
             Err(why) => {
                 self.print(&format!("(mooring: cannot start: {why})"));
-                NOT_STARTED
+                i32::from(NOT_STARTED)
             }
             Ok(Started { program, mut exit }) => {
                 self.machine.runs(uid, name, program.clone());

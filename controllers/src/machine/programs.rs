@@ -11,6 +11,11 @@ use tokio::sync::mpsc;
 
 use super::api::ProgramSpec;
 
+/// Exit code of a container whose program cannot be started (`StartError`).
+pub const NOT_STARTED: u8 = 128;
+/// Exit code of a killed container: 128 + SIGKILL.
+pub const KILLED: i32 = 137;
+
 /// Receiver of the lines that a program prints.
 pub type Print = Arc<dyn Fn(&str) + Send + Sync>;
 

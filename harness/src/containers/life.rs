@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use controllers::machine::programs::{Exec, Print, Program, Session};
+use controllers::machine::programs::{Exec, KILLED, NOT_STARTED, Print, Program, Session};
 use futures_util::future::BoxFuture;
 use substrate::{Ctx, latest};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -13,8 +13,6 @@ use super::setup::{Setup, VARIABLE};
 use crate::program::guard::{self, GuardReport};
 use crate::program::lines::Lines;
 
-/// Exit code of a killed program: 128 + SIGKILL.
-const KILLED: i32 = 137;
 /// Bytes that are read at once.
 const PIECE: usize = 16 << 10;
 
@@ -115,7 +113,7 @@ async fn exit_code(reports: ChildStdout, pid: &latest::Sender<Option<u32>>) -> i
             Ok(GuardReport::Ended { code, signal, .. }) => {
                 return code.or(signal.map(|signal| 128 + signal)).unwrap_or(KILLED);
             }
-            Ok(GuardReport::Failed { .. }) | Err(_) => return i32::from(super::root::NOT_STARTED),
+            Ok(GuardReport::Failed { .. }) | Err(_) => return i32::from(NOT_STARTED),
         }
     }
     KILLED

@@ -5,6 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
+use controllers::machine::programs::NOT_STARTED;
 use rustix::fs::{Gid, Uid};
 use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_bind_recursive, mount_change,
@@ -17,8 +18,6 @@ use super::setup::{Identity, Mount, Setup, VARIABLE, inside};
 
 /// The hidden subcommand of `mooring`.
 pub(crate) const COMMAND: &str = "container-root";
-/// Exit code if the program cannot be started (`StartError`).
-pub(super) const NOT_STARTED: u8 = 128;
 
 /// Mode bits of a group on files and on directories of its volume.
 const FILE: u32 = 0o660;
