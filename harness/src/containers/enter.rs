@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ use super::setup::{Identity, VARIABLE};
 /// The hidden subcommand of `mooring`.
 pub(crate) const COMMAND: &str = "container-enter";
 
-/// Number of looks at a container that has just started and has no root yet.
+/// Number of looks at a container that has just started.
 const LOOKS: u32 = 200;
 /// Pause between two looks.
 const LOOK: Duration = Duration::from_millis(10);
@@ -60,17 +59,17 @@ fn enter() -> std::io::Result<Entry> {
     Ok(entry)
 }
 
-/// Opens the mount namespace of a container once it has its own.
+/// Opens the mount namespace of a container once its program runs.
 fn namespace(pid: u32) -> std::io::Result<File> {
-    let own = std::fs::metadata("/proc/self/ns/mnt")?.ino();
     for _ in 0..LOOKS {
         let file = File::open(format!("/proc/{pid}/ns/mnt"))?;
-        // Until the program runs, the process is still Mooring's.
-        let becomes = std::fs::read_link(format!("/proc/{pid}/exe"))? == std::fs::read_link("/proc/self/exe")?;
-        if file.metadata()?.ino() != own && !becomes {
+        // A process that still makes the root has the variable. Its program, which may be another Mooring, has not.
+        let environment = std::fs::read(format!("/proc/{pid}/environ"))?;
+        let mut variables = environment.split(|byte| *byte == 0);
+        if !variables.any(|one| one.starts_with(VARIABLE.as_bytes())) {
             return Ok(file);
         }
         std::thread::sleep(LOOK);
     }
-    Err(std::io::Error::other("the container has no root yet"))
+    Err(std::io::Error::other("the program of the container does not run yet"))
 }
