@@ -34,7 +34,7 @@ pub(super) async fn run(agent: &Agent, uid: &str, pod: &Pod, object: &Arc<Object
         let result = tokio::select! { biased;
             result = once(agent, uid, container, &probe) => result,
             () = agent.ctx.sleep_until(agent.ctx.now().mono + timeout) => {
-                Err(format!("command timed out: after {}s", seconds(probe.timeout_seconds, 1).as_secs()))
+                Err(format!("timed out after {}s", seconds(probe.timeout_seconds, 1).as_secs()))
             }
         };
         if let Err(why) = &result {
