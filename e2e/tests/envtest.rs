@@ -2,7 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -15,6 +14,7 @@ use rcgen::{
     KeyPair,
 };
 use serde_json::{Value, json};
+use substrate::host::unused_port;
 
 const MOORING: &str = env!("CARGO_BIN_EXE_mooring-under-test");
 
@@ -73,10 +73,6 @@ impl Drop for Pair {
     }
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 fn signed(ca: &CertifiedIssuer<'_, KeyPair>, names: &[&str], user: &str, group: &str) -> (String, String) {
     let mut params = CertificateParams::new(names.iter().map(ToString::to_string).collect::<Vec<_>>()).unwrap();
     params.distinguished_name = DistinguishedName::new();
@@ -108,7 +104,7 @@ impl Pair {
         ] {
             std::fs::write(home.path().join(name), text)?;
         }
-        let (etcd_port, port) = (free_port(), free_port());
+        let (etcd_port, port) = (unused_port().unwrap(), unused_port().unwrap());
         let url = format!("http://127.0.0.1:{etcd_port}");
         let mut pair = Self { home, children: Vec::new() };
         let log = |name: &str| std::fs::File::create(pair.home.path().join(name));

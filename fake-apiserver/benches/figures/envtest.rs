@@ -1,12 +1,13 @@
 //! Start of envtest's two programs, from the start of etcd to the first healthy answer of the API server.
 
 use std::io::Write;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use substrate::host::unused_port;
 
 use super::server::ask;
 use super::{Bound, Figure, median};
@@ -33,13 +34,9 @@ fn spawn(folder: &Path, program: &str, args: &[String]) -> Running {
     Running(command.spawn().unwrap())
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 /// Starts both in `folder`, like envtest. Returns the time of each until its health check.
 async fn pair(folder: &Path, ca: &CertifiedIssuer<'static, KeyPair>) -> (Duration, Duration, [Running; 2]) {
-    let (etcd_port, port) = (free_port(), free_port());
+    let (etcd_port, port) = (unused_port().unwrap(), unused_port().unwrap());
     let url = format!("http://127.0.0.1:{etcd_port}");
     let begun = Instant::now();
     let args = [

@@ -1,7 +1,7 @@
 //! The two processes, started like controller-runtime's `pkg/internal/testing/controlplane` does.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -10,6 +10,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     KeyPair,
 };
+use substrate::host::unused_port;
 use tempfile::TempDir;
 
 use crate::client::Client;
@@ -64,11 +65,6 @@ impl Authority {
     }
 }
 
-/// Returns a free port.
-pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 /// A process that is killed when the test ends.
 pub struct Running(pub Child);
 
@@ -110,8 +106,8 @@ impl Assets {
             folder,
             servers: Authority::new(),
             clients: Authority::new(),
-            etcd_port: free_port(),
-            port: free_port(),
+            etcd_port: unused_port().unwrap(),
+            port: unused_port().unwrap(),
             variables: Vec::new(),
         };
         let (certificate, key) = assets.servers.server();
@@ -156,7 +152,7 @@ impl Assets {
             format!("--advertise-client-urls={url}"),
             format!("--data-dir={}", self.data().display()),
             format!("--listen-client-urls={url}"),
-            format!("--listen-peer-urls=http://127.0.0.1:{}", free_port()),
+            format!("--listen-peer-urls=http://127.0.0.1:{}", unused_port().unwrap()),
             "--unsafe-no-fsync=true".to_owned(),
         ]
     }

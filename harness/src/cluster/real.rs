@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -14,6 +14,7 @@ use fake_apiserver::{Origin, dial, tls};
 use http::Request;
 use substrate::Ctx;
 use substrate::body::{collect, empty};
+use substrate::host::unused_port;
 use tokio::process::{Child, ChildStdin, Command};
 
 use crate::program::guard;
@@ -70,7 +71,8 @@ impl RealServer {
     pub async fn start(ctx: &Ctx, binaries: &Path, directory: &Path) -> Result<Self, String> {
         let failed = |what: &str, e: &dyn std::fmt::Display| format!("the real API server: {what}: {e}");
         std::fs::create_dir_all(directory).map_err(|e| failed(&directory.display().to_string(), &e))?;
-        let [clients, peers, secure] = free_ports().map_err(|e| failed("no free ports", &e))?;
+        let port = || unused_port().map_err(|e| failed("its ports", &e));
+        let (clients, peers, secure) = (port()?, port()?, port()?);
         let authority = tls::Authority::new().map_err(|e| failed("its CA", &e))?;
         let ca = authority.credentials();
         let serving = authority.server(&[]).map_err(|e| failed("its certificate", &e))?;
@@ -202,15 +204,6 @@ impl Running {
     }
 }
 
-/// Returns ports on which no program listens. Another program may take one before they are used; it then does not start.
-fn free_ports<const N: usize>() -> std::io::Result<[u16; N]> {
-    let listeners: Vec<TcpListener> =
-        (0..N).map(|_| TcpListener::bind((LOOPBACK, 0))).collect::<std::io::Result<_>>()?;
-    let ports: Vec<u16> =
-        listeners.iter().map(|listener| Ok(listener.local_addr()?.port())).collect::<std::io::Result<_>>()?;
-    ports.try_into().map_err(|_| std::io::Error::other("a port is missing"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,11 +218,5 @@ mod tests {
         std::fs::set_permissions(&etcd, std::fs::Permissions::from_mode(0o755)).unwrap();
         let missing = directory.path().join("kube-apiserver");
         assert!(check(directory.path()).unwrap_err().starts_with(&missing.display().to_string()));
-    }
-
-    #[test]
-    fn free_ports_differ() {
-        let [a, b, c]: [u16; 3] = free_ports().unwrap();
-        assert!(a != b && b != c && a != c);
     }
 }

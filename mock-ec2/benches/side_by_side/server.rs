@@ -1,9 +1,11 @@
 //! Server process under measurement: its port and its memory.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+use substrate::host::unused_port;
 
 pub struct Server {
     pub child: Child,
@@ -22,7 +24,7 @@ impl Server {
 
     /// Starts `command` at a port and waits until it answers.
     pub fn start(command: impl FnOnce(u16) -> Command) -> Self {
-        let port = free_port();
+        let port = unused_port().unwrap();
         let mut command = command(port);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let began = Instant::now();
@@ -47,10 +49,6 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 fn answers(port: u16) -> bool {

@@ -1,12 +1,13 @@
 //! A program of this workspace as an OS process: its flags, runtime, live world, trace, signals and exit codes.
 //!
 //! `args` has the shared flags, `exit` the exit codes, `run` the life of a server, `stop` the signals that end it,
-//! `orders` the fault orders of its starter.
+//! `orders` the fault orders of its starter, `ports` unused ports for other programs.
 
 mod args;
 mod crash;
 pub mod exit;
 mod orders;
+mod ports;
 mod run;
 mod sink;
 mod stop;
@@ -15,6 +16,7 @@ pub use args::{HostOptions, address, parse, time_scale, token};
 pub use crash::end_on_crash_fault;
 pub use exit::Failure;
 pub use orders::Order;
+pub use ports::unused_port;
 pub use run::{Host, run};
 pub use sink::sink;
 pub use stop::Stop;
