@@ -1,13 +1,17 @@
-//! Copies of backing files: by shared blocks if the filesystem supports them, else extent by extent.
+//! Copies of backing files, with the directories that belong to them: by shared blocks if the filesystem supports them, else
+//! extent by extent.
 
 use parking_lot::Mutex;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{SeekFrom, ioctl_ficlone, seek};
 use rustix::io::Errno;
+
+use crate::tree::Tree;
 
 /// Bytes per read.
 const CHUNK: usize = 1 << 20;
@@ -20,20 +24,32 @@ const ATTEMPTS: u32 = 3;
 pub(crate) struct Copy {
     from: File,
     to: File,
+    /// Directory of the source, and the path of the target's backing file.
+    tree: Option<(Arc<Tree>, PathBuf)>,
     /// Serializes runs of the copy: a cancelled one may still be running.
     making: Mutex<()>,
 }
 
 impl Copy {
-    /// Opens the file `from` for a copy into the file `to`.
+    /// Opens the file `from`, and its directory if it has one, for a copy into the file `to`.
     pub(crate) fn open(from: &Path, to: &Path) -> io::Result<Self> {
+        let tree = Tree::open(from)?.map(|tree| (Arc::new(tree), to.to_owned()));
         let (from, to) = (File::open(from)?, OpenOptions::new().write(true).open(to)?);
-        Ok(Self { from, to, making: Mutex::default() })
+        Ok(Self { from, to, tree, making: Mutex::default() })
     }
 
-    /// Shares the blocks of the source (`FICLONE`). Returns false if the filesystem cannot.
+    /// Returns the directory that is copied.
+    pub(crate) fn tree(&self) -> Option<&Arc<Tree>> {
+        self.tree.as_ref().map(|(tree, _)| tree)
+    }
+
+    /// Shares the blocks of the source (`FICLONE`). Returns false if the filesystem cannot, and for a directory, which has
+    /// many files.
     pub(crate) fn by_reference(&self) -> io::Result<bool> {
-        let Self { from, to, .. } = self;
+        let Self { from, to, tree, .. } = self;
+        if tree.is_some() {
+            return Ok(false);
+        }
         let length = to.metadata()?.len();
         match ioctl_ficlone(to, from) {
             Ok(()) => {
@@ -51,15 +67,19 @@ impl Copy {
     /// copy is consistent; makes up to [`ATTEMPTS`] attempts. Stops early if `stopped` returns true, and can then run
     /// again.
     pub(crate) fn by_extents(&self, stopped: &dyn Fn() -> bool) -> io::Result<bool> {
-        let Self { from, to, making } = self;
+        let Self { from, to, tree, making } = self;
         let _alone = making.lock();
+        let is_whole = match tree {
+            Some((tree, to)) => tree.copy_to(to, stopped)?,
+            None => true,
+        };
         for _ in 0..ATTEMPTS {
             // Remove the data of an earlier attempt.
             punch(to)?;
             let before = stamp(from)?;
             copy_extents(from, to, stopped)?;
             if stamp(from)? == before {
-                return Ok(true);
+                return Ok(is_whole);
             }
         }
         punch(to)?;
@@ -80,7 +100,8 @@ fn punch(file: &File) -> io::Result<()> {
     file.set_len(length)
 }
 
-fn copy_extents(from: &File, to: &File, stopped: &dyn Fn() -> bool) -> io::Result<()> {
+/// Copies the allocated extents of `from` into `to`, which is empty.
+pub(crate) fn copy_extents(from: &File, to: &File, stopped: &dyn Fn() -> bool) -> io::Result<()> {
     let length = from.metadata()?.len();
     if to.metadata()?.len() < length {
         to.set_len(length)?;

@@ -1,9 +1,12 @@
-//! Bytes of volumes: one sparse file per volume, named by its id, in a directory reserved for them.
+//! Bytes of volumes: one sparse file per volume, named by its id, in a directory reserved for them. Nodes without block
+//! devices keep the filesystem of a volume in a directory beside its file ([`crate::tree`]).
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::config::Error;
@@ -11,6 +14,7 @@ use crate::copy::Copy;
 use crate::state::error::Ec2Error;
 use crate::state::ids::{SnapshotId, VolumeId};
 use crate::state::{NewVolume, Source};
+use crate::tree::{self, Tree};
 
 /// Marks a directory as mock-ec2's own, and is locked while in use.
 const LOCK_FILE: &str = ".mock-ec2.lock";
@@ -30,6 +34,8 @@ pub(crate) struct VolumeFiles {
     limit: Option<u64>,
     counted: Option<(Duration, u64)>,
     keep: bool,
+    /// Directories that copies may read, by the name of their file.
+    read: BTreeMap<String, Vec<Weak<Tree>>>,
     _lock: File,
 }
 
@@ -54,7 +60,7 @@ impl VolumeFiles {
             fs::TryLockError::Error(e) => io(e),
         })?;
         // Only the holder of the lock gets a value, because dropping it removes files.
-        let mut files = Self { dir: dir.to_owned(), limit, counted: None, keep, _lock: lock };
+        let mut files = Self { dir: dir.to_owned(), limit, counted: None, keep, read: BTreeMap::new(), _lock: lock };
         if !keep {
             files.clear();
         }
@@ -100,8 +106,7 @@ impl VolumeFiles {
             return Ok(None);
         }
         self.counted = None;
-        let copy = Copy::open(from, &path)?;
-        Ok(if copy.by_reference()? { None } else { Some(copy) })
+        self.opened(Copy::open(from, &path)?)
     }
 
     /// Creates the file of a snapshot of `size_gib` that is written block by block, with the bytes of `parent`.
@@ -153,12 +158,31 @@ impl VolumeFiles {
     fn share(&mut self, from: &str, to: &str) -> io::Result<Option<Copy>> {
         self.counted = None;
         let copy = Copy::open(&self.dir.join(from), &self.dir.join(to))?;
-        Ok(if copy.by_reference()? { None } else { Some(copy) })
+        self.opened(copy)
+    }
+
+    /// Shares the bytes if that is possible. If not, returns the copy, which is made elsewhere.
+    fn opened(&mut self, copy: Copy) -> io::Result<Option<Copy>> {
+        if copy.by_reference()? {
+            return Ok(None);
+        }
+        self.note(&copy);
+        Ok(Some(copy))
     }
 
     /// Opens a copy of the existing file `from` into the existing file `into`.
-    pub(crate) fn copy(&self, from: &str, into: &str) -> io::Result<Copy> {
-        Copy::open(&self.dir.join(from), &self.dir.join(into))
+    pub(crate) fn copy(&mut self, from: &str, into: &str) -> io::Result<Copy> {
+        let copy = Copy::open(&self.dir.join(from), &self.dir.join(into))?;
+        self.note(&copy);
+        Ok(copy)
+    }
+
+    /// Remembers the directory that a copy reads.
+    fn note(&mut self, copy: &Copy) {
+        if let Some(tree) = copy.tree() {
+            self.read.retain(|_, trees| trees.iter().any(|tree| tree.strong_count() > 0));
+            self.read.entry(tree.name().to_owned()).or_default().push(Arc::downgrade(tree));
+        }
     }
 
     /// Creates the file of `volume` if it is missing.
@@ -171,17 +195,20 @@ impl VolumeFiles {
         OpenOptions::new().write(true).create_new(true).open(path).and_then(|file| stretch(&file, bytes)).map(|_| ())
     }
 
-    /// Removes the file of the volume or snapshot `name`; succeeds if it does not exist.
+    /// Removes the file and the directory of the volume or snapshot `name`; succeeds if there is none.
     pub(crate) fn remove(&mut self, name: &str) -> io::Result<()> {
         self.counted = None;
-        match fs::remove_file(self.dir.join(name)) {
+        let path = self.dir.join(name);
+        let readers: Vec<_> = self.read.remove(name).iter().flatten().filter_map(Weak::upgrade).collect();
+        tree::remove(&path, &readers)?;
+        match fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         }
     }
 
     /// Removes the files of all volumes and snapshots except those in `known`.
-    pub(crate) fn keep_only(&mut self, known: &std::collections::BTreeSet<String>) {
+    pub(crate) fn keep_only(&mut self, known: &BTreeSet<String>) {
         for name in files_in(&self.dir).unwrap_or_default().iter().filter(|name| !known.contains(*name)) {
             let _ = self.remove(name);
         }
@@ -235,6 +262,7 @@ impl VolumeFiles {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
+            total = total.saturating_add(tree::used(&self.dir.join(name))?);
         }
         Ok(total)
     }
@@ -256,15 +284,14 @@ fn stretch(file: &File, bytes: u64) -> io::Result<u64> {
     }
 }
 
-/// Returns the files in `dir` with names of volumes or snapshots.
+/// Returns the ids of volumes and snapshots with a file or a directory in `dir`.
 fn files_in(dir: &Path) -> io::Result<Vec<String>> {
     let ours = |name: &str| name.parse::<VolumeId>().is_ok() || name.parse::<SnapshotId>().is_ok();
-    let mut found = Vec::new();
+    let mut found = BTreeSet::new();
     for entry in fs::read_dir(dir)? {
-        found.extend(entry?.file_name().to_str().filter(|name| ours(name)).map(str::to_owned));
+        found.extend(entry?.file_name().to_str().map(tree::id).filter(|name| ours(name)).map(str::to_owned));
     }
-    found.sort_unstable();
-    Ok(found)
+    Ok(found.into_iter().collect())
 }
 
 impl Drop for VolumeFiles {
@@ -326,6 +353,30 @@ mod tests {
         fs::write(dir.path().join("vol-00000001"), "left").unwrap();
         let _again = VolumeFiles::open(dir.path(), None, false).unwrap();
         assert_eq!(files_in(dir.path()).unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn the_directory_of_a_volume_is_kept_as_a_snapshot_restored_and_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut files = VolumeFiles::open(dir.path(), None, false).unwrap();
+        let volume = new("vol-00000001", 1);
+        files.create(Duration::ZERO, &volume).unwrap();
+        let from = dir.path().join("vol-00000001");
+        fs::create_dir(tree::path(&from)).unwrap();
+        fs::write(tree::path(&from).join("file"), "bytes").unwrap();
+        let snapshot: SnapshotId = "snap-00000001".parse().unwrap();
+        let copy = files.snapshot(Duration::ZERO, &from, &snapshot).unwrap().unwrap();
+        files.remove("vol-00000001").unwrap();
+        assert!(copy.by_extents(&|| false).unwrap());
+        drop(copy);
+        let source = Some(Source::Snapshot(snapshot));
+        let restored = NewVolume { id: "vol-00000002".parse().unwrap(), size_gib: 1, source };
+        files.create(Duration::ZERO, &restored).unwrap();
+        assert!(files.restore(&restored).unwrap().unwrap().by_extents(&|| false).unwrap());
+        assert_eq!(fs::read(dir.path().join("vol-00000002.dir/file")).unwrap(), b"bytes");
+        assert_eq!(files_in(dir.path()).unwrap(), ["snap-00000001", "vol-00000002"]);
+        files.clear();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "the lock");
     }
 
     #[test]

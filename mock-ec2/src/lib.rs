@@ -37,6 +37,7 @@ mod journal;
 mod mounts;
 mod rbin;
 mod storage;
+mod tree;
 
 pub use cli::main_with;
 pub use cloud::Ec2;

@@ -278,7 +278,7 @@ impl Storage {
                 Target::Snapshot(snapshot) => state.snapshot_copying(snapshot),
             }
             let missing = || Err(io::Error::new(io::ErrorKind::NotFound, "the volume directory is gone"));
-            let opened = self.lock().files.as_ref().map_or_else(missing, |files| files.copy(from, into));
+            let opened = self.lock().files.as_mut().map_or_else(missing, |files| files.copy(from, into));
             match opened {
                 Ok(copy) => self.note_copy(target, from, Arc::new(copy)),
                 Err(error) => lost.push((target, error)),
