@@ -73,6 +73,12 @@ fn a_filesystem_grows_under_a_running_pod() {
 }
 
 #[test]
+fn a_volume_of_a_snapshot_has_its_records_on_directories_live() {
+    let live = ["--live", "--backend", "directory"];
+    run("features/restore-from-snapshot.yaml", &[&live[..], &FASTER[..]].concat());
+}
+
+#[test]
 fn a_raw_device_moves_with_its_bytes() {
     run("block.yaml", &[]);
     run("block.yaml", &["--latency", "aws", "--seed", "2"]);
