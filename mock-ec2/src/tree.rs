@@ -33,11 +33,11 @@ const ATTEMPTS: u32 = 3;
 pub(crate) struct Tree {
     name: String,
     directory: OwnedFd,
-    /// Where the directory is after its volume was deleted.
+    /// Place of the directory after its volume was deleted.
     gone: Mutex<Option<Arc<Gone>>>,
 }
 
-/// A directory of a deleted volume, which is removed when nothing reads it any more.
+/// A directory of a deleted volume, which goes with its last reader.
 #[derive(Debug)]
 struct Gone(PathBuf);
 
