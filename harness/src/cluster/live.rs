@@ -234,9 +234,16 @@ fn is_run(directory: &Path) -> bool {
 }
 
 /// Removes the directory of a run that is known to be over, and returns whether it did. Any other directory stays.
-pub fn remove_run(directory: &Path) -> bool {
+fn remove_run(directory: &Path) -> bool {
     // The lock is held until the directory is removed, so that a run that starts there notices this.
     let over = || std::fs::File::open(directory.join(LOCK)).ok().filter(|lock| lock.try_lock().is_ok());
+    is_run(directory) && over().is_some_and(|_lock| std::fs::remove_dir_all(directory).is_ok())
+}
+
+/// Removes the directory of a run whose process has ended, and returns whether it did. Waits for another Mooring that
+/// removes it at this moment, as each does at its start.
+pub fn remove_ended_run(directory: &Path) -> bool {
+    let over = || std::fs::File::open(directory.join(LOCK)).ok().filter(|lock| lock.lock().is_ok());
     is_run(directory) && over().is_some_and(|_lock| std::fs::remove_dir_all(directory).is_ok())
 }
 

@@ -309,7 +309,7 @@ impl StateDirectory {
         let record = self.record();
         let mut removed = self.clear();
         // Only directories of runs have such a name, so no other directory is removed.
-        if crate::cluster::live::remove_run(&record.directory) {
+        if crate::cluster::live::remove_ended_run(&record.directory) {
             removed.push(record.directory.display().to_string());
         }
         if fs::remove_dir_all(&self.directory).is_ok() {
