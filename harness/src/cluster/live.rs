@@ -29,11 +29,27 @@ pub enum BackendChoice {
 pub struct Site {
     /// Unmounted before the directory is removed.
     shared: OnceLock<Shared>,
-    directory: tempfile::TempDir,
+    directory: RunDirectory,
     /// Held until the run ends. The kernel releases it even after `kill -9`.
     _lock: std::fs::File,
     backend: BackendChoice,
     why_not_loop: Option<String>,
+}
+
+/// Directory of a run, removed when dropped.
+#[derive(Debug)]
+struct RunDirectory(tempfile::TempDir);
+
+impl Drop for RunDirectory {
+    fn drop(&mut self) {
+        // A thread that still works for a disk may create a file between two steps of the removal.
+        for _ in 0..TRIES {
+            match std::fs::remove_dir_all(self.0.path()) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => std::thread::sleep(AGAIN),
+                _ => return,
+            }
+        }
+    }
 }
 
 /// Why this machine cannot have a live cluster.
@@ -67,6 +83,7 @@ impl Site {
         let parent = parent.map_or_else(std::env::temp_dir, Path::to_owned);
         sweep(&parent);
         let (directory, lock) = own_directory(&parent).map_err(SiteError::Directory)?;
+        let directory = RunDirectory(directory);
         Ok(Self { shared: OnceLock::new(), directory, _lock: lock, backend, why_not_loop })
     }
 
@@ -76,6 +93,7 @@ impl Site {
     /// If its directory cannot be created.
     pub fn within(&self) -> Result<Self, SiteError> {
         let (directory, lock) = own_directory(self.path()).map_err(SiteError::Directory)?;
+        let directory = RunDirectory(directory);
         Ok(Self { shared: OnceLock::new(), directory, _lock: lock, backend: self.backend, why_not_loop: None })
     }
 
@@ -96,7 +114,7 @@ impl Site {
 
     /// Directory of the run.
     pub fn path(&self) -> &Path {
-        self.directory.path()
+        self.directory.0.path()
     }
 
     /// Backend in use.
@@ -182,7 +200,10 @@ const PREFIX: &str = "mooring-";
 /// Lock file in them, which distinguishes a live run from a dead one.
 const LOCK: &str = "mooring.lock";
 
-/// Maximum number of attempts: another run may remove the new directory as dead before it is locked.
+/// Pause between two attempts to remove the directory of a run.
+const AGAIN: Duration = Duration::from_millis(20);
+
+/// Maximum number of attempts at the directory of a run. Another run may remove a new one as dead before it is locked.
 const TRIES: u32 = 10;
 
 /// Creates the directory of a run below `parent` and locks it.
