@@ -5,7 +5,7 @@
 //! containers write these directories.
 
 use parking_lot::Mutex;
-use std::ffi::OsString;
+use std::ffi::{CStr, OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -105,7 +105,7 @@ impl Tree {
             fs::create_dir(&target)?;
             let before = self.stamp()?;
             let copy = openat(CWD, &target, DIRECTORY, Mode::empty())?;
-            copy_all(self.directory.as_fd(), copy.as_fd(), stopped)?;
+            let is_whole = copy_all(self.directory.as_fd(), copy.as_fd(), stopped)?;
             dress(copy.as_fd(), &fstat(&self.directory)?)?;
             if !to.exists() {
                 // Deleted meanwhile.
@@ -115,7 +115,7 @@ impl Tree {
                 let message = format!("the directory of {} was removed while it was copied", self.name);
                 return Err(io::Error::new(io::ErrorKind::NotFound, message));
             }
-            if self.stamp()? == before {
+            if is_whole && self.stamp()? == before {
                 return Ok(true);
             }
         }
@@ -158,7 +158,7 @@ fn absent(done: io::Result<()>) -> io::Result<()> {
 }
 
 /// Calls `act` with each entry's name and metadata. Entries that are removed meanwhile are left out.
-fn entries(directory: BorrowedFd<'_>, act: &mut dyn FnMut(&std::ffi::CStr, &Stat) -> io::Result<()>) -> io::Result<()> {
+fn entries(directory: BorrowedFd<'_>, act: &mut dyn FnMut(&CStr, &Stat) -> io::Result<()>) -> io::Result<()> {
     for entry in Dir::read_from(directory)? {
         let entry = entry?;
         let name = entry.file_name();
@@ -183,54 +183,61 @@ fn each(directory: BorrowedFd<'_>, act: &mut dyn FnMut(&Stat)) -> io::Result<()>
         }
         match openat(directory, name, DIRECTORY, Mode::empty()) {
             Ok(below) => each(below.as_fd(), act),
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(()),
+            // Removed or replaced meanwhile, or closed to this user: a copy fails there.
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => Ok(()),
             Err(error) => Err(error.into()),
         }
     })
 }
 
-fn copy_all(from: BorrowedFd<'_>, to: BorrowedFd<'_>, stopped: &dyn Fn() -> bool) -> io::Result<()> {
+/// Copies everything below a directory. Returns false if something was removed or replaced meanwhile.
+fn copy_all(from: BorrowedFd<'_>, to: BorrowedFd<'_>, stopped: &dyn Fn() -> bool) -> io::Result<bool> {
+    let mut is_whole = true;
     entries(from, &mut |name, stat| {
         let copied = match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => copy_directory(from, to, name, stopped),
-            FileType::RegularFile => copy_file(from, to, name, stopped),
-            FileType::Symlink => readlinkat(from, name, Vec::new())
-                .and_then(|link| symlinkat(std::ffi::OsStr::from_bytes(link.to_bytes()), to, name))
-                .map_err(io::Error::from),
-            _ => Ok(()),
+            FileType::RegularFile => copy_file(from, to, name, stopped).map(|()| true),
+            FileType::Symlink => copy_link(from, to, name).map(|()| true),
+            _ => Ok(true),
         };
         match copied {
-            // Removed or replaced meanwhile: the source's stamp differs, and the copy is made again.
-            Err(error) if is_gone(&error) => Ok(()),
-            copied => copied,
+            Err(error) if is_gone(&error) => is_whole = false,
+            copied => is_whole &= copied?,
         }
-    })
+        Ok(())
+    })?;
+    Ok(is_whole)
 }
 
 fn is_gone(error: &io::Error) -> bool {
-    let gone = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP, Errno::INVAL].map(|errno| Some(errno.raw_os_error()));
+    let gone = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP].map(|errno| Some(errno.raw_os_error()));
     gone.contains(&error.raw_os_error())
 }
 
 fn copy_directory(
     from: BorrowedFd<'_>,
     to: BorrowedFd<'_>,
-    name: &std::ffi::CStr,
+    name: &CStr,
     stopped: &dyn Fn() -> bool,
-) -> io::Result<()> {
+) -> io::Result<bool> {
     let from = openat(from, name, DIRECTORY, Mode::empty())?;
     mkdirat(to, name, Mode::RWXU)?;
     let to = openat(to, name, DIRECTORY, Mode::empty())?;
-    copy_all(from.as_fd(), to.as_fd(), stopped)?;
-    dress(to.as_fd(), &fstat(&from)?)
+    let is_whole = copy_all(from.as_fd(), to.as_fd(), stopped)?;
+    dress(to.as_fd(), &fstat(&from)?)?;
+    Ok(is_whole)
 }
 
-fn copy_file(
-    from: BorrowedFd<'_>,
-    to: BorrowedFd<'_>,
-    name: &std::ffi::CStr,
-    stopped: &dyn Fn() -> bool,
-) -> io::Result<()> {
+fn copy_link(from: BorrowedFd<'_>, to: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
+    let link = match readlinkat(from, name, Vec::new()) {
+        // Replaced by something else.
+        Err(Errno::INVAL) => return Err(Errno::NOENT.into()),
+        read => read?,
+    };
+    Ok(symlinkat(OsStr::from_bytes(link.to_bytes()), to, name)?)
+}
+
+fn copy_file(from: BorrowedFd<'_>, to: BorrowedFd<'_>, name: &CStr, stopped: &dyn Fn() -> bool) -> io::Result<()> {
     // A pipe that took the file's name meanwhile must not block.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let from = File::from(openat(from, name, flags, Mode::empty())?);
