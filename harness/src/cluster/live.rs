@@ -40,11 +40,17 @@ pub struct Site {
 #[derive(Debug)]
 struct RunDirectory(tempfile::TempDir);
 
+impl RunDirectory {
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
 impl Drop for RunDirectory {
     fn drop(&mut self) {
         // A thread that still works for a disk may create a file between two steps of the removal.
         for _ in 0..TRIES {
-            match std::fs::remove_dir_all(self.0.path()) {
+            match std::fs::remove_dir_all(self.path()) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => std::thread::sleep(AGAIN),
                 _ => return,
             }
@@ -83,7 +89,6 @@ impl Site {
         let parent = parent.map_or_else(std::env::temp_dir, Path::to_owned);
         sweep(&parent);
         let (directory, lock) = own_directory(&parent).map_err(SiteError::Directory)?;
-        let directory = RunDirectory(directory);
         Ok(Self { shared: OnceLock::new(), directory, _lock: lock, backend, why_not_loop })
     }
 
@@ -93,7 +98,6 @@ impl Site {
     /// If its directory cannot be created.
     pub fn within(&self) -> Result<Self, SiteError> {
         let (directory, lock) = own_directory(self.path()).map_err(SiteError::Directory)?;
-        let directory = RunDirectory(directory);
         Ok(Self { shared: OnceLock::new(), directory, _lock: lock, backend: self.backend, why_not_loop: None })
     }
 
@@ -114,7 +118,7 @@ impl Site {
 
     /// Directory of the run.
     pub fn path(&self) -> &Path {
-        self.directory.0.path()
+        self.directory.path()
     }
 
     /// Backend in use.
@@ -207,12 +211,12 @@ const AGAIN: Duration = Duration::from_millis(20);
 const TRIES: u32 = 10;
 
 /// Creates the directory of a run below `parent` and locks it.
-fn own_directory(parent: &Path) -> std::io::Result<(tempfile::TempDir, std::fs::File)> {
+fn own_directory(parent: &Path) -> std::io::Result<(RunDirectory, std::fs::File)> {
     let mut last = std::io::Error::other("each new directory was removed at once by another run");
     for _ in 0..TRIES {
         let directory = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
         match locked(directory.path()) {
-            Ok(Some(lock)) => return Ok((directory, lock)),
+            Ok(Some(lock)) => return Ok((RunDirectory(directory), lock)),
             Ok(None) => {}
             Err(error) => last = error,
         }
@@ -256,15 +260,19 @@ fn is_run(directory: &Path) -> bool {
 
 /// Removes the directory of a run that is known to be over, and returns whether it did. Any other directory stays.
 fn remove_run(directory: &Path) -> bool {
-    // The lock is held until the directory is removed, so that a run that starts there notices this.
-    let over = || std::fs::File::open(directory.join(LOCK)).ok().filter(|lock| lock.try_lock().is_ok());
-    is_run(directory) && over().is_some_and(|_lock| std::fs::remove_dir_all(directory).is_ok())
+    remove_once(directory, |lock| lock.try_lock().is_ok())
 }
 
 /// Removes the directory of a run whose process has ended, and returns whether it did. Waits for another Mooring that
 /// removes it at this moment, as each does at its start.
 pub fn remove_ended_run(directory: &Path) -> bool {
-    let over = || std::fs::File::open(directory.join(LOCK)).ok().filter(|lock| lock.lock().is_ok());
+    remove_once(directory, |lock| lock.lock().is_ok())
+}
+
+/// Removes the directory of a run once its lock file is locked, and returns whether it did.
+fn remove_once(directory: &Path, locks: impl Fn(&std::fs::File) -> bool) -> bool {
+    // The lock is held until the directory is removed, so that a run that starts there notices this.
+    let over = || std::fs::File::open(directory.join(LOCK)).ok().filter(locks);
     is_run(directory) && over().is_some_and(|_lock| std::fs::remove_dir_all(directory).is_ok())
 }
 
