@@ -22,7 +22,7 @@ use jiff::Timestamp;
 use mock_ec2::LatencyProfile;
 use serde_json::{Value, json};
 use substrate::clock::TimeScale;
-use substrate::host::{self, Stop};
+use substrate::host::{self, Signals, Stop};
 use substrate::world::Options;
 use substrate::{Level, World};
 
@@ -369,6 +369,8 @@ fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
     // In the background only people read the output.
     let silent = format == Format::Json && !detach::is_background();
     let progress = if silent { Progress::silent() } else { Progress::stderr() };
+    // Before the directory of the cluster exists: a signal must not leave it behind.
+    let signals = Signals::install().map_err(|e| environment(format!("cannot install the signal handlers: {e}")))?;
     let site = live::Site::prepare(args.backend, None).map_err(|e| environment(e.to_string()))?;
     let mut record = Record {
         pid: std::process::id(),
@@ -382,9 +384,7 @@ fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
     let code = crate::block_on(
         &runtime,
         Box::pin(async {
-            // Before the ready file is written.
-            let mut stop =
-                Stop::install().map_err(|e| environment(format!("cannot install the signal handlers: {e}")))?;
+            let mut stop = Stop::of(signals);
             let level = if args.trace.is_some() { Level::Trace } else { Level::Info };
             let scale = TimeScale::new(args.time_scale);
             let options = Options { seed: args.seed, level, scale, watchdog: None, ..Options::default() };

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use substrate::host::Stop;
+use substrate::host::{Signals, Stop};
 use substrate::latest;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
@@ -18,12 +18,11 @@ impl Runs {
     /// Gets ready.
     ///
     /// # Errors
-    /// If the program cannot wait for signals.
-    pub fn new() -> Result<Self, String> {
+    /// If the runtime does not start.
+    pub fn new(signals: Signals) -> Result<Self, String> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|e| format!("the runtime does not start: {e}"))?;
-        let stop = runtime.block_on(async { Stop::install() });
-        let stop = stop.map_err(|e| format!("signals cannot be waited for: {e}"))?;
+        let stop = runtime.block_on(async { Stop::of(signals) });
         Ok(Self { runtime, stop, halt: latest::Sender::new(false) })
     }
 
@@ -93,7 +92,7 @@ mod tests {
 
     #[test]
     fn each_run_is_carried_out_once_and_told() {
-        let mut runs = Runs::new().unwrap();
+        let mut runs = Runs::new(Signals::install().unwrap()).unwrap();
         let mut on_result = BTreeSet::new();
         runs.all(3, 50, |at, _| at * 2, |at, result| on_result.insert(at) && result == at * 2);
         assert_eq!(on_result.len(), 50);

@@ -19,7 +19,7 @@ pub use orders::Order;
 pub use ports::unused_port;
 pub use run::{Host, run};
 pub use sink::sink;
-pub use stop::Stop;
+pub use stop::{Signals, Stop};
 
 /// If this variable is set, the process ends as soon as its standard input does. The starter holds the other end of the
 /// pipe, so no component outlives its starter, not even after `kill -9`.

@@ -11,13 +11,39 @@ use super::orders::{Orders, lock, watch_starter};
 use super::{PARENT_PIPE, exit};
 use crate::world::World;
 
-/// The requests to end a process: SIGINT, SIGTERM, the end of its starter.
+/// Handlers of SIGINT and SIGTERM in a process that has no runtime yet and starts no thread for them.
 ///
-/// Install it before the process is announced as ready: a signal that comes before its handler kills without clean-up.
+/// Install them before the process creates what it must remove at its end: a signal that comes before its handler kills
+/// without clean-up. A signal that comes before [`Stop::of`] ends the wait of that one.
 #[derive(Debug)]
-pub struct Stop {
+pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
+}
+
+impl Signals {
+    /// Installs the handlers.
+    ///
+    /// # Errors
+    /// If the system refuses them.
+    pub fn install() -> std::io::Result<Self> {
+        // Only to register: the runtime of the wait passes the signals on.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+        let _entered = runtime.enter();
+        Self::register()
+    }
+
+    fn register() -> std::io::Result<Self> {
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+}
+
+/// The requests to end a process: SIGINT, SIGTERM, the end of its starter.
+///
+/// Install it before the process is announced as ready, as [`Signals`] says.
+#[derive(Debug)]
+pub struct Stop {
+    signals: Signals,
     starter: Option<oneshot::Receiver<()>>,
     orders: Arc<Mutex<Orders>>,
 }
@@ -28,13 +54,14 @@ impl Stop {
     /// # Errors
     /// If the system refuses the handlers.
     pub fn install() -> std::io::Result<Self> {
+        Signals::register().map(Self::of)
+    }
+
+    /// Waits for `signals`, and for the end of the starter. Call it within a runtime.
+    pub fn of(signals: Signals) -> Self {
         let orders = Arc::<Mutex<Orders>>::default();
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            starter: std::env::var_os(PARENT_PIPE).map(|_| watch_starter(orders.clone())),
-            orders,
-        })
+        let starter = std::env::var_os(PARENT_PIPE).map(|_| watch_starter(orders.clone()));
+        Self { signals, starter, orders }
     }
 
     /// Carries out the starter's orders about faults in `world`, including earlier ones.
@@ -52,9 +79,23 @@ impl Stop {
             }
         };
         tokio::select! { biased;
-            _ = self.interrupt.recv() => ExitCode::from(exit::INTERRUPTED),
-            _ = self.terminate.recv() => ExitCode::SUCCESS,
+            _ = self.signals.interrupt.recv() => ExitCode::from(exit::INTERRUPTED),
+            _ = self.signals.terminate.recv() => ExitCode::SUCCESS,
             () = starter_gone => ExitCode::SUCCESS,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_before_the_runtime_ends_the_wait() {
+        let signals = Signals::install().unwrap();
+        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let code = runtime.block_on(async { Stop::of(signals).wait().await });
+        assert_eq!(code, ExitCode::SUCCESS);
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use controllers::{LOOPS, LoopsConfig};
 use fake_apiserver::envtest::{Beside, Front};
 use substrate::body::HttpService;
-use substrate::host::Stop;
+use substrate::host::{Signals, Stop};
 use substrate::link::Link;
 use substrate::world::Options;
 use substrate::{Process, World};
@@ -38,13 +38,15 @@ fn start_controllers(world: &World, apiserver: HttpService) {
 
 /// Serves a cluster with nodes, volumes and all loops through `front`.
 fn run_cluster(front: Front) -> Result<(), String> {
+    // Before the directory of the cluster exists: a signal must not leave it behind.
+    let signals = Signals::install().map_err(|error| format!("cannot install the signal handlers: {error}"))?;
     // Before any thread starts.
     let site = live::Site::prepare(None, None).map_err(|error| error.to_string())?;
     let runtime = live::runtime().map_err(|error| error.to_string())?;
     let served = crate::block_on(
         &runtime,
         Box::pin(async {
-            let mut stop = Stop::install().map_err(|error| format!("cannot install the signal handlers: {error}"))?;
+            let mut stop = Stop::of(signals);
             let world = World::live(Options { seed: front.seed, watchdog: None, ..Options::default() });
             let mut spec = ClusterSpec { mirrors: true, ..ClusterSpec::default() };
             let zone = spec.zones.first().cloned().unwrap_or_default();

@@ -11,6 +11,8 @@ use std::process::ExitCode;
 
 pub(super) use args::Args;
 
+use substrate::host::Signals;
+
 use self::given::Refused;
 use super::search;
 use crate::cluster::live::Site;
@@ -94,9 +96,11 @@ fn perturb(
     baseline: &Baseline,
     progress: &Progress,
 ) -> Result<(Campaign, About, bool), Trouble> {
+    // Before the directory of the runs exists: a signal must not leave it behind.
+    let signals = Signals::install().map_err(|e| Trouble::Environment(format!("signals cannot be waited for: {e}")))?;
     // Must happen before any thread starts, because with loop devices it enters a mount namespace.
     let site = Site::prepare(Some(args.backend), None).map_err(|e| Trouble::Environment(e.to_string()))?;
-    let mut runs = Runs::new().map_err(Trouble::Environment)?;
+    let mut runs = Runs::new(signals).map_err(Trouble::Environment)?;
     let since = Since::now();
     let mut references = references::carry_out(args, given, &site, &mut runs, progress)?;
     let calls = references.calls.clone();

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use substrate::host::Stop;
+use substrate::host::{Signals, Stop};
 use substrate::world::simulate_and_leave;
 use substrate::{World, WorldKind};
 
@@ -149,6 +149,11 @@ fn run_live(
     conclude: impl FnOnce(Result<&Outcome, Trouble>, Option<Kept>) -> ExitCode,
 ) -> ExitCode {
     let progress = if format == Format::Json { Progress::silent() } else { Progress::stderr() };
+    // Before the directory of the run exists: a signal must not leave it behind.
+    let signals = match Signals::install() {
+        Ok(signals) => signals,
+        Err(e) => return conclude(Err(Trouble::Environment(format!("cannot install the signal handlers: {e}"))), None),
+    };
     let site = match live::Site::prepare(args.backend, None) {
         Ok(site) => site,
         Err(e) => return conclude(Err(Trouble::Environment(e.to_string())), None),
@@ -166,8 +171,7 @@ fn run_live(
     let result = crate::block_on(
         &runtime,
         Box::pin(async {
-            let mut stop = Stop::install()
-                .map_err(|e| Trouble::Environment(format!("cannot install the signal handlers: {e}")))?;
+            let mut stop = Stop::of(signals);
             let world = World::live(options(args, scenario, seed));
             args.observe(&world);
             open_trace(trace, &world)?;
