@@ -124,6 +124,8 @@ pub struct About {
     pub needs: Option<Feature>,
     /// True if the driver's volumes are mounted without an attachment.
     pub needs_no_attachment: bool,
+    /// True for ControllerPublishVolume with `readonly`.
+    pub readonly: bool,
 }
 
 impl About {
@@ -274,6 +276,9 @@ impl Calls {
             device: some(&about.device),
             ordinal,
             needs_no_attachment: about.needs_no_attachment && about.rpc() == "NodePublishVolume",
+            for_writing: about.rpc() == "ControllerPublishVolume"
+                && !about.readonly
+                && self.0.settings.has(Feature::PublishReadonly),
             stages_nothing: about.rpc() == "NodePublishVolume" && !self.0.settings.has(Feature::StageUnstageVolume),
         });
         Call {

@@ -83,6 +83,9 @@ substrate::events! {
         /// NodePublishVolume of a driver without STAGE_UNSTAGE_VOLUME: there was no stage before.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         pub stages_nothing: bool,
+        /// ControllerPublishVolume for writing, of a driver with PUBLISH_READONLY.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub for_writing: bool,
     }
 
     /// A call of the driver ended.
@@ -231,6 +234,8 @@ substrate::events! {
         pub file_system: Text,
         /// Its root directory.
         pub directory: Text,
+        /// The group of its files.
+        pub gid: i64,
         /// Its state after the change.
         pub state: AccessPointState,
     }
@@ -358,6 +363,7 @@ impl CsiCall {
             ordinal,
             needs_no_attachment: false,
             stages_nothing: false,
+            for_writing: false,
         }
     }
 }

@@ -298,6 +298,9 @@ pub struct Spec {
     /// Mount options of a volume or a StorageClass.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mount_options: Vec<Text>,
+    /// Keys of NoSchedule taints that a pod tolerates, for at least one value; empty for each taint.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub no_schedule_tolerations: Vec<Text>,
     /// Parameters of a StorageClass or a VolumeAttributesClass for its driver.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<Text, Text>,
@@ -601,6 +604,10 @@ impl Spec {
                 Self {
                     ephemeral_claims: words(&spec["volumes"], |volume| ephemeral_claim(object, volume)),
                     read_only_claims: words(&spec["volumes"], read_only),
+                    no_schedule_tolerations: words(&spec["tolerations"], |of| {
+                        let is_of_no_schedule = of["effect"].as_str().is_none_or(|e| matches!(e, "" | "NoSchedule"));
+                        is_of_no_schedule.then(|| word(&of["key"]).unwrap_or_default())
+                    }),
                     tolerations: tolerations(&spec["tolerations"]),
                     ..Self::default()
                 }

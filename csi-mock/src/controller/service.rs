@@ -103,7 +103,7 @@ impl Controller for ControllerService {
         let r = r.into_inner();
         let about = {
             let about = about("ControllerPublishVolume", &r.volume_id, Feature::PublishUnpublishVolume);
-            About { node: r.node_id.clone(), ..about }
+            About { node: r.node_id.clone(), readonly: r.readonly, ..about }
         };
         self.calls.rpc(about, r, async |call, r| self.publish(call, r).await).await
     }

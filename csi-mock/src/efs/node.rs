@@ -56,7 +56,7 @@ impl NodeService {
 
     fn about(&self, rpc: &'static str, volume: &str, target: &str) -> About {
         let (volume, node, target) = (volume.to_owned(), self.config.node_name.clone(), target.to_owned());
-        About { rpc, volume, node, target, device: String::new(), needs: None, needs_no_attachment: true }
+        About { rpc, volume, node, target, needs_no_attachment: true, ..About::default() }
     }
 
     async fn publish(

@@ -76,6 +76,7 @@ fn changed(ctx: &Ctx, point: &AccessPoint, state: AccessPointState) {
     ctx.emit(AccessPointChanged {
         access_point: point.id.as_str().into(),
         directory: point.directory.as_str().into(),
+        gid: point.gid,
         file_system: point.file_system.as_str().into(),
         state,
     });

@@ -68,6 +68,7 @@ impl NodeService {
             device: String::new(),
             needs: None,
             needs_no_attachment: false,
+            readonly: false,
         }
     }
 

@@ -140,6 +140,7 @@ mod tests {
                 ordinal,
                 needs_no_attachment: false,
                 stages_nothing,
+                for_writing: false,
             },
         );
         let Some(code) = code else { return };
