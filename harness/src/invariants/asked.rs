@@ -142,6 +142,11 @@ impl Asked {
         self.classes.get(name).map_or(&[], Vec::as_slice)
     }
 
+    /// Returns true if a version of a StorageClass has a parameter.
+    pub fn is_class_parameter(&self, name: &str) -> bool {
+        self.classes.values().flatten().any(|class| class.parameters.keys().any(|key| key == name))
+    }
+
     /// Returns all versions of a VolumeAttributesClass.
     pub fn attributes_class(&self, name: &str) -> &[Spec] {
         self.attributes_classes.get(name).map_or(&[], Vec::as_slice)

@@ -1,9 +1,12 @@
 //! I10: the cloud accepts only what EC2 accepts. Two volumes of an instance have different device names, a volume and the
 //! node of its instance are in one zone, and the size, the IOPS and the throughput of a volume are in the bounds of its
-//! type. An occasion is an attach, or a new shape of a volume.
+//! type. The driver of shared file systems gives each access point a group of its own, unless a StorageClass names the
+//! group. An occasion is an attach, a new access point, or a new shape of a volume.
 
 use std::collections::BTreeMap;
 
+use csi_mock::events::{AccessPointChanged, AccessPointState};
+use fake_apiserver::events::Reset;
 use mock_ec2::events::{AttachmentChanged, AttachmentPhase, ModificationChanged, VolumeChanged};
 use substrate::Event;
 use substrate::json::Text;
@@ -17,6 +20,8 @@ use super::{Checked, Found, Id, iops};
 pub(super) struct Cloud {
     devices: BTreeMap<(String, Text), String>,
     zones: BTreeMap<String, Text>,
+    /// Access point of each group of a file system.
+    groups: BTreeMap<(Text, i64), Text>,
 }
 
 /// Returns the reason why EC2 has no such volume (EBS user guide, "Amazon EBS volume types").
@@ -51,12 +56,32 @@ impl Cloud {
         } else if let Some(changed) = event.get::<ModificationChanged>() {
             let why = beyond(&changed.volume_type, changed.size_gib, changed.iops, changed.throughput);
             (changed.volume.to_string(), why)
+        } else if let Some(changed) = event.get::<AccessPointChanged>() {
+            (changed.volume(), self.granted(asked, checked, changed))
+        } else if event.is::<Reset>() {
+            self.groups.clear();
+            return None;
         } else {
             let changed = event.get::<AttachmentChanged>()?;
             (changed.volume.to_string(), self.attached(asked, facts, checked, changed))
         };
         let message = format!("{volume} has {}", message?);
         Some(Found { message, operation: event.kind().to_owned(), volume: Some(volume), ..Found::default() })
+    }
+
+    fn granted(&mut self, asked: &Asked, checked: &mut Checked, changed: &AccessPointChanged) -> Option<String> {
+        let slot = (changed.file_system.clone(), changed.gid);
+        if changed.state == AccessPointState::Deleted {
+            if self.groups.get(&slot).is_some_and(|held| *held == changed.access_point) {
+                self.groups.remove(&slot);
+            }
+            return None;
+        }
+        checked.add(Id::I10, 1);
+        let held = self.groups.get(&slot).cloned();
+        self.groups.entry(slot).or_insert_with(|| changed.access_point.clone());
+        held.filter(|_| !asked.is_class_parameter("gid"))
+            .map(|held| format!("the group {} of the access point {held}", changed.gid))
     }
 
     fn attached(
@@ -148,5 +173,34 @@ mod tests {
         assert_eq!(beyond("io1", 3, None, None).unwrap(), "3 GiB, and io1 has 4 to 16384");
         assert_eq!(beyond("gp2", 1, Some(100), None), None);
         assert_eq!(beyond("standard", 2_000, None, None), None);
+    }
+
+    #[test]
+    fn an_access_point_has_a_group_of_its_own() {
+        let found = |class: Option<&str>, gids: [i64; 2], goes: bool| {
+            let trace = Trace::new(Clock::live(), Level::Info);
+            let mut commit = Commit::new("storageclasses", "efs", 1, EventType::Added);
+            let parameters = class.map(|name| (name.into(), "1000".into())).into_iter().collect();
+            commit.spec = Some(Box::new(Spec { parameters, ..Spec::default() }));
+            trace.info(&"fake-apiserver".into(), commit);
+            for (at, gid) in gids.into_iter().enumerate() {
+                let states = [AccessPointState::Created, AccessPointState::Deleted];
+                for state in states.into_iter().take(if goes { 2 } else { 1 }) {
+                    let access_point = format!("fsap-{at}").into();
+                    let (file_system, directory) = ("fs-1".into(), "/".into());
+                    let changed = AccessPointChanged { access_point, file_system, directory, gid, state };
+                    trace.info(&"efs-csi-controller".into(), changed);
+                }
+            }
+            let invariants = Invariants::new(TimeScale::default());
+            trace.events().iter().for_each(|event| invariants.observe(event));
+            let all = invariants.violations().into_iter().filter(|violation| violation.id == "I10");
+            all.map(|violation| violation.message).collect::<Vec<_>>()
+        };
+        let same = "fs-1::fsap-1 has the group 1000 of the access point fsap-0";
+        assert_eq!(found(None, [1000, 1000], false), [same]);
+        assert!(found(None, [1000, 1001], false).is_empty());
+        assert!(found(Some("gid"), [1000, 1000], false).is_empty(), "the class names the group");
+        assert!(found(None, [1000, 1000], true).is_empty(), "the first one was deleted");
     }
 }

@@ -3,13 +3,15 @@
 //!
 //! A fault that renames devices explains every difference, so a run with such a fault is not checked.
 //!
-//! A kubelet passes the metadata of the VolumeAttachment to NodeStageVolume.
+//! A kubelet passes the metadata of the VolumeAttachment to NodeStageVolume. The attacher passes `readonly` for a
+//! PersistentVolume that may only be read, if the driver has PUBLISH_READONLY.
 
 use csi_mock::events::{CsiCall, CsiWrongDevice, DiskStaged};
 use substrate::Event;
 use substrate::events::FaultFired;
 use substrate::fault::Effect;
 
+use super::asked::Asked;
 use super::facts::Facts;
 use super::{Checked, Found, Id};
 
@@ -20,14 +22,15 @@ pub(super) struct Devices {
 }
 
 impl Devices {
-    pub fn check(&mut self, facts: &Facts, checked: &mut Checked, event: &Event) -> Option<Found> {
+    /// Checks an event against the requirements before it.
+    pub fn check(&mut self, asked: &Asked, facts: &Facts, checked: &mut Checked, event: &Event) -> Option<Found> {
         if let Some(FaultFired { effect: Effect::WrongDevice(_), .. }) = event.get() {
             self.renamed = true;
         } else if let Some(DiskStaged { volume, node, .. }) = event.get() {
             checked.add(Id::I9, u64::from(facts.device(volume, node).is_some()));
         }
         if let Some(call) = event.get::<CsiCall>() {
-            return without_context(facts, call);
+            return without_context(facts, call).or_else(|| published_for_writing(asked, facts, call));
         }
         let CsiWrongDevice { volume, node, told, found } = event.get().filter(|_| !self.renamed)?;
         // The driver found the volume under the cloud's name, so the name in the attachment's metadata is wrong.
@@ -55,6 +58,18 @@ fn without_context(facts: &Facts, call: &CsiCall) -> Option<Found> {
     );
     let (volume, node) = (Some(volume.to_owned()), Some(node.to_owned()));
     Some(Found { message, operation: "NodeStageVolume".to_owned(), volume, node, ..Found::default() })
+}
+
+/// Finds a ControllerPublishVolume for writing of a PersistentVolume that may only be read.
+fn published_for_writing(asked: &Asked, facts: &Facts, call: &CsiCall) -> Option<Found> {
+    let volume = call.volume.as_deref().filter(|_| call.for_writing && call.caller.is_none())?;
+    asked.volume_of(volume).filter(|pv| pv.spec.read_only)?;
+    let node = facts.name(call.node.as_deref()?).to_owned();
+    let message = format!(
+        "ControllerPublishVolume was called for {volume} on {node} for writing, and its PersistentVolume is read-only"
+    );
+    let operation = "ControllerPublishVolume".to_owned();
+    Some(Found { message, operation, volume: Some(volume.to_owned()), node: Some(node), ..Found::default() })
 }
 
 #[cfg(test)]

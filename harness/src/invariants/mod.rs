@@ -4,14 +4,14 @@
 //! |---|---|---|
 //! | I1 | no volume with single-node access is writable on two nodes, unless a legitimate forced detach from the other node is on record | at every event |
 //! | I2 | no detach while the volume is staged or published there, unless that detach is legitimately forced; no volume is removed from a pod whose container writes; a kubelet unpublishes before it unstages, and before it removes the pod | at every event |
-//! | I3 | publish only after stage, stage only after attach; without staging, publish only after attach; the driver answers that a volume is detached, or a volume or snapshot deleted, only if it is; a replica that lost its lease stops leading within 30 seconds; a volume is staged only if its node's `status.volumesInUse` lists it; ordered StatefulSets work on their pods in order; the cloud's resources go through their states in order | at every event |
+//! | I3 | publish only after stage, stage only after attach; without staging, publish only after attach; the driver answers that a volume is detached, or a volume or snapshot deleted, only if it is; a replica that lost its lease stops leading within 30 seconds; a volume is staged only if its node's `status.volumesInUse` lists it, and detached only after `status.volumesAttached` lists it no longer; ordered StatefulSets work on their pods in order; the cloud's resources go through their states in order | at every event |
 //! | I4 | EC2 attachments = attached VolumeAttachments = `status.volumesAttached`; devices = mounts = volumes in use according to kubelet | at quiescence |
 //! | I5 | nothing leaks: cloud volumes, attachments, finalizers, loops, mounts, directories | after everything was deleted |
 //! | I6 | bytes synced before a clean unmount are readable afterwards; a volume of a snapshot has the bytes that were synced when the snapshot was requested; no claim gets the bytes of a deleted one | at every event |
 //! | I7 | each watch stream is ordered, unique, atomic, reliable, resumable, bookmarked, filtered, and distinguishes creations from changes | at every event of a stream |
 //! | I8 | when faults are over, everything converges within 20 minutes; failed calls are repeated after a pause; a node is given up after its grace period | at quiescence, and at every event |
-//! | I9 | a volume is staged from the device that its attachment's metadata names, and mounted as and where its PersistentVolume and its pods request | at every event |
-//! | I10 | volumes are created, changed, bound and used as claims, classes, limits and the scheduler request; rollouts and Jobs keep to their numbers of pods | at every event |
+//! | I9 | a volume is staged from the device that its attachment's metadata names, and mounted as and where its PersistentVolume and its pods request; a read-only PersistentVolume is published so | at every event |
+//! | I10 | volumes are created, changed, bound and used as claims, classes, limits, taints and the scheduler request; rollouts and Jobs keep to their numbers of pods | at every event |
 //! | I11 | no driver deletes a volume with the reclaim policy Retain, a volume of a running pod, or an attached volume; no component removes a claim or a class in use, a bound volume, a pod that was not deleted, a claim whose owner exists, a pod of a Ready node for an out-of-service taint, a pod of an untainted node by eviction, or a pod that tolerates the taints of its node for longer; an eviction spends a disruption of its budget | at every event |
 //! | I12 | at the end each object, and the volume of each claim and pod, matches its manifest and has the marks of its components; deleted objects are gone | at quiescence |
 //!
@@ -35,6 +35,7 @@ mod i10_cloud;
 mod i10_placement;
 mod i10_replicas;
 mod i10_scheduled;
+mod i10_taints;
 mod i11_collected;
 mod i11_evictions;
 mod i11_lifetimes;
@@ -50,6 +51,7 @@ mod i3_in_use;
 mod i3_leaders;
 mod i3_order;
 mod i3_ordinals;
+mod i3_reported;
 mod i3_states;
 mod i4_agreement;
 mod i5_nothing_leaks;
@@ -191,6 +193,7 @@ struct State {
     deleted: i3_deleted::Deleted,
     targets: i9_targets::Targets,
     scheduled: i10_scheduled::Scheduled,
+    taints: i10_taints::Taints,
     collected: i11_collected::Collected,
     states: i3_states::States,
     ordinals: i3_ordinals::Ordinals,
@@ -254,6 +257,7 @@ impl Invariants {
             deleted,
             targets,
             scheduled,
+            taints,
             collected,
             states,
             ordinals,
@@ -293,7 +297,7 @@ impl Invariants {
         let leads = leaders.check(facts.scale, event);
         let i6 = durable_bytes.check(checked, event);
         let claims = released.check(event, |claim| staleness.may_have_former_claim(claim, event.ms));
-        let i9 = devices.check(facts, checked, event);
+        let i9 = devices.check(asked, facts, checked, event);
         // These two compare events of two processes at one moment.
         let mounts = i9_mounts::check(asked, facts, checked, event)
             .filter(|found| compares || found.operation != "NodeExpandVolume");
@@ -303,6 +307,7 @@ impl Invariants {
             (Id::I2, teardown.check(facts, event)),
             (Id::I3, in_use.check(facts, event, |node, volume| staleness.kubelet_may_list(node, volume, event.ms))),
             (Id::I3, deleted.check(event)),
+            (Id::I3, i3_reported::check(facts, checked, event, |node, v| staleness.may_lack_volume(node, v, event.ms))),
             (Id::I9, targets.check(asked, facts, checked, event)),
             (Id::I10, i10_changed::check(asked, checked, event)),
         ];
@@ -311,6 +316,7 @@ impl Invariants {
         let lost = heartbeats.check(facts.scale, event);
         let placed = scheduled.check(asked, facts, checked, event);
         let placed = placed.filter(|found| compares || found.operation != "AttachVolume");
+        let tainted = taints.check(asked, checked, event);
         let may_evict = |node: &str| staleness.may_evict(node, event.ms);
         let collects = collected.check(asked, facts, checked, event, may_evict);
         let of_cloud = [(Id::I3, states.check(checked, event)), (Id::I10, cloud.check(asked, facts, checked, event))];
@@ -342,6 +348,7 @@ impl Invariants {
             (Id::I8, lost),
             (Id::I10, i10),
             (Id::I10, placed),
+            (Id::I10, tainted),
             (Id::I11, i11),
             (Id::I11, collects),
         ]
@@ -546,7 +553,7 @@ impl State {
             self.present,
         ) = Default::default();
         (self.teardown, self.in_use, self.pace, self.targets, self.scheduled, self.collected) = Default::default();
-        (self.ordinals, self.replicas, self.evictions) = Default::default();
+        (self.ordinals, self.replicas, self.evictions, self.taints) = Default::default();
         self.heartbeats.forget();
         self.deleted = i3_deleted::Deleted::default();
     }
