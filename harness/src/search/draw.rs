@@ -5,6 +5,7 @@
 
 mod additions;
 mod asks;
+mod beside;
 mod builder;
 mod extras;
 mod pairs;
@@ -102,7 +103,8 @@ pub fn drawn(seed: u64, run: u64) -> Drawn {
     let drawn = extras::add(Drawn { document, kinds: Vec::new() }, stream("explore more"));
     let drawn = asks::add(additions::add(drawn, stream("explore wider")), stream("explore asks"));
     let drawn = workloads::add(drawn, stream("explore workloads"));
-    pairs::add(drawn, stream("explore pairs"))
+    let drawn = pairs::add(drawn, stream("explore pairs"));
+    beside::add(drawn, stream("explore beside"))
 }
 
 /// Adds one change that the scenario does not have yet, with a fault, at the end of a scenario that was cut anywhere.
@@ -118,6 +120,7 @@ pub fn kinds() -> impl Iterator<Item = &'static str> {
         .chain(asks::kinds())
         .chain(workloads::kinds())
         .chain(pairs::kinds())
+        .chain(beside::kinds())
 }
 
 /// An existing pod and its claim.
