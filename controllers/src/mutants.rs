@@ -594,4 +594,94 @@ pub const MUTANTS: &[Mutant] = &[
         about: "external-provisioner reports no Event about a new volume",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "volume-mode-not-compared",
+        about: "the binder binds a claim to a volume of the other volume mode",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "one-node-mode-suffices",
+        about: "attach-detach attaches a volume to one node only if any of its access modes is of one node",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "report-not-restored",
+        about: "attach-detach leaves a volume out of the node's status after the write before its detach has failed",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "attach-error-not-told",
+        about: "the attacher does not write the error of ControllerPublishVolume to the VolumeAttachment",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "publish-read-only-dropped",
+        about: "the attacher publishes the volume of a read-only PersistentVolume for writing",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "snapshot-not-ready-restored",
+        about: "the provisioner restores a volume from a snapshot that is not ready to use",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "selected-node-kept",
+        about: "the provisioner leaves the selected node on a claim for which another node must be chosen",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "allowed-topologies-ignored",
+        about: "the provisioner ignores the allowed topologies of a StorageClass",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "clone-source-not-protected",
+        about: "the provisioner adds no finalizer to a claim while it is cloned",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "snapshot-error-kept",
+        about: "the snapshot controller leaves the error in the status of a snapshot that became ready",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "restore-size-dropped",
+        about: "the snapshot controller does not copy the restore size to the VolumeSnapshot",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "largest-volume-chosen",
+        about: "the binder binds a claim to the largest volume that matches, not to the smallest",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "class-not-compared",
+        about: "the binder binds a claim to a volume of another StorageClass",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "storage-capacity-ignored",
+        about: "the scheduler ignores the published storage capacities",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "shared-volume-counted-twice",
+        about: "the scheduler counts a volume once for each pod on the node that uses it",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "no-schedule-taint-ignored",
+        about: "the scheduler ignores taints with the effect NoSchedule",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "not-ready-told-as-unreachable",
+        about: "node lifecycle taints a node that is not ready as unreachable",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "orphan-finalizer-first",
+        about: "the garbage collector removes the orphan finalizer before it releases the dependents",
+        recreates: "no public issue is known",
+    },
 ];

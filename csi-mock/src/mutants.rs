@@ -219,4 +219,14 @@ pub const MUTANTS: &[Mutant] = &[
         about: "CreateVolume answers without the volume context",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "unknown-unpublish-fails",
+        about: "ControllerUnpublishVolume fails if the volume, the instance or the attachment does not exist",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "gid-shared",
+        about: "the driver of shared file systems gives each access point the first group of the range",
+        recreates: "no public issue is known",
+    },
 ];

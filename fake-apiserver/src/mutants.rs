@@ -89,4 +89,19 @@ pub const MUTANTS: &[Mutant] = &[
         about: "an eviction does not lower the disruptions that the budget allows",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "allow-expansion-ignored",
+        about: "a claim may grow although its StorageClass does not allow expansion",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "continue-skips-one",
+        about: "each further page of a list lacks its first object",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "finalizer-added-while-deleting",
+        about: "a finalizer may be added to an object that is being deleted",
+        recreates: "no public issue is known",
+    },
 ];

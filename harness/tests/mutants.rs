@@ -136,6 +136,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("retries-without-wait", "the same"),
     ("failed-calls-pile-up", "the same"),
     ("list-ignores-selector", "I7 follows streams, not lists, and a kubelet ignores pods of other nodes"),
+    ("continue-skips-one", "the loops list without pages; fake-apiserver/tests/service/mutants.rs shows it"),
     ("leaving-object-not-told", "a finished pod that is counted on matters only where a node is full"),
     ("snapshot-retain-ignored", "no invariant follows snapshots; controllers/tests/snapshot_mutants.rs shows it"),
     ("snapshot-timeout-is-final", "the same"),

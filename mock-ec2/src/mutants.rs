@@ -127,6 +127,11 @@ pub const MUTANTS: &[Mutant] = &[
         about: "CreateVolume with a ClientToken that was used with other parameters returns the earlier volume",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "modification-pace-ignored",
+        about: "ModifyVolume modifies a volume more than four times in 24 hours",
+        recreates: "no public issue is known",
+    },
 ];
 
 /// Returns the seeded bugs that are switched on in the world of `ctx`.
@@ -156,5 +161,6 @@ pub(crate) fn seeded_bugs(ctx: &Ctx) -> SeededBugs {
         keeps_slots: mutant!(ctx, "slot-not-freed"),
         attaches_early: mutant!(ctx, "attached-while-creating"),
         trusts_tokens: mutant!(ctx, "token-parameters-not-compared"),
+        modifies_at_any_pace: mutant!(ctx, "modification-pace-ignored"),
     }
 }

@@ -52,6 +52,7 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers, metrics: Metrics) {
         volumes: Informer::start(&ctx, client.all(), ListParams::default()),
         drivers: Informer::start(&ctx, client.all(), ListParams::default()),
         ignores_attach_required: mutant!(ctx, "attach-required-ignored"),
+        wants_shared_modes_only: mutant!(ctx, "one-node-mode-suffices"),
     };
     let attachments = Informer::<VolumeAttachment>::start(&ctx, client.all(), ListParams::default());
     pods.synced().await;
@@ -164,7 +165,7 @@ impl AsyncLoop {
 
     fn spec_of(&self, attachment: &VolumeAttachment) -> Option<Arc<VolumeSpec>> {
         let pv = attachment.spec.source.persistent_volume_name.as_deref()?;
-        let spec = VolumeSpec::from_pv(&*self.listers.volumes.get("", pv)?)?;
+        let spec = self.listers.spec(&*self.listers.volumes.get("", pv)?)?;
         self.listers.attachable(&spec.driver).then(|| Arc::new(spec))
     }
 
@@ -338,7 +339,8 @@ impl AsyncLoop {
                         && !mutant!(self.ctx, "volumes-attached-not-updated")
                         && !self.write_report(&node, &volumes).await
                     {
-                        self.reconciler.detach_aborted(&key, &volume, &node);
+                        let forgets = mutant!(self.ctx, "report-not-restored");
+                        self.reconciler.detach_aborted(&key, &volume, &node, !forgets);
                         self.dirty = true;
                         continue;
                     }

@@ -17,6 +17,8 @@ pub struct Listers {
     pub drivers: Informer<CSIDriver>,
     /// True for the seeded bug that attaches volumes of every driver.
     pub ignores_attach_required: bool,
+    /// True for the seeded bug that attaches a volume with any single-node mode to one node only.
+    pub wants_shared_modes_only: bool,
 }
 
 impl Listers {
@@ -36,8 +38,18 @@ impl Listers {
         if claimed_by != Some(claim.uid()) {
             return None;
         }
-        let spec = VolumeSpec::from_pv(&pv)?;
+        let spec = self.spec(&pv)?;
         self.attachable(&spec.driver).then(|| Arc::new(spec))
+    }
+
+    /// Returns the spec of a CSI volume; None for other sources.
+    pub fn spec(&self, pv: &PersistentVolume) -> Option<VolumeSpec> {
+        let mut spec = VolumeSpec::from_pv(pv)?;
+        if self.wants_shared_modes_only {
+            let modes = pv.spec.as_ref().and_then(|spec| spec.access_modes.as_deref()).unwrap_or_default();
+            spec.multi_attach &= modes.iter().all(|mode| mode == "ReadWriteMany" || mode == "ReadOnlyMany");
+        }
+        Some(spec)
     }
 
     /// Returns true if volumes of the driver are attached: the default, unless its CSIDriver says otherwise.

@@ -397,12 +397,15 @@ impl Reconciler {
         }
     }
 
-    /// Handles a failed write of the node's status before a detach: the detach did not run.
-    pub fn detach_aborted(&mut self, key: &OperationKey, volume: &str, node: &str) {
+    /// Handles a failed write of the node's status before a detach: the detach did not run. Without `restores` the
+    /// volume stays unreported (a seeded bug).
+    pub fn detach_aborted(&mut self, key: &OperationKey, volume: &str, node: &str, restores: bool) {
         self.pending.cancel(key);
         self.differences.wake_volume(volume);
-        self.actual.report(volume, node);
-        self.actual.touch_report(node);
+        if restores {
+            self.actual.report(volume, node);
+            self.actual.touch_report(node);
+        }
     }
 
     /// Handles the end of a detach. A failed one leaves the volume uncertain and unreported: the next attach must

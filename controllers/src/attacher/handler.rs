@@ -95,6 +95,7 @@ impl Handler {
                 }
                 self.patch_status(&attachment, &attached).await.is_ok()
             }
+            Err(_) if mutant!(self.ctx, "attach-error-not-told") => false,
             Err(e) => {
                 self.save(&attachment, &patches::attach_failed(&attachment, &e, self.ctx.now().wall), &e).await;
                 false
@@ -129,7 +130,9 @@ impl Handler {
                 volume_id: csi.volume_handle.clone(),
                 node_id,
                 volume_capability: Some(capability),
-                readonly: self.capabilities.readonly && csi.read_only.unwrap_or_default(),
+                readonly: self.capabilities.readonly
+                    && csi.read_only.unwrap_or_default()
+                    && !mutant!(self.ctx, "publish-read-only-dropped"),
                 secrets,
                 volume_context: csi.volume_attributes.clone().unwrap_or_default(),
             })

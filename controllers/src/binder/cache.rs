@@ -10,7 +10,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
 
-use super::object::{ClaimKey, annotation, name, pod_claims, resource_version};
+use super::object::{ClaimKey, access_modes_satisfied, annotation, name, pod_claims, resource_version};
 use super::tally::Tally;
 use super::{annotations, matching};
 
@@ -38,6 +38,12 @@ pub struct BinderCache {
     pub(super) ignores_selector: bool,
     /// Seeded bug: binds a released volume again.
     pub(super) offers_released: bool,
+    /// Seeded bug: binds a claim to a volume of another class.
+    pub(super) ignores_class: bool,
+    /// Seeded bug: binds a claim to a volume of the other volume mode.
+    pub(super) ignores_mode: bool,
+    /// Seeded bug: binds a claim to the largest volume that matches.
+    pub(super) takes_largest: bool,
 }
 
 impl BinderCache {
@@ -169,7 +175,38 @@ impl BinderCache {
         let claim = asks_less.as_ref().unwrap_or(claim);
         // If the scheduler chooses, only reserved volumes are considered.
         let free = (!delay_binding).then_some(&self.unclaimed).into_iter().flatten();
-        matching::best_match(claim, reserved.chain(free).filter_map(|name| self.volumes.get(name)), delay_binding)
+        let volumes = reserved.chain(free).filter_map(|name| self.volumes.get(name));
+        if self.ignores_class || self.ignores_mode || self.takes_largest {
+            return self.wrong_match(claim, volumes, delay_binding);
+        }
+        matching::best_match(claim, volumes, delay_binding)
+    }
+
+    /// Returns the match of the seeded bugs that ignore classes or sizes.
+    fn wrong_match<'a>(
+        &self,
+        claim: &PersistentVolumeClaim,
+        volumes: impl Iterator<Item = &'a Arc<PersistentVolume>>,
+        delay_binding: bool,
+    ) -> Option<Arc<PersistentVolume>> {
+        let class = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.clone());
+        let mut volumes: Vec<_> = volumes.cloned().collect();
+        let mode = claim.spec.as_ref().and_then(|spec| spec.volume_mode.clone());
+        for volume in volumes.iter_mut().filter(|_| self.ignores_class || self.ignores_mode) {
+            let spec = Arc::make_mut(volume).spec.get_or_insert_default();
+            if self.ignores_class {
+                spec.storage_class_name.clone_from(&class);
+            }
+            if self.ignores_mode {
+                spec.volume_mode.clone_from(&mode);
+            }
+        }
+        let mut found = matching::best_match(claim, volumes.iter(), delay_binding)?;
+        if self.takes_largest && ClaimKey::of_volume(&found).is_none() {
+            let fit = volumes.iter().filter(|volume| access_modes_satisfied(claim, volume));
+            found = matching::candidates(claim, fit).free.pop()?;
+        }
+        self.volumes.get(name(&found.metadata)).cloned()
     }
 
     /// Returns the claim without the requirements that seeded bugs ignore; `None` without such a bug.

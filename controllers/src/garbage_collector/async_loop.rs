@@ -376,6 +376,9 @@ impl Collector {
             let dependents: Vec<Identity> = graph.dependents(node).map(|one| one.identity.clone()).collect();
             (node.identity.clone(), dependents)
         };
+        if mutant!(self.0.ctx, "orphan-finalizer-first") && self.remove_finalizer(&owner, ORPHAN).await.is_err() {
+            return Outcome::Retry;
+        }
         let releases = dependents.iter().map(|dependent| self.release(dependent, vec![owner.uid.clone()]));
         for released in join_all(releases).await {
             match released {

@@ -241,6 +241,7 @@ impl AsyncLoop {
     async fn taint_by_condition(&mut self, zone: &str, node: &Node, current: Ready) {
         let (taint, opposite) = match current {
             Ready::True => return self.mark_reachable(zone, node).await,
+            Ready::False if mutant!(self.ctx, "not-ready-told-as-unreachable") => (UNREACHABLE, NOT_READY),
             Ready::False => (NOT_READY, UNREACHABLE),
             Ready::Unknown => (UNREACHABLE, NOT_READY),
         };
@@ -284,6 +285,9 @@ impl AsyncLoop {
                 let Some(name) = self.zones.get_mut(&key).and_then(|zone| zone.queue.take(now)) else { break };
                 let Some(node) = self.nodes.get("", &name) else { continue };
                 let done = match Ready::of(&node) {
+                    Some(Ready::False) if mutant!(self.ctx, "not-ready-told-as-unreachable") => {
+                        self.swap(&node, UNREACHABLE, NOT_READY).await
+                    }
                     Some(Ready::False) => self.swap(&node, NOT_READY, UNREACHABLE).await,
                     Some(Ready::Unknown) => self.swap(&node, UNREACHABLE, NOT_READY).await,
                     // It is ready again.

@@ -378,6 +378,9 @@ impl Controller {
 
     /// Removes the selected node, so that the scheduler chooses again (`rescheduleProvisioning`).
     async fn reschedule(&self, claim: &PersistentVolumeClaim) -> (State, Outcome) {
+        if mutant!(self.ctx, "selected-node-kept") {
+            return (State::Finished, Outcome::Retry);
+        }
         let mut changed = claim.clone();
         remove_annotation(&mut changed.metadata, SELECTED_NODE);
         match self.client.all().replace(&changed).await {
@@ -468,7 +471,8 @@ impl Controller {
         };
         let mut state = self.state();
         let remembered = state.topology.entry(claim.uid().to_owned()).or_default();
-        let allowed = class.allowed_topologies.as_deref().unwrap_or_default();
+        let ignores = mutant!(self.ctx, "allowed-topologies-ignored");
+        let allowed = class.allowed_topologies.as_deref().filter(|_| !ignores).unwrap_or_default();
         let ids = (claim.name(), claim.uid());
         requirement(&self.driver.name, ids, allowed, node, self.config.strict_topology, &cluster, remembered)
     }

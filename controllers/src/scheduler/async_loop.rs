@@ -68,6 +68,9 @@ pub async fn run(ctx: Ctx, client: Client, config: Config) {
         reprieves_no_pod: mutant!(ctx, "victims-not-reprieved"),
         ignores_nominations: mutant!(ctx, "nominated-room-taken"),
         ignores_attachments: mutant!(ctx, "attached-volumes-not-counted"),
+        ignores_capacity: mutant!(ctx, "storage-capacity-ignored"),
+        counts_each_use: mutant!(ctx, "shared-volume-counted-twice"),
+        ignores_no_schedule: mutant!(ctx, "no-schedule-taint-ignored"),
     };
     let queue = SchedulingQueue::new(waits, ctx.now().mono);
     let scheduler = Arc::new(Scheduler {

@@ -47,6 +47,12 @@ pub struct SeededBugs {
     pub ignores_nominations: bool,
     /// Counts no volume that is attached to a node without a pod there.
     pub ignores_attachments: bool,
+    /// Ignores published capacities.
+    pub ignores_capacity: bool,
+    /// Counts a volume once for each of its pods.
+    pub counts_each_use: bool,
+    /// Ignores taints with the effect NoSchedule.
+    pub ignores_no_schedule: bool,
 }
 
 /// Caches of the scheduler.

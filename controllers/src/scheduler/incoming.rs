@@ -83,7 +83,8 @@ fn filters(
     info: &NodeInfo,
 ) -> Result<PodVolumes, Rejection> {
     let Some(node) = &info.node else { return Ok(PodVolumes::default()) };
-    node_filters::check(incoming.pod, &incoming.request, node, info)?;
+    let ignored = usize::from(cache.seeded_bugs.ignores_no_schedule);
+    node_filters::check(incoming.pod, &incoming.request, node, info, &node_filters::FORBIDDING[ignored..])?;
     volume_filters::restrictions(&incoming.volumes, others, info)?;
     volume_filters::limits(cache, &incoming.volumes, info)?;
     let volumes = volume_binding::filter(cache, &incoming.claims, info)?;

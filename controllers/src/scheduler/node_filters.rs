@@ -29,9 +29,12 @@ pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     }
 }
 
+/// Effects of taints that forbid scheduling.
+pub const FORBIDDING: [&str; 2] = ["NoSchedule", "NoExecute"];
+
 /// Returns true if the pod tolerates the node's taints that forbid scheduling.
 pub fn taints_tolerated(pod: &Pod, node: &Node) -> bool {
-    effects_tolerated(pod, node, &["NoSchedule", "NoExecute"])
+    effects_tolerated(pod, node, &FORBIDDING)
 }
 
 /// Returns true if the pod tolerates the node's taints with these effects.
@@ -82,15 +85,15 @@ const UNTOLERATED: &str = "node(s) had untolerated taint(s)";
 /// Reason of NodeAffinity (`nodeaffinity.ErrReasonPod`).
 pub const NOT_SELECTED: &str = "node(s) didn't match Pod's node affinity/selector";
 
-/// Runs the filters in upstream's order; reports the first rejection.
+/// Runs the filters in upstream's order, with the taints of these effects; reports the first rejection.
 ///
 /// # Errors
 /// The rejection.
-pub fn check(pod: &Pod, request: &Resources, node: &Node, info: &NodeInfo) -> Result<(), Rejection> {
+pub fn check(pod: &Pod, request: &Resources, node: &Node, info: &NodeInfo, effects: &[&str]) -> Result<(), Rejection> {
     if !schedulable(pod, node) {
         return Err(Rejection::hopeless(Plugin::NodeUnschedulable, "node(s) were unschedulable"));
     }
-    if !taints_tolerated(pod, node) {
+    if !effects_tolerated(pod, node, effects) {
         return Err(Rejection::hopeless(Plugin::TaintToleration, UNTOLERATED));
     }
     if !affinity_matches(pod, node) {

@@ -131,6 +131,15 @@ pub fn limits(cache: &SchedulerCache, facts: &PodVolumeFacts, info: &NodeInfo) -
     for volume in &used {
         *counts.entry(&volume.driver).or_default() += 1;
     }
+    if cache.seeded_bugs.counts_each_use {
+        let mut seen = BTreeSet::new();
+        for volume in info.pods.values().flat_map(|placed| &placed.claims).filter_map(|claim| cache.counted(claim)) {
+            let again = seen.replace(volume.clone()).is_some();
+            if let Some(count) = counts.get_mut(volume.driver.as_str()).filter(|_| again) {
+                *count += 1;
+            }
+        }
+    }
     let mut exceeded = false;
     for volume in adds.into_iter().filter(|volume| !used.contains(volume)) {
         let count = counts.entry(&volume.driver).or_default();

@@ -289,6 +289,9 @@ impl ControllerService {
         let what = format!("cannot detach volume `{volume}` from node `{node}`");
         if let Err(error) = self.ec2.detach_volume(volume, node).await {
             match error.code() {
+                code if code.ends_with(".NotFound") && mutant!(self.calls.ctx(), "unknown-unpublish-fails") => {
+                    return Err(internal(&what, &error));
+                }
                 "InvalidVolume.NotFound" => return Ok(()),
                 // Treated as detached, as in the EBS driver. The EBS driver trusts the error alone; the wait below
                 // verifies it, so that IncorrectState during `detaching` does not become a false success.

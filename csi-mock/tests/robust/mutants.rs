@@ -120,6 +120,7 @@ fn each_does_what_it_says_and_nothing_else() {
             "tags-dropped" | "topology-not-told" | "delete-not-asked" | "multi-attach-dropped" => continue,
             "stuck-attach-left" | "failed-stage-stays-mounted" | "raw-sync-does-nothing" => continue,
             "access-point-shared" | "access-point-not-adopted" | "access-point-left" => continue,
+            "gid-shared" | "unknown-unpublish-fails" => continue,
             "volume-context-dropped" | "iops-not-raised-with-size" => continue,
             // It needs a snapshot: harness/tests/mutants/more.rs has one.
             "snapshot-delete-not-asked" => continue,

@@ -276,6 +276,9 @@ impl Apiserver {
                 takes_status: substrate::mutant!(ctx, "status-in-main-write"),
                 ignores_budgets: substrate::mutant!(ctx, "budget-ignored"),
                 keeps_budgets: substrate::mutant!(ctx, "eviction-not-counted"),
+                expands_any_class: substrate::mutant!(ctx, "allow-expansion-ignored"),
+                skips_continued: substrate::mutant!(ctx, "continue-skips-one"),
+                takes_late_finalizers: substrate::mutant!(ctx, "finalizer-added-while-deleting"),
             });
         }
         ctx.faults().declare(OPERATIONS);

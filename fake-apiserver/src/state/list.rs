@@ -262,6 +262,8 @@ impl Store {
             Some(objects) => Box::new(within(objects, &prefix, &start)),
             None => self.kind_store(kind).candidates(&prefix, &start, selector),
         };
+        let skipped = usize::from(self.defects.skips_continued && !options.token.is_empty());
+        let candidates = candidates.skip(skipped);
         Ok(page(candidates, prefix.len(), selector, options.limit, revision))
     }
 

@@ -159,6 +159,12 @@ pub struct Defects {
     pub ignores_budgets: bool,
     /// Evicts a pod and leaves its disruption budget as it is.
     pub keeps_budgets: bool,
+    /// Admits the growth of a claim whose class does not allow expansion.
+    pub expands_any_class: bool,
+    /// Leaves out the first object of each further page of a list.
+    pub skips_continued: bool,
+    /// Accepts a new finalizer of a terminating object.
+    pub takes_late_finalizers: bool,
 }
 
 /// The state of the cluster.

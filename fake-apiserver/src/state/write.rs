@@ -209,7 +209,9 @@ impl Store {
         if part == Part::Status && strategy::takes_late_status(kind) {
             value::metadata(&mut write.object).remove("deletionTimestamp");
         }
-        write.errors.extend(keep_system_fields(&mut write.object, &old.value));
+        let mut errors = keep_system_fields(&mut write.object, &old.value);
+        errors.retain(|error| !self.defects.takes_late_finalizers || error.field != "metadata.finalizers");
+        write.errors.extend(errors);
         let sent_status = write.object.get("status").cloned().filter(|_| self.defects.takes_status);
         strategy::prepare(kind, part, &mut write.object, &old.value, now);
         if let (Some(status), Part::Main, Some(object)) = (sent_status, part, write.object.as_object_mut()) {

@@ -62,11 +62,42 @@ fn each_defect_shows_and_none_without() {
             "status-in-main-write" => continue,
             // It needs a disruption budget.
             "budget-ignored" | "eviction-not-counted" => continue,
+            "allow-expansion-ignored" | "finalizer-added-while-deleting" => continue,
+            // The test below shows it.
+            "continue-skips-one" => continue,
             "list-ignores-selector" | "leaving-object-not-told" => continue,
             other => panic!("{other} is not looked at"),
         }
         assert_eq!(seen(Some(mutant.name)), expected, "{}", mutant.name);
     }
+}
+
+/// Returns the names of four ConfigMaps, read in pages of two.
+fn paged(mutants: &[&str]) -> Vec<String> {
+    let mutants = mutants.iter().map(|name| (*name).to_owned()).collect();
+    simulate(Options { level: Level::Info, mutants, ..Options::default() }, |world| async move {
+        let client = client::serve(&world, &Apiserver::new(&Seed::root(1), Config::default())).await;
+        for name in ["a", "b", "c", "d"] {
+            client.post(CONFIGS, config(name)).await;
+        }
+        let (mut names, mut token) = (Vec::new(), String::new());
+        loop {
+            let (_, list) = client.get(&format!("{CONFIGS}?limit=2&continue={token}")).await;
+            let items = list["items"].as_array().unwrap();
+            names.extend(items.iter().map(|item| item["metadata"]["name"].as_str().unwrap().to_owned()));
+            match list["metadata"]["continue"].as_str() {
+                Some(next) if !next.is_empty() => token = next.to_owned(),
+                _ => return names,
+            }
+        }
+    })
+}
+
+#[test]
+fn a_page_lacks_an_object_only_by_the_defect() {
+    let all = paged(&[]);
+    assert!(["a", "b", "c", "d"].iter().all(|name| all.iter().any(|listed| listed == name)), "{all:?}");
+    assert!(paged(&["continue-skips-one"]).len() < all.len());
 }
 
 /// Returns the status code of the eviction of a ready pod whose budget allows no disruption.

@@ -58,6 +58,8 @@ pub struct SeededBugs {
     pub attaches_early: bool,
     /// A repeated client token need not repeat its parameters.
     pub trusts_tokens: bool,
+    /// A volume is modified any number of times in a day.
+    pub modifies_at_any_pace: bool,
 }
 
 /// Attachments hidden from callers of the API while their devices exist.

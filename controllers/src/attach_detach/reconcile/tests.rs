@@ -179,7 +179,7 @@ fn a_status_that_cannot_be_written_stops_the_detach() {
     reconciler.actual.set_mounted("a", &[]);
     let plan = reconciler.reconcile(S(10));
     let Some(Action::Detach { key, volume, node, .. }) = plan.actions.first() else { panic!("{plan:?}") };
-    reconciler.detach_aborted(key, volume, node);
+    reconciler.detach_aborted(key, volume, node, true);
     let again = reconciler.reconcile(S(11));
     assert!(detach_of(&again).is_some(), "without backoff: {again:?}");
 }

@@ -1,12 +1,14 @@
 //! Reads the source of a volume, and protects it during the creation.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use csi_proto::csi::VolumeContentSource;
 use csi_proto::csi::volume_content_source::{SnapshotSource, Type, VolumeSource};
 use k8s_openapi::Metadata;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttributesClass};
+use substrate::mutant;
 
 use super::super::outcome::State;
 use super::super::source::{self, CLONE_FINALIZER, SNAPSHOT_FINALIZER, Source};
@@ -60,6 +62,12 @@ impl Controller {
         let snapshot = snapshot.map_err(|e| {
             format!("error getting snapshot {name} from api server: {}", refusal::<VolumeSnapshot>(&e, name))
         })?;
+        let mut snapshot = snapshot;
+        if mutant!(self.ctx, "snapshot-not-ready-restored")
+            && let Some(status) = &mut Arc::make_mut(&mut snapshot).status
+        {
+            status.ready_to_use = Some(true);
+        }
         let content = source::content_name(&snapshot)?;
         let found = self.client.all::<VolumeSnapshotContent>().get(content).await;
         let content = found.map_err(|_| format!("error getting snapshotcontent {content} for snapshot {name}"))?;
@@ -70,6 +78,7 @@ impl Controller {
     pub(super) async fn hold(&self, claim: &PersistentVolumeClaim, source: &Source) -> Result<(), String> {
         let namespace = claim.namespace();
         match source {
+            Source::Claim(_) if mutant!(self.ctx, "clone-source-not-protected") => Ok(()),
             Source::Claim(name) => {
                 let from = self.sources.claims.get(namespace, name);
                 let from = from.ok_or_else(|| format!("persistentvolumeclaim {name:?} not found"))?;

@@ -53,6 +53,12 @@ impl Controller {
         if mutant!(self.ctx, "snapshot-ready-early") {
             status.ready_to_use = Some(true);
         }
+        if mutant!(self.ctx, "snapshot-error-kept") && status.error.is_none() {
+            status.error = present.status.as_ref().and_then(|status| status.error.clone());
+        }
+        if mutant!(self.ctx, "restore-size-dropped") {
+            status.restore_size = None;
+        }
         let mut new = Box::new(VolumeSnapshot::clone(&present));
         new.status = Some(status);
         if !is_snapshot_created(&present) && is_snapshot_created(&new) {

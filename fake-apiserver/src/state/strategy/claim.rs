@@ -205,7 +205,7 @@ impl Store {
         let class = text(claim, &["spec", "storageClassName"]);
         let allows =
             self.get(kinds::STORAGE_CLASSES, class).is_some_and(|class| class.value["allowVolumeExpansion"] == true);
-        if allows {
+        if allows || self.defects.expands_any_class {
             return Ok(());
         }
         let why = "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must \
