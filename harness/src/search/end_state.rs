@@ -277,6 +277,7 @@ impl Raw {
             let mounted: BTreeSet<PathBuf> = mounts.into_iter().map(|mount| mount.path).collect();
             let mut folders = Vec::new();
             walk(disk.as_ref(), root, &mounted, DEPTH, &mut folders).await;
+            folders.retain(|path| !is_shared(path.strip_prefix(root).unwrap_or(path)));
             let reported = |path: PathBuf| (format!("{}:path:{}", node.name, path.display()), String::new());
             self.found.extend(folders.into_iter().map(reported));
         }
@@ -336,6 +337,20 @@ impl Begins {
     }
 }
 
+/// Returns true for a directory that all volumes or pods of a kubelet share. It is created with the first and stays, so
+/// it shows only that the kubelet once had one, which depends on the time at which a pod is deleted.
+fn is_shared(below_root: &Path) -> bool {
+    let names: Vec<_> = below_root.iter().filter_map(|name| name.to_str()).collect();
+    matches!(
+        names[..],
+        ["pods" | "plugins"]
+            | ["plugins", "kubernetes.io"]
+            | ["plugins", "kubernetes.io", "csi"]
+            | ["plugins", "kubernetes.io", "csi", _]
+            | ["plugins", "kubernetes.io", "csi", "volumeDevices", "staging" | "publish"]
+    )
+}
+
 /// Collects all paths below a directory, without entering mounted filesystems.
 async fn walk(disk: &dyn Disk, folder: &Path, mounted: &BTreeSet<PathBuf>, depth: usize, into: &mut Vec<PathBuf>) {
     let mut open = vec![(folder.to_owned(), depth)];
@@ -389,6 +404,16 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_directory_of_one_volume_or_pod_counts_and_a_shared_one_does_not() {
+        let csi = "plugins/kubernetes.io/csi";
+        let of = |below: &str| is_shared(Path::new(&format!("{csi}/{below}")));
+        assert!(is_shared(Path::new("pods")) && is_shared(Path::new(csi)) && of("ebs.csi.aws.com"));
+        assert!(of("volumeDevices") && of("volumeDevices/staging") && of("volumeDevices/publish"));
+        assert!(!is_shared(Path::new("pods/1a2b")) && !of("ebs.csi.aws.com/1a2b") && !of("volumeDevices/pvc-1"));
+        assert!(!of("volumeDevices/staging/pvc-1") && !is_shared(Path::new("mine")));
+    }
 
     #[test]
     fn what_was_drawn_is_named_wherever_it_stands_and_within_other_names() {
