@@ -81,7 +81,9 @@ impl Taints {
     fn wrongly_tainted(&mut self, checked: &mut Checked, commit: &Commit, node: &Node, ms: u64) -> Option<String> {
         let name = &commit.object;
         if commit.r#type == EventType::Deleted {
-            (self.tainted.remove(name), self.ready.remove(name), self.last.remove(name));
+            self.tainted.remove(name);
+            self.ready.remove(name);
+            self.last.remove(name);
             return None;
         }
         let before = self.tainted.remove(name).unwrap_or_default();

@@ -74,7 +74,7 @@ fn published_for_writing(asked: &Asked, facts: &Facts, call: &CsiCall) -> Option
 
 #[cfg(test)]
 mod tests {
-    use fake_apiserver::events::{Attachment, Commit, Volume};
+    use fake_apiserver::events::{Attachment, Commit, Spec, Volume};
     use fake_apiserver::state::EventType;
     use mock_ec2::events::{AttachmentChanged, AttachmentPhase};
     use substrate::clock::TimeScale;
@@ -162,5 +162,35 @@ mod tests {
         assert!(found(Some("/dev/xvdaa"), Some("/dev/xvdaa"), None).is_empty());
         assert!(found(None, None, None).is_empty(), "the driver named no device");
         assert!(found(Some("/dev/xvdaa"), None, Some("mine")).is_empty(), "a program of the user calls");
+    }
+
+    #[test]
+    fn a_volume_that_may_only_be_read_is_published_for_reading() {
+        let found = |read_only: bool, for_writing: bool, caller: Option<&'static str>| {
+            let trace = Trace::new(Clock::live(), Level::Info);
+            let mut commit = Commit::new("persistentvolumes", "pv-1", 1, EventType::Added);
+            commit.pv = Some(Box::new(Volume { handle: Some(VOLUME.into()), ..Volume::default() }));
+            commit.spec = Some(Box::new(Spec { read_only, ..Spec::default() }));
+            trace.info(&"fake-apiserver".into(), commit);
+            let call = CsiCall {
+                caller: caller.map(Into::into),
+                volume: Some(VOLUME.into()),
+                node: Some("node-a".into()),
+                for_writing,
+                ..CsiCall::new("ControllerPublishVolume", 1)
+            };
+            trace.info(&"csi-controller".into(), call);
+            let invariants = Invariants::new(TimeScale::default());
+            trace.events().iter().for_each(|event| invariants.observe(event));
+            let all = invariants.violations().into_iter().filter(|violation| violation.id == "I9");
+            all.map(|violation| violation.message).collect::<Vec<_>>()
+        };
+        let message = format!(
+            "ControllerPublishVolume was called for {VOLUME} on node-a for writing, and its PersistentVolume is read-only"
+        );
+        assert_eq!(found(true, true, None), [message]);
+        assert!(found(true, false, None).is_empty());
+        assert!(found(false, true, None).is_empty(), "it may be written");
+        assert!(found(true, true, Some("mine")).is_empty(), "a program of the user calls");
     }
 }
