@@ -72,6 +72,54 @@ metadata: {name: absent}
 spec: {containers: [{name: app, image: busybox, command: [no-such-program]}]}
 "#;
 
+/// A pod whose hooks write to its volume, and one whose hook fails.
+const HOOKS: &str = r#"
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: hooks}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: hooks}
+spec:
+  containers:
+    - name: app
+      image: busybox
+      command: [sh, -c, "trap 'cat /data/flushed; exit' TERM; while :; do sleep 0.1; done"]
+      lifecycle:
+        postStart: {exec: {command: [sh, -c, "echo started > /data/started"]}}
+        preStop: {exec: {command: [sh, -c, "echo flushed > /data/flushed"]}}
+      volumeMounts: [{name: data, mountPath: /data}]
+  volumes: [{name: data, persistentVolumeClaim: {claimName: hooks}}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: fails}
+spec:
+  restartPolicy: Never
+  containers:
+    - name: app
+      image: busybox
+      command: [sh, -c, "trap 'exit 5' TERM; while :; do sleep 0.1; done"]
+      lifecycle: {postStart: {exec: {command: [sh, -c, "exit 1"]}}}
+"#;
+
+/// A pod that reads what the hooks have left.
+const AFTER_HOOKS: &str = r#"
+apiVersion: v1
+kind: Pod
+metadata: {name: after}
+spec:
+  restartPolicy: Never
+  containers:
+    - name: app
+      image: busybox
+      command: [sh, -c, "cat /data/started /data/flushed"]
+      volumeMounts: [{name: data, mountPath: /data}]
+  volumes: [{name: data, persistentVolumeClaim: {claimName: hooks}}]
+"#;
+
 /// A pod with a raw device.
 const RAW: &str = r#"
 apiVersion: v1
@@ -256,6 +304,32 @@ fn probes_decide_on_ready_and_on_another_start_live() {
     assert!(kubectl(&["get", "pods"]).unwrap().contains("CreateContainerConfigError"));
     let exec = text(&exec(&up, &["unprepared", "--", "true"], "")).1;
     assert!(exec.contains("the pod is not on this machine"), "{exec}");
+}
+
+#[test]
+fn hooks_run_after_the_start_and_before_the_stop_live() {
+    if !can_run() {
+        return;
+    }
+    let up = Up::start(MOORING, &["--backend", "loop", "--containers", "process", "--check"]).unwrap();
+    let kubectl = |args: &[&str]| up.run("kubectl", args);
+    apply(&up, HOOKS).unwrap();
+    let ended = "--for=jsonpath={.status.phase}=Failed";
+    kubectl(&["wait", ended, "pod/fails", "--timeout=90s"]).context(up.log()).unwrap();
+    let code = "jsonpath={.status.containerStatuses[0].state.terminated.exitCode}";
+    assert_eq!(kubectl(&["get", "pod", "fails", "-o", code]).unwrap(), "5", "SIGTERM came after the failed hook");
+    let reasons =
+        ["get", "events", "--field-selector", "involvedObject.name=fails", "-o", "jsonpath={.items[*].reason}"];
+    let reasons = kubectl(&reasons).unwrap();
+    assert!(reasons.contains("FailedPostStartHook") && reasons.contains("Killing"), "{reasons}");
+
+    kubectl(&["wait", "--for=condition=Ready", "pod/hooks", "--timeout=90s"]).context(up.log()).unwrap();
+    kubectl(&["delete", "pod", "hooks", "--timeout=90s"]).context(up.log()).unwrap();
+    apply(&up, AFTER_HOOKS).unwrap();
+    kubectl(&["wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/after", "--timeout=90s"])
+        .context(up.log())
+        .unwrap();
+    assert_eq!(kubectl(&["logs", "after"]).unwrap(), "started\nflushed");
 }
 
 #[test]

@@ -239,6 +239,7 @@ impl Machine {
         if let Some(handle) = self.lock().handles.get_mut(uid) {
             handle.programs.insert(container.to_owned(), program);
         }
+        self.changes.send_replace(());
     }
 
     /// Asks the program of one container to stop within `grace`. Returns false if it does not run.
@@ -274,6 +275,29 @@ impl Machine {
             ));
         }
         Ok(handle.programs.get(container).cloned().ok_or("the container is not running")?)
+    }
+
+    /// Returns the same once the program of a container that starts is there.
+    async fn started_program(&self, uid: &str, container: &str) -> Result<Arc<dyn Program>, String> {
+        let mut changes = self.changes.subscribe();
+        loop {
+            let found = self.program(uid, container);
+            if found.is_ok() || !self.starts_program(uid, container) {
+                return found;
+            }
+            // The sender lives in `self`.
+            let _ = changes.changed().await;
+        }
+    }
+
+    /// Returns true if a container runs whose program is not there yet.
+    fn starts_program(&self, uid: &str, container: &str) -> bool {
+        let inner = self.lock();
+        let record = inner.pods.get(uid).and_then(|pod| pod.container(container));
+        let runs = record.is_some_and(|one| matches!(one.state, api::ContainerState::Running { .. }));
+        let Some(handle) = inner.handles.get(uid) else { return false };
+        let has_program = |one: &api::ContainerSpec| one.name == container && one.program.is_some();
+        runs && handle.spec.containers.iter().any(has_program) && !handle.programs.contains_key(container)
     }
 
     fn exited(&self, uid: &str, container: &str, code: i32) {

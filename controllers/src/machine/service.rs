@@ -82,7 +82,8 @@ async fn answer(machine: &Arc<Machine>, request: Request<Body>) -> Result<Respon
         }
         ["v1", "pods", uid, "exec", container] if post => {
             let exec = exec::parameters(&parameters).map_err(|why| (StatusCode::BAD_REQUEST, why))?;
-            let program = machine.program(uid, container).map_err(|why| (StatusCode::CONFLICT, why))?;
+            let program = machine.started_program(uid, container).await;
+            let program = program.map_err(|why| (StatusCode::CONFLICT, why))?;
             let answer = match exec::only_checks(&parameters) {
                 true => full(""),
                 false => exec::connect(machine, program.exec(&machine.ctx, &exec), body),

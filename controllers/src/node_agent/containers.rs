@@ -22,7 +22,8 @@ pub(super) fn has_finished(pod: &Pod, record: Option<&PodRecord>, ran: bool) -> 
     }
 }
 
-/// Starts the containers that are to start again. Returns the time at which to look at the others.
+/// Starts the containers that are to start again. Returns the time at which to look at the others, and the names of
+/// those that it started.
 pub(super) async fn restart_containers(
     agent: &Arc<Agent>,
     uid: &str,
@@ -31,7 +32,7 @@ pub(super) async fn restart_containers(
     object: &Arc<ObjectReference>,
     restarts: &mut Restarts,
     status_reporter: &mut StatusReporter,
-) -> Option<Duration> {
+) -> (Option<Duration>, Vec<String>) {
     let plan = restarts.plan(pod, record, agent.ctx.now().mono, |wait| agent.ctx.scaled(wait));
     for (name, message) in &plan.waiting {
         if status_reporter.facts.waiting.get(name) != Some(message) {
@@ -40,10 +41,13 @@ pub(super) async fn restart_containers(
         }
     }
     status_reporter.facts.waiting = plan.waiting;
-    let mut wait = plan.wait;
+    let (mut wait, mut started) = (plan.wait, Vec::new());
     for (name, attempt) in plan.start {
         match agent.runtime.start(&agent.ctx, uid, &name, attempt).await {
-            Ok(()) => emit_start_events(agent, pod, object, |container| container.name == name),
+            Ok(()) => {
+                emit_start_events(agent, pod, object, |container| container.name == name);
+                started.push(name);
+            }
             Err(error) => {
                 let message = format!("Error: {error}");
                 agent.recorder.event(Arc::new(of_container(object, pod, &name)), "Warning", "Failed", message);
@@ -52,7 +56,7 @@ pub(super) async fn restart_containers(
             }
         }
     }
-    wait.map(|wait| agent.ctx.now().mono + wait)
+    (wait.map(|wait| agent.ctx.now().mono + wait), started)
 }
 
 /// Emits the Events of containers that were started.

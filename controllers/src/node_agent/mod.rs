@@ -18,6 +18,7 @@ mod deadline;
 pub mod events;
 mod expand;
 pub mod expansion;
+mod hooks;
 mod lease;
 pub mod logs;
 pub mod mutants;

@@ -12,6 +12,7 @@ use substrate::seed::unit;
 use super::agent::Agent;
 use super::containers::{emit_start_events, has_finished, of_container, restart_containers};
 use super::expand::asks_to_grow;
+use super::hooks::{post_start, pre_stop};
 use super::pod_dirs::{HOUSEKEEPING, mounted_below, remove_pod_dirs};
 use super::pod_report::{Report, reporter};
 use super::pod_status::{Phase, started_before};
@@ -196,7 +197,11 @@ async fn live(
             let starts =
                 |name: &String| spec.containers.iter().any(|one| one.name == *name && spec.starts_at_once(one));
             emit_start_events(agent, pod, &object, |container| starts(&container.name));
-            if unless_ordered(orders, wait_for_report(agent, uid, attempt, lists)).await.is_none() {
+            let started: Vec<String> =
+                spec.containers.iter().map(|one| one.name.clone()).filter(|name| starts(name)).collect();
+            if unless_ordered(orders, wait_for_report(agent, uid, attempt, lists)).await.is_none()
+                || unless_ordered(orders, post_start(agent, uid, pod, &object, &started)).await.is_none()
+            {
                 return asked;
             }
         }
@@ -204,14 +209,19 @@ async fn live(
         status_reporter.adopt(&record);
         if agent.config.programs {
             probes.adopt(pod, &record, agent.ctx.now().mono, |wait| agent.ctx.scaled(wait));
-            restart_failed(agent, uid, pod, &object, &mut probes).await;
+            if unless_ordered(orders, restart_failed(agent, uid, pod, &object, &mut probes)).await.is_none() {
+                return asked;
+            }
             (status_reporter.facts.unready, status_reporter.facts.starting) = (probes.unready(), probes.starting());
         }
-        let due = match record.since() {
-            None => None,
-            Some(_) if substrate::mutant!(agent.ctx, "container-not-restarted") => None,
+        let (due, started) = match record.since() {
+            None => (None, Vec::new()),
+            Some(_) if substrate::mutant!(agent.ctx, "container-not-restarted") => (None, Vec::new()),
             Some(_) => restart_containers(agent, uid, pod, &record, &object, &mut restarts, status_reporter).await,
         };
+        if unless_ordered(orders, post_start(agent, uid, pod, &object, &started)).await.is_none() {
+            return asked;
+        }
         status_reporter.phase(record.since().map_or(Phase::Waiting, Phase::Running));
         let kept = async {
             tokio::select! { biased;
@@ -280,7 +290,7 @@ fn republishes(agent: &Agent, uid: &str) -> bool {
 }
 
 /// Stops a pod's containers and waits for their end. A shorter grace period may be ordered meanwhile.
-async fn stop(agent: &Agent, uid: &str, pod: &Pod, orders: &mut latest::Receiver<Orders>) {
+async fn stop(agent: &Arc<Agent>, uid: &str, pod: &Arc<Pod>, orders: &mut latest::Receiver<Orders>) {
     let object = reference::<Pod>(pod);
     let record = agent.runtime.get(uid);
     let has_exited = |name: &str| {
@@ -291,8 +301,17 @@ async fn stop(agent: &Agent, uid: &str, pod: &Pod, orders: &mut latest::Receiver
         let message = format!("Stopping container {}", container.name);
         agent.recorder.event(of_container(&object, pod, &container.name), "Normal", "Killing", message);
     }
+    let object = Arc::new(object);
+    let mut hooks = true;
     loop {
-        let grace = orders.borrow_and_update().terminate.unwrap_or_default();
+        let mut grace = orders.borrow_and_update().terminate.unwrap_or_default();
+        if std::mem::take(&mut hooks) {
+            tokio::select! { biased;
+                // A shorter grace period: the hooks have had theirs.
+                _ = orders.changed() => continue,
+                rest = pre_stop(agent, uid, pod, &object, record.as_ref(), grace) => grace = rest,
+            }
+        }
         match agent.runtime.stop(&agent.ctx, uid, grace).await {
             Ok(true) => {}
             Ok(false) => return,

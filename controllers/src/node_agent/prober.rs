@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, StatusCode, header};
+use http::{HeaderValue, Request, StatusCode, header};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use k8s_openapi::api::core::v1::{Container, HTTPGetAction, ObjectReference, Pod, Probe};
@@ -16,9 +16,12 @@ use substrate::json::Value;
 
 use super::agent::Agent;
 use super::containers::of_container;
+use super::hooks::stop_one;
 use super::probes::{Probes, seconds};
 use super::serve;
 
+/// User agent of probes by HTTP.
+const USER_AGENT: HeaderValue = HeaderValue::from_static("kube-probe/1.36");
 /// Longest output in an Event.
 const OUTPUT: usize = 1024;
 
@@ -28,8 +31,7 @@ pub(super) async fn run(agent: &Agent, uid: &str, pod: &Pod, object: &Arc<Object
         let Some((due, key, probe)) = probes.next() else { return std::future::pending().await };
         let (key, probe) = (key.clone(), probe.clone());
         agent.ctx.sleep_until(due).await;
-        let container = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
-        let Some(container) = container.into_iter().find(|container| container.name == key.0) else { return };
+        let Some(container) = named(pod, &key.0) else { return };
         let timeout = agent.ctx.scaled(seconds(probe.timeout_seconds, 1));
         let result = tokio::select! { biased;
             result = once(agent, uid, container, &probe) => result,
@@ -56,17 +58,18 @@ pub(super) async fn restart_failed(
     object: &Arc<ObjectReference>,
     probes: &mut Probes,
 ) {
-    let grace = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
-    let grace = Duration::from_secs(grace.and_then(|grace| u64::try_from(grace).ok()).unwrap_or(30));
     for (name, kind) in probes.take_failed() {
         let message = format!("Container {name} failed {} probe, will be restarted", kind.name().to_lowercase());
-        agent.recorder.event(Arc::new(of_container(object, pod, &name)), "Normal", "Killing", message);
-        // A container that has ended meanwhile needs no stop.
-        if let Err(error) = agent.runtime.stop_container(&agent.ctx, uid, &name, grace).await {
-            let message = format!("Error: {error}");
-            agent.recorder.event(Arc::new(of_container(object, pod, &name)), "Warning", "FailedKillPod", message);
+        if let Some(container) = named(pod, &name) {
+            stop_one(agent, uid, pod, object, container, &message).await;
         }
     }
+}
+
+/// Returns a container or an init container of a pod by its name.
+pub(super) fn named<'a>(pod: &'a Pod, name: &str) -> Option<&'a Container> {
+    let spec = pod.spec.as_ref()?;
+    spec.init_containers.iter().flatten().chain(&spec.containers).find(|container| container.name == name)
 }
 
 async fn once(agent: &Agent, uid: &str, container: &Container, probe: &Probe) -> Result<(), String> {
@@ -75,7 +78,9 @@ async fn once(agent: &Agent, uid: &str, container: &Container, probe: &Probe) ->
         return in_container(agent, uid, &container.name, words).await;
     }
     if let Some(get) = &probe.http_get {
-        return request(container, get).await;
+        let code = request(container, get, USER_AGENT).await?;
+        let passed = (StatusCode::OK..StatusCode::BAD_REQUEST).contains(&code);
+        return if passed { Ok(()) } else { Err(format!("HTTP probe failed with statuscode: {}", code.as_u16())) };
     }
     if let Some(tcp) = &probe.tcp_socket {
         let port = port(container, &tcp.port)?;
@@ -85,7 +90,7 @@ async fn once(agent: &Agent, uid: &str, container: &Container, probe: &Probe) ->
 }
 
 /// Runs a command in a container.
-async fn in_container(agent: &Agent, uid: &str, container: &str, words: &[String]) -> Result<(), String> {
+pub(super) async fn in_container(agent: &Agent, uid: &str, container: &str, words: &[String]) -> Result<(), String> {
     // The request stays open until the result has come.
     let open = boxed(StreamBody::new(futures_util::stream::pending::<Result<Frame<Bytes>, BoxError>>()));
     let answer = agent.runtime.exec(uid, container, words, open).await.map_err(|error| error.to_string())?;
@@ -104,9 +109,14 @@ async fn in_container(agent: &Agent, uid: &str, container: &str, words: &[String
     Err("the container runtime gave no result".to_owned())
 }
 
-async fn request(container: &Container, get: &HTTPGetAction) -> Result<(), String> {
+/// Sends the request of a probe or a hook. Returns the status of the answer.
+pub(super) async fn request(
+    container: &Container,
+    get: &HTTPGetAction,
+    agent: HeaderValue,
+) -> Result<StatusCode, String> {
     if get.scheme.as_deref() == Some("HTTPS") {
-        return Err("a probe by HTTPS is not served".to_owned());
+        return Err("a request by HTTPS is not served".to_owned());
     }
     let port = port(container, &get.port)?;
     let host = get.host.as_deref().filter(|host| !host.is_empty()).unwrap_or("127.0.0.1");
@@ -114,16 +124,14 @@ async fn request(container: &Container, get: &HTTPGetAction) -> Result<(), Strin
     let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
     let service = substrate::dial::http(&format!("http://{host}:{port}")).map_err(|error| error.to_string())?;
     let mut request = Request::get(&path).header(header::HOST, format!("{host}:{port}"));
-    request = request.header(header::USER_AGENT, "kube-probe/1.36");
+    request = request.header(header::USER_AGENT, agent);
     for one in get.http_headers.iter().flatten() {
         request = request.header(&one.name, &one.value);
     }
     let request = request.body(empty()).map_err(|error| error.to_string())?;
     let answer =
         call(service, request).await.map_err(|error| format!("Get \"http://{host}:{port}{path}\": {error}"))?;
-    let code = answer.status();
-    let passed = (StatusCode::OK..StatusCode::BAD_REQUEST).contains(&code);
-    if passed { Ok(()) } else { Err(format!("HTTP probe failed with statuscode: {}", code.as_u16())) }
+    Ok(answer.status())
 }
 
 /// Returns a port by its number or its name.

@@ -1,0 +1,136 @@
+//! Lifecycle hooks of containers that run programs (upstream `pkg/kubelet/lifecycle/handlers.go`,
+//! `kuberuntime_container.go`). A modelled container has none.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, join_all};
+use http::HeaderValue;
+use k8s_openapi::api::core::v1::{Container, LifecycleHandler, ObjectReference, Pod};
+
+use super::agent::Agent;
+use super::containers::of_container;
+use super::prober;
+use super::restarts::restartable;
+use crate::machine::api::PodRecord;
+
+/// Least time between the two signals to a container that had a hook (`minimumGracePeriodInSeconds`).
+const LEAST_GRACE: Duration = Duration::from_secs(2);
+/// User agent of hooks by HTTP.
+const USER_AGENT: HeaderValue = HeaderValue::from_static("kube-lifecycle/1.36");
+
+/// Returns the grace period of a pod that is not deleted.
+pub(super) fn grace_of(pod: &Pod) -> Duration {
+    let grace = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
+    Duration::from_secs(grace.and_then(|grace| u64::try_from(grace).ok()).unwrap_or(30))
+}
+
+/// Runs the hooks of containers that have started, one after the other. A container whose hook fails is stopped.
+pub(super) async fn post_start(agent: &Agent, uid: &str, pod: &Pod, object: &Arc<ObjectReference>, started: &[String]) {
+    for name in started.iter().filter(|_| agent.config.programs) {
+        let Some(container) = prober::named(pod, name) else { continue };
+        let Some(hook) = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.post_start.as_ref()) else {
+            continue;
+        };
+        if run(agent, uid, container, hook).await.is_err() {
+            // Upstream keeps the reason out of the Event: it may have secrets.
+            event(agent, pod, object, container, "FailedPostStartHook", "PostStartHook failed");
+            stop_one(agent, uid, pod, object, container, "FailedPostStartHook").await;
+        }
+    }
+}
+
+/// Stops a container that starts again, after its hook.
+pub(super) async fn stop_one(
+    agent: &Agent,
+    uid: &str,
+    pod: &Pod,
+    object: &Arc<ObjectReference>,
+    container: &Container,
+    message: &str,
+) {
+    agent.recorder.event(Arc::new(of_container(object, pod, &container.name)), "Normal", "Killing", message.to_owned());
+    pre_stop_one(agent, uid, pod, object, container, grace_of(pod)).await;
+}
+
+/// Stops the containers of a pod one by one if one of them has a hook. Returns the rest of their grace period.
+pub(super) async fn pre_stop(
+    agent: &Arc<Agent>,
+    uid: &str,
+    pod: &Arc<Pod>,
+    object: &Arc<ObjectReference>,
+    record: Option<&PodRecord>,
+    grace: Duration,
+) -> Duration {
+    let runs = |container: &&Container| {
+        record.and_then(|record| record.container(&container.name)).is_some_and(|one| one.exit().is_none())
+    };
+    let running: Vec<&Container> = pod.spec.iter().flat_map(restartable).filter(runs).collect();
+    if !agent.config.programs || grace.is_zero() || running.iter().all(|container| before_stop(container).is_none()) {
+        return grace;
+    }
+    let began = agent.ctx.now().mono;
+    let mut stops: Vec<BoxFuture<'static, ()>> = Vec::new();
+    for container in running {
+        let (agent, uid, pod) = (agent.clone(), uid.to_owned(), pod.clone());
+        let (object, container) = (object.clone(), container.clone());
+        stops.push(Box::pin(async move { pre_stop_one(&agent, &uid, &pod, &object, &container, grace).await }));
+    }
+    join_all(stops).await;
+    rest(agent, began, grace)
+}
+
+/// Runs the hook of a container within the grace period and asks the container to stop in the rest of it.
+async fn pre_stop_one(
+    agent: &Agent,
+    uid: &str,
+    pod: &Pod,
+    object: &Arc<ObjectReference>,
+    container: &Container,
+    grace: Duration,
+) {
+    let began = agent.ctx.now().mono;
+    let mut left = grace;
+    if let Some(hook) = before_stop(container) {
+        let done = tokio::select! { biased;
+            done = run(agent, uid, container, hook) => done,
+            // Upstream lets the hook run and stops the container.
+            () = agent.ctx.sleep(grace) => Ok(()),
+        };
+        if done.is_err() {
+            event(agent, pod, object, container, "FailedPreStopHook", "PreStopHook failed");
+        }
+        left = rest(agent, began, grace);
+    }
+    // A container that has ended meanwhile needs no stop.
+    let _ = agent.runtime.stop_container(&agent.ctx, uid, &container.name, left).await;
+}
+
+fn before_stop(container: &Container) -> Option<&LifecycleHandler> {
+    container.lifecycle.as_ref()?.pre_stop.as_ref()
+}
+
+fn rest(agent: &Agent, began: Duration, grace: Duration) -> Duration {
+    grace.saturating_sub(agent.ctx.now().mono - began).max(LEAST_GRACE)
+}
+
+fn event(agent: &Agent, pod: &Pod, object: &Arc<ObjectReference>, container: &Container, reason: &str, message: &str) {
+    let object = Arc::new(of_container(object, pod, &container.name));
+    agent.recorder.event(object, "Warning", reason, message.to_owned());
+}
+
+/// Runs a hook to its end. The status of an HTTP answer does not count.
+async fn run(agent: &Agent, uid: &str, container: &Container, hook: &LifecycleHandler) -> Result<(), String> {
+    match hook {
+        LifecycleHandler { exec: Some(exec), .. } => {
+            let words = exec.command.as_deref().unwrap_or_default();
+            prober::in_container(agent, uid, &container.name, words).await
+        }
+        LifecycleHandler { http_get: Some(get), .. } => prober::request(container, get, USER_AGENT).await.map(drop),
+        LifecycleHandler { sleep: Some(sleep), .. } => {
+            agent.ctx.sleep(Duration::from_secs(u64::try_from(sleep.seconds).unwrap_or_default())).await;
+            Ok(())
+        }
+        _ => Err("invalid handler".to_owned()),
+    }
+}
