@@ -138,7 +138,7 @@ mod tests {
     #[case::larger(("2Gi", "1Gi"), json!({}), true)]
     #[case::as_large(("1Gi", "1024Mi"), json!({}), false)]
     #[case::still_annotated(("2Gi", "2Gi"), json!({"volume.alpha.kubernetes.io/pre-resize-capacity": "1Gi"}), true)]
-    fn what_asks_for_more_than_it_has_is_to_be_expanded(
+    fn a_claim_above_its_capacity_is_expanded(
         #[case] (request, capacity): (&str, &str),
         #[case] annotations: Value,
         #[case] expected: bool,

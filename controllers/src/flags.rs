@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_set_is_refused_with_the_nearest_word() {
+    fn an_unknown_flag_is_refused_with_the_nearest_word() {
         let refuse = |text: &str| parse(text).unwrap_err();
         assert!(refuse("csi-atacher.timeout=3s").ends_with("did you mean `csi-attacher`?"));
         assert!(refuse("csi-attacher.timout=3s").ends_with("did you mean `timeout`?"));

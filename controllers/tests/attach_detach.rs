@@ -50,7 +50,7 @@ fn the_same_seed_gives_the_same_trace() {
 }
 
 #[test]
-fn an_attach_that_fails_is_said_and_tried_again() {
+fn a_failed_attach_is_reported_and_retried() {
     in_simulation(2, |world| async move {
         let rig = Rig::new(&world, &["node-a"], SCHEDULER).await;
         rig.claim("data").await;
@@ -72,7 +72,7 @@ fn an_attach_that_fails_is_said_and_tried_again() {
 }
 
 #[test]
-fn what_was_attached_before_a_restart_is_known_after_it() {
+fn attached_volumes_are_known_after_a_restart() {
     in_simulation(3, |world| async move {
         let rig = Rig::new(&world, &["node-a"], SCHEDULER).await;
         rig.claim("data").await;
@@ -184,7 +184,7 @@ fn informers_see_what_happened_while_their_stream_was_broken() {
 }
 
 #[test]
-fn informers_list_anew_when_their_revision_is_gone() {
+fn informers_relist_when_their_revision_is_gone() {
     in_simulation(8, |world| async move {
         let rig = Rig::new(&world, &["node-a"], SCHEDULER).await;
         rig.claim("data").await;

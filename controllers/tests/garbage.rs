@@ -223,7 +223,7 @@ fn owners_of_one_another_go_in_the_foreground() {
 }
 
 #[test]
-fn what_was_begun_before_a_crash_is_finished_after_it() {
+fn a_deletion_is_finished_after_a_crash() {
     for propagation in [Propagation::Foreground, Propagation::Orphan, Propagation::Background] {
         in_simulation(1, async |world| {
             let garbage = GarbageRig::new(world).await;

@@ -112,7 +112,7 @@ fn clients_of_one_process_share_their_informers() {
 }
 
 #[test]
-fn what_was_deleted_while_the_api_server_was_away_is_told_as_deleted() {
+fn an_object_deleted_while_the_api_server_was_away_is_reported_as_deleted() {
     in_simulation(5, |world| async move {
         let (_server, (_user, ctx, client)) = (serve(&world), user(&world));
         let nodes = client.all::<Node>();

@@ -261,7 +261,7 @@ fn a_standby_never_takes_over() {
 }
 
 #[test]
-fn an_object_that_was_deleted_while_nobody_watched_stays_in_the_cache() {
+fn an_object_deleted_between_watches_stays_in_the_cache() {
     let left = both("informer-keeps-deleted", |world| async move {
         let rig = attached(world, &["node-a"]).await;
         rig.in_use("node-a", &[]).await;
@@ -279,7 +279,7 @@ fn an_object_that_was_deleted_while_nobody_watched_stays_in_the_cache() {
 }
 
 #[test]
-fn a_claim_that_is_made_anew_gets_the_volume_of_the_old_one() {
+fn a_recreated_claim_gets_the_volume_of_the_old_one() {
     let same = both("binding-without-uid", |world| async move {
         let rig = Rig::new(&world, &["node-a"], SCHEDULER).await;
         rig.claim("data").await;

@@ -299,7 +299,7 @@ fn a_selected_node_that_is_gone_is_taken_back() {
 }
 
 #[test]
-fn an_infeasible_request_is_told_once_and_tried_again_after_five_minutes() {
+fn an_infeasible_request_is_reported_once_and_retried_after_5_minutes() {
     in_simulation(Options::default(), 1, |cluster| async move {
         cluster.fault(json!({
             "name": "infeasible",

@@ -351,7 +351,7 @@ fn the_parameters_of_an_attributes_class_reach_the_driver_at_birth() {
 }
 
 #[test]
-fn an_attributes_class_that_is_missing_or_anothers_is_said_so() {
+fn a_missing_or_foreign_attributes_class_is_reported() {
     in_simulation(1, |world| async move {
         let rig = rig(&world).await;
         create::<PersistentVolumeClaim>(&rig.client, asks("16Gi", json!({ "volumeAttributesClassName": "iron" })))

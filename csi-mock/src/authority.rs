@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_http_2_or_makes_no_sense_passes_as_it_is() {
+    async fn malformed_and_non_http_2_bytes_pass_unchanged() {
         let http = b"GET /%2F HTTP/1.1\r\nHost: %2F\r\n\r\n".to_vec();
         let strange = connection(&[frame(HEADERS, END_HEADERS, &[0x41, 0xff, 0xff, 0xff, 0xff, 0xff])]);
         let lonely = connection(&[frame(HEADERS, 0, &[0x41]), frame(0, 0, b"%")]);

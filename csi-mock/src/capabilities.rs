@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_exist_or_excludes_itself_is_refused() {
+    fn unknown_and_conflicting_names_are_refused() {
         for bad in ["LIST_VOLUME", "group.LIST_VOLUMES", "-", "all,VOLUME_EXPANSION_OFFLINE"] {
             assert!(bad.parse::<Capabilities>().is_err(), "{bad}");
         }

@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_wrong_is_named() {
+    fn a_wrong_argument_is_named() {
         for (line, named) in [
             ("--mode node --endpoint unix:///x", "--node-id"),
             ("--mode node --endpoint unix:///x --node-id i-1", "--root"),
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lock_is_that_of_the_ebs_driver_unless_it_is_told() {
+    fn the_lock_defaults_to_that_of_the_ebs_driver() {
         let lock = |more: &str| {
             let line = format!("--mode controller --endpoint unix:///x {more}");
             plan(&line).map(|plan| plan.controller(substrate::body::from_router(axum::Router::new())).lock)

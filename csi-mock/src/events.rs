@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_nothing_to_say_of_is_left_out_of_the_line() {
+    fn absent_fields_are_left_out_of_the_line() {
         let (volume, node, path) = (Text::from("vol-1"), Text::from("node-a"), Text::from("/s"));
         let done = CsiDone {
             rpc: "NodeStageVolume".into(),

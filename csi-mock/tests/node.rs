@@ -141,7 +141,7 @@ fn publishing_follows_the_table_of_targets_and_arguments() {
 }
 
 #[test]
-fn a_repeat_with_other_arguments_is_told_from_a_repeat() {
+fn a_repeat_with_other_arguments_is_refused() {
     run(async |_, ctx| {
         let node = Node::new(&ctx).await;
         node.stage(RW).await.unwrap();
@@ -170,7 +170,7 @@ fn a_restarted_driver_asks_the_disk_and_not_its_memory() {
 }
 
 #[test]
-fn after_power_loss_the_volume_is_staged_anew() {
+fn a_volume_is_restaged_after_power_loss() {
     run(async |world, ctx| {
         let node = Node::new(&ctx).await;
         node.stage(RW).await.unwrap();

@@ -132,7 +132,7 @@ fn failing(ctx: &Ctx, disk: Arc<dyn Disk>, op: &str, times: u32) -> Arc<dyn Disk
 }
 
 #[test]
-fn what_the_disk_fails_at_is_tried_again_and_holds_up_nothing_else() {
+fn a_failed_plug_is_retried_and_blocks_no_other_volume() {
     run(async |world, ctx| {
         let disk = MemoryDisks::new().node("node-a");
         let reported = attached(VOLUME, "/dev/xvdaa") + &attached(OTHER, "/dev/xvdab") + "{\"type\":\"synced\"}\n";

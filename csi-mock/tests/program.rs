@@ -171,7 +171,7 @@ async fn a_socket_answers_whatever_authority_a_request_names() {
 }
 
 #[tokio::test]
-async fn what_is_not_a_socket_is_left_alone() {
+async fn a_file_is_not_replaced_by_a_socket() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("csi.sock"), "precious").unwrap();
     let output = command(dir.path(), &[]).output().unwrap();

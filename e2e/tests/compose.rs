@@ -350,7 +350,7 @@ fn story(project: &mut Project) -> Result<()> {
     project.mooring(&["wait", "--ready", "--compose", "--project", &project.name, "--timeout", "60s"])?;
     eprintln!("docker-compose up: {up:?}, ready after {:?}", begin.elapsed());
     project.source()?;
-    nobody_is_privileged(project)?;
+    is_unprivileged(project)?;
 
     let migration = root().join("scenarios/migration.yaml");
     let checked = scenario(project, &migration)?;
@@ -556,7 +556,7 @@ fn container(project: &Project, service: &str) -> Result<String> {
 }
 
 /// Tests that no container is privileged; servers and loops are not root and cannot write to their root filesystem.
-fn nobody_is_privileged(project: &Project) -> Result<()> {
+fn is_unprivileged(project: &Project) -> Result<()> {
     let services = project.compose(&["config", "--services"])?;
     for service in services.lines() {
         let message = project.run("docker", &["inspect", &container(project, service)?])?;

@@ -225,7 +225,7 @@ fn attach_detach_and_their_refusals_print_what_aws_prints() {
 }
 
 #[test]
-fn snapshots_modifications_status_and_tags_are_told() {
+fn snapshots_modifications_status_and_tags_are_shown() {
     let Some(cloud) = cloud() else { return };
     let volume = volume(&cloud, "Size=4&VolumeType=gp3");
     let made = cloud.ec2_json(&format!("create-snapshot --volume-id {volume} --description before")).unwrap();

@@ -68,7 +68,7 @@ fn each_example_is_short() {
 }
 
 #[test]
-fn a_go_test_with_the_standard_library_tells_the_story_live() {
+fn a_go_test_with_the_standard_library_passes_live() {
     // `go` has no --version.
     let has_go = Command::new("go").arg("version").output().is_ok_and(|output| output.status.success());
     if !has_go && !have("go") {
@@ -129,7 +129,7 @@ fn the_steps_of_the_workflow_run_as_they_stand_there_live() {
 }
 
 #[test]
-fn the_containers_of_the_example_tell_the_story_live() {
+fn the_containers_of_the_example_pass_live() {
     let succeeds = |program: &str, args: &[&str]| {
         Command::new(program).args(args).output().is_ok_and(|output| output.status.success())
     };

@@ -214,7 +214,7 @@ fn pods_of_kube_system_are_as_upstream_has_them_and_their_logs_can_be_followed()
 }
 
 #[test]
-fn what_no_loop_works_on_is_told_by_a_warning_and_an_event() {
+fn an_unserved_kind_gets_a_warning_and_an_event() {
     if !have("kubectl") {
         return;
     }

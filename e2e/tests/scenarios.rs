@@ -217,7 +217,7 @@ fn faults_act_in_the_process_that_they_are_about_in_both_worlds_live() {
 /// A process or machine that a fault ends starts again, once: the process in which the fault fires, another process, a
 /// machine.
 #[test]
-fn what_a_fault_ends_starts_again_in_both_worlds_live() {
+fn a_process_ended_by_a_fault_restarts_once_live() {
     let cases = [
         ("NodeStageVolume", "crash: self", &["node-a/csi-node"][..]),
         ("ControllerPublishVolume", "crash: csi-attacher", &["csi-attacher"]),

@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_character_is_replaced_as_go_does() {
+    fn invalid_utf_8_is_replaced_as_in_go() {
         assert_eq!(lossy(b"a\xff\xe2\x82b\xed\xa0\x80"), "a\u{fffd}\u{fffd}\u{fffd}b\u{fffd}\u{fffd}\u{fffd}");
         for (text, read) in [
             (r#""\ud83d\ude00""#, None),

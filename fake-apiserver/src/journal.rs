@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_journal_says_where() {
+    fn a_bad_journal_names_the_line() {
         let error = |text: &str| Folded::read(text.as_bytes()).map(|folded| folded.revision()).unwrap_err();
         assert_eq!(error("x\n").to_string(), "line 1: is not the beginning of a journal of this version");
         assert_eq!(error(&format!("{HEAD}1 pods a -\n2 pods\n")).to_string(), "line 3: is not a commit");

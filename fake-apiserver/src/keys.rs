@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_no_key_says_so() {
+    fn a_pem_without_a_key_fails() {
         let error = |pem: &str| PublicKey::parse_all(pem).unwrap_err();
         assert_eq!(error("nothing"), KeyError::None);
         assert_eq!(

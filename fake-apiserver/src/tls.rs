@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_signed_and_a_client_is_who_it_says() {
+    fn a_request_is_signed_and_identifies_its_client() {
         let authority = Authority::new().unwrap();
         let mut wanted = CertificateParams::new(vec!["n.example.com".to_owned()]).unwrap();
         wanted.distinguished_name = DistinguishedName::new();

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_a_request_makes_it_none() {
+    fn trailing_bytes_are_refused() {
         let mut bytes = request(&["a"]);
         bytes.push(0);
         assert!(SigningRequest::parse(&bytes).is_none());

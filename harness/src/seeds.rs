@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_seed_is_told_with_what_to_write() {
+    fn an_invalid_seed_is_refused_with_advice() {
         for (text, says) in [
             ("", "`` is not a seed"),
             ("a", "`a` is not a seed: write a whole number"),

@@ -232,7 +232,7 @@ fn check_reads_and_runs_nothing() {
 }
 
 #[test]
-fn ci_is_told_the_file_and_the_line() {
+fn ci_gets_the_file_and_the_line() {
     let dir = folder(&[("fails.yaml", FAILS), ("quiet.yaml", QUIET)]);
     let start =
         "::error file=fails.yaml,line=4,col=5,title=fails%3A 2 of 2 seeds failed%3A 1%2C2::fails.yaml:4:5  wait";

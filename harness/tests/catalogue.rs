@@ -257,7 +257,7 @@ fn rows_of_links_and_processes() {
 
 /// The effect `count` changes nothing. Every operation is reached by a scenario, or is listed in [`UNREACHED`].
 #[test]
-fn what_is_counted_is_told_and_changes_nothing() {
+fn a_count_fault_changes_nothing() {
     for scenario_run in all_scenario_runs() {
         let told: Arc<Mutex<Vec<ObservedEvent>>> = Arc::default();
         let seen = told.clone();
@@ -283,7 +283,7 @@ fn what_is_counted_is_told_and_changes_nothing() {
 
 /// The moment within an operation at which a process ends makes a difference, and so does the process.
 #[test]
-fn each_process_and_each_moment_of_its_end_is_a_story_of_its_own() {
+fn each_process_and_each_moment_of_its_end_differs() {
     let calls = [
         (Plane::Csi, "NodeStageVolume", "node-a/csi-node"),
         (Plane::Csi, "ControllerPublishVolume", "csi-controller"),

@@ -44,7 +44,7 @@ fn a_claim_that_stays_pending_says_why() {
 }
 
 #[test]
-fn a_pod_behind_a_partition_is_drawn_as_one_that_nobody_hears() {
+fn a_pod_behind_a_partition_is_drawn_as_unknown() {
     let (report, timeline) = failed(
         "  - claim: {name: data}
   - pod: {name: web, claim: data, node: node-a}

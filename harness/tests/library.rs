@@ -68,7 +68,7 @@ async fn clusters_run_beside_each_other_in_a_test_of_several_threads() {
 
 /// A wait that is dropped by its caller does not hold up the next command.
 #[tokio::test]
-async fn a_wait_that_nobody_waits_for_any_more_is_dropped() {
+async fn a_wait_without_a_caller_is_dropped() {
     let cluster = Cluster::simulated().start_async().await.unwrap();
     let waiting = cluster.wait_within_async("pod/none", "Running", Duration::from_secs(1 << 40));
     tokio::select! {
@@ -164,7 +164,7 @@ fn a_fault_crashes_the_users_process_and_it_starts_again() {
 }
 
 #[test]
-fn a_process_that_panics_is_told_of() {
+fn a_process_panic_is_reported() {
     let cluster = Cluster::simulated().start().unwrap();
     cluster.spawn("careless", async |_| panic!("index out of bounds")).unwrap();
     let error = cluster.wait_within("pod/web", "Running", Duration::from_secs(5)).unwrap_err();
@@ -217,7 +217,7 @@ fn a_process_that_blocks_the_thread_fails_its_own_test() {
 }
 
 #[test]
-fn a_process_that_calls_its_own_cluster_is_told_so() {
+fn a_process_that_calls_its_cluster_gets_an_error() {
     let cluster = Arc::new(Cluster::simulated().start().unwrap());
     let (tell, reported) = std::sync::mpsc::channel();
     let within = Arc::downgrade(&cluster);
@@ -410,7 +410,7 @@ fn a_test_that_panics_shows_its_run_and_leaves_no_thread() {
 }
 
 #[test]
-fn a_wrong_seed_in_the_environment_is_told() {
+fn a_bad_seed_in_the_environment_fails() {
     let output = child("traced", &[("TRACE_TO", "/dev/null"), ("MOORING_SEED", "1..5")]);
     let reported = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success());

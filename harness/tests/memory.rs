@@ -11,7 +11,7 @@ use substrate::world::{Options, simulate};
 struct Canary;
 
 #[test]
-fn nothing_holds_a_world_after_its_run() {
+fn a_world_is_freed_after_its_run() {
     for text in [
         include_str!("../../scenarios/first-volume.yaml"),
         include_str!("../../scenarios/node-crash-short.yaml"),

@@ -189,7 +189,7 @@ fn the_deadline_of_a_file_names_the_step_that_it_ends_and_what_was_seen() {
 }
 
 #[test]
-fn a_step_that_fails_says_what_is_said_of_the_claims_of_its_pod() {
+fn a_failed_step_shows_events_of_the_claims_of_its_pod() {
     let dir = tempfile::tempdir().unwrap();
     let story = |header: &str| {
         format!(
@@ -225,7 +225,7 @@ fn a_simulation_that_is_given_up_says_its_step_to_people_and_programs() {
 }
 
 #[test]
-fn what_the_machine_lacks_for_a_live_run_is_said_at_once() {
+fn a_missing_requirement_fails_a_live_run_at_once() {
     let block = scenario("block.yaml").display().to_string();
     let (code, out, error) = run(&[&block, "--live", "--backend", "directory"]);
     assert_eq!(code, 3, "{error}");
@@ -297,7 +297,7 @@ fn a_timeline_fits_the_terminal() {
 }
 
 #[test]
-fn a_report_has_the_figures_of_the_terminal_and_its_axis_ends_with_the_story() {
+fn a_report_has_the_figures_of_the_terminal_and_its_axis_ends_with_the_run() {
     // The last event comes long after the last step.
     let path = scenario("incidents/node-advertises-more-volumes-than-it-takes.yaml").display().to_string();
     let dir = tempfile::tempdir().unwrap();

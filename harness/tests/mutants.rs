@@ -597,7 +597,7 @@ fn every_planted_defect_and_every_invariant_is_here() {
 
 /// A seeded bug of [`ELSEWHERE`] that a scenario of this file shows belongs in [`CASES`].
 #[test]
-fn what_breaks_nothing_breaks_nothing() {
+fn harmless_bugs_pass_these_runs() {
     for (name, why) in ELSEWHERE {
         for story in [moved, kubelet_down, lost_kubelet] {
             let (outcome, exit) = run(&story(), SEED, &[name]);

@@ -213,7 +213,7 @@ fn a_step_can_demand_that_a_declared_deviation_occurs() {
 }
 
 #[test]
-fn what_must_never_be_and_is_not_passes() {
+fn a_never_step_that_holds_passes() {
     let text = ends(&[]).replacen(
         "\nsteps:\n",
         "
@@ -283,7 +283,7 @@ steps:
     "it is in-use, attached on node-b"
 )]
 #[case("never: {ec2: {volumes: all, that: 'self.exists(v, v.size == 1)'}}", "by its API", "self = ")]
-fn what_must_never_be_and_is_fails_the_run_at_its_moment(#[case] step: &str, #[case] how: &str, #[case] seen: &str) {
+fn a_violated_never_step_fails_the_run_at_once(#[case] step: &str, #[case] how: &str, #[case] seen: &str) {
     let failure = fails(&begins(step), step);
     assert!(
         failure.seen.starts_with("at ") && failure.seen.contains(how) && failure.seen.contains(seen),

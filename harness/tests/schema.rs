@@ -64,7 +64,7 @@ fn every_scenario_fits_the_schema_that_is_committed() {
 }
 
 #[test]
-fn what_the_reader_refuses_does_not_fit() {
+fn the_schema_refuses_invalid_steps() {
     let schema = SCHEMAS[0].value();
     let mut validator = Validator::new(&schema);
     for steps in [

@@ -102,7 +102,7 @@ fn end(text: &str, more: impl AsyncFn(&Cluster)) -> EndState {
 }
 
 #[test]
-fn a_stray_annotation_finalizer_tag_and_directory_are_each_told() {
+fn a_stray_annotation_finalizer_tag_or_directory_is_found() {
     let standing = format!("teardown: false\n{MOVE}");
     let usual = end(&standing, async |_| {});
     assert_eq!(end(&standing, async |_| {}).differences(&usual).unwrap(), Vec::<String>::new());
@@ -414,7 +414,7 @@ fn a_driver_that_ends_between_mounting_and_telling_breaks_nothing() {
 
 /// Earlier findings of searches stay fixed, or are declared as deviations of upstream.
 #[test]
-fn what_was_found_is_mended_or_declared() {
+fn findings_are_fixed_or_declared() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/found");
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
@@ -561,7 +561,7 @@ mod planted {
     }
 
     /// Checks that the second branch is the finding, and that the branches before and after it survive.
-    fn is_told_beside_others(mutant: &str, limit: &str, class: Class, says: &str) {
+    fn is_the_only_finding(mutant: &str, limit: &str, class: Class, says: &str) {
         let told = branches_with(mutant, limit);
         let classes: Vec<Class> = told.iter().map(|verdict| verdict.class).collect();
         assert_eq!(classes, [Class::Survived, class, Class::Survived], "{told:?}");
@@ -570,17 +570,17 @@ mod planted {
 
     #[test]
     fn a_branch_whose_component_panics_is_a_finding() {
-        is_told_beside_others("panics-on-failed-detach", "120000", Class::Violated, "panicked");
+        is_the_only_finding("panics-on-failed-detach", "120000", Class::Violated, "panicked");
     }
 
     #[test]
     fn a_branch_that_hangs_is_a_finding() {
-        is_told_beside_others("retries-without-wait", "20000", Class::Hung, "did not end within 20s");
+        is_the_only_finding("retries-without-wait", "20000", Class::Hung, "did not end within 20s");
     }
 
     #[test]
     fn a_branch_that_takes_all_memory_is_a_finding() {
-        is_told_beside_others("failed-calls-pile-up", "120000", Class::Broke, "ended without a result: signal: 6");
+        is_the_only_finding("failed-calls-pile-up", "120000", Class::Broke, "ended without a result: signal: 6");
     }
 
     /// The first drawn run of seed 1 finds each of them, and finds nothing without them.

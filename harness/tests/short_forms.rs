@@ -216,7 +216,7 @@ steps:
 }
 
 #[test]
-fn what_would_grow_without_end_is_refused() {
+fn unbounded_repeats_are_refused() {
     let mut text = String::from("  - cordon: node-a\n");
     for depth in 0..3 {
         let indented: String = text.lines().map(|line| format!("      {line}\n")).collect();

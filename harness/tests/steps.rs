@@ -202,7 +202,7 @@ fn an_operator_stops_and_starts_a_node_and_hides_a_device_name() {
 }
 
 #[test]
-fn what_the_cloud_loses_is_gone_and_a_terminated_node_stays_away() {
+fn a_vanished_volume_is_gone_and_a_terminated_node_stays_away() {
     let vanish = "
   - ec2: {action: CreateVolume, with: {AvailabilityZone: us-east-1a, Size: 1, ClientToken: mine}, save: own, from: VolumeId}
   - ec2: {poke: vanish, volume: {saved: own}}
@@ -341,7 +341,7 @@ fn a_mount_whose_metadata_is_lost_is_never_taken_down() {
 /// A driver whose registration socket is removed is unregistered from the node until it creates the socket again
 /// (kubernetes#71424, node-driver-registrar#206).
 #[test]
-fn a_driver_whose_socket_is_removed_is_back_when_it_starts_anew() {
+fn a_driver_without_socket_registers_after_a_restart() {
     let steps = "
   - node-file: {node: node-a, remove: registration-socket}
   - sleep: 5s
@@ -405,7 +405,7 @@ fn writes_are_compared_with_the_lines_of_the_file() {
 }
 
 #[test]
-fn what_is_down_cannot_crash_and_a_node_that_is_up_cannot_start() {
+fn a_stopped_process_cannot_crash_and_a_running_node_cannot_start() {
     let reported = |steps: &str| fails(&story("", steps));
     let failure = |expected: &str, seen: &str| (expected.to_owned(), seen.to_owned());
     assert_eq!(

@@ -116,7 +116,7 @@ fn a_tree_that_is_too_deep_is_refused() {
 }
 
 #[test]
-fn what_is_written_in_the_notation_is_what_it_says() {
+fn the_macro_builds_the_same_value() {
     let name = String::from("n");
     let none: Option<u8> = None;
     let ours = json!({

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_blocks_that_differ_are_told() {
+    fn only_changed_blocks_are_listed() {
         let (a, b) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
         for file in [&a, &b] {
             file.set_len(1 << 30).unwrap();

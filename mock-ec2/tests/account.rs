@@ -38,7 +38,7 @@ fn rule(kind: &str, days: u64) -> Value {
 #[rstest]
 #[case("rsa", "-----BEGIN RSA PRIVATE KEY-----\n", 59, "ssh-rsa ")]
 #[case("ed25519", "-----BEGIN OPENSSH PRIVATE KEY-----\n", 44, "ssh-ed25519 ")]
-fn a_key_pair_is_made_once_and_told_without_its_private_key(
+fn a_key_pair_shows_its_private_key_only_once(
     #[case] kind: &str,
     #[case] begin: &str,
     #[case] fingerprint: usize,
@@ -208,7 +208,7 @@ fn deleted_snapshots_and_volumes_stay_in_the_recycle_bin_for_as_long_as_their_ru
 }
 
 #[test]
-fn retention_rules_are_told_changed_listed_and_deleted() {
+fn retention_rules_are_read_changed_listed_and_deleted() {
     play(1, config(Instant), |cloud| async move {
         let (_, made) = rbin(&cloud, "POST", "/rules", &rule("EBS_SNAPSHOT", 7)).await;
         let path = format!("/rules/{}", made["Identifier"].as_str().unwrap());

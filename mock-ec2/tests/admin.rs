@@ -159,7 +159,7 @@ fn a_device_stream_tells_what_is_there_and_then_each_change() {
 }
 
 #[test]
-fn a_device_stream_of_nobody_is_refused() {
+fn an_unknown_device_stream_fails() {
     play(1, config(Instant), |cloud| async move {
         assert_eq!(cloud.admin("GET", "devices", None).await.0, 400);
         assert_eq!(cloud.admin("GET", "devices?instance=x", None).await.0, 400);
@@ -168,7 +168,7 @@ fn a_device_stream_of_nobody_is_refused() {
 }
 
 #[test]
-fn reset_pulls_all_devices_and_begins_anew() {
+fn reset_pulls_all_devices_and_restarts() {
     play(1, config(Instant), |cloud| async move {
         let (node, volume) = (cloud.instance("node-a"), cloud.volume().await);
         cloud.attach(&volume, &node, "/dev/sdf").await;
@@ -239,7 +239,7 @@ fn a_token_is_asked_for_when_there_is_one_and_posts_must_be_json() {
 }
 
 #[test]
-fn what_is_not_there_is_said_in_json() {
+fn unknown_paths_are_404_in_json() {
     play(1, config(Instant), |cloud| async move {
         assert_eq!(cloud.admin("GET", "nowhere", None).await.0, 404);
         assert_eq!(cloud.admin("GET", "reset", None).await.0, 405);

@@ -154,7 +154,7 @@ fn a_snapshot_that_cannot_be_started_is_refused_in_json(#[case] wanted: Value) {
 }
 
 #[test]
-fn a_snapshot_that_nobody_writes_to_fails_after_its_timeout() {
+fn a_snapshot_without_writes_fails_after_its_timeout() {
     let dir = tempfile::tempdir().unwrap();
     play(1, with_bytes(&dir, Aws), |cloud| async move {
         let (_, made) = start(&cloud, json!({ "VolumeSize": 1, "Timeout": 10 })).await;

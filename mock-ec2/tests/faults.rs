@@ -463,11 +463,7 @@ fn an_operation_has_the_attributes_of_the_table_from_the_moments_on_that_it_says
 #[case(json!({"match": {"plane": "ec2", "op": "DeleteSnapshot"}, "effect": {"stick": "deleting"}}), "effect.stick", None)]
 #[case(json!({"match": {"plane": "ec2", "op": "AttachVolume"}, "effect": {"stick": "attaching"}, "at": "before_reply"}), "at", Some("before"))]
 #[case(json!({"match": {"plane": "ec2", "op": "Imds"}, "effect": {"http": 503}, "at": "before_reply"}), "at", Some("before"))]
-fn what_is_not_in_the_table_is_refused_by_field(
-    #[case] mut fault: Value,
-    #[case] field: &str,
-    #[case] nearest: Option<&str>,
-) {
+fn an_unknown_fault_is_refused_by_field(#[case] mut fault: Value, #[case] field: &str, #[case] nearest: Option<&str>) {
     fault["name"] = "f".into();
     let book = Faults::new(Seed::root(1), TimeScale::new(1.0));
     book.declare(OPERATIONS);

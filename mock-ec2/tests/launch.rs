@@ -246,7 +246,7 @@ fn one_launch_is_one_reservation() {
 }
 
 #[test]
-fn what_is_asked_of_a_launch_comes_back() {
+fn launch_options_are_described() {
     play(1, config(Instant), |cloud| async move {
         let more = "KeyName=mine&IamInstanceProfile.Name=node&EbsOptimized=true&Monitoring.Enabled=true&ClientToken=t\
                     &MetadataOptions.HttpTokens=required&MetadataOptions.HttpPutResponseHopLimit=2\
@@ -302,7 +302,7 @@ fn what_is_asked_of_a_launch_comes_back() {
 }
 
 #[test]
-fn a_launch_is_told_to_its_guest() {
+fn a_guest_reads_its_metadata() {
     play(1, config(Instant), |cloud| async move {
         let tag = "TagSpecification.1.ResourceType=instance&TagSpecification.1.Tag.1.Key=role&TagSpecification.1.Tag.1.Value=db";
         let plain = first_id(&run(&cloud, tag).await);
@@ -342,7 +342,7 @@ fn a_launch_is_told_to_its_guest() {
 #[case("NetworkInterface.1.DeviceIndex=7", "InvalidParameterValue")]
 #[case("Placement.Tenancy=dedicated", "UnsupportedOperation")]
 #[case("InstanceType=m5.9xlarge", "InvalidParameterValue")]
-fn what_a_launch_cannot_do_is_refused(#[case] rest: &str, #[case] code: &str) {
+fn invalid_launches_are_refused(#[case] rest: &str, #[case] code: &str) {
     play(1, config(Instant), |cloud| async move {
         let mut form = format!("{IMAGE}&InstanceType=m5.large&MinCount=1&MaxCount=1");
         if let Some((name, _)) = rest.split_once('=').filter(|(name, _)| form.contains(&format!("{name}="))) {
@@ -382,7 +382,7 @@ fn interfaces_say_where_an_instance_is_and_how_many_it_has() {
 }
 
 #[test]
-fn protected_instances_stay_and_the_reason_of_a_stop_is_told() {
+fn protected_instances_stay_and_a_stop_has_a_reason() {
     play(1, config(Aws), |cloud| async move {
         let node = cloud.instance("node-a");
         let other = cloud.instance("node-c");

@@ -138,7 +138,7 @@ fn instance_types_tell_their_limits(#[case] name: &str, #[case] most: &str, #[ca
 }
 
 #[test]
-fn a_limit_that_nobody_tells_is_not_told() {
+fn an_undocumented_limit_is_absent() {
     play(1, config(Instant), |cloud| async move {
         let reported = call(&cloud, "DescribeInstanceTypes", "InstanceType.1=i3.metal").await;
         assert_eq!((reported.status, reported.first("maximumEbsAttachments")), (200, None));

@@ -210,7 +210,7 @@ fn the_network_has_tags() {
 }
 
 #[test]
-fn other_services_are_told_apart_by_the_credential_scope() {
+fn the_credential_scope_selects_the_service() {
     play(1, config(Instant), |cloud| async move {
         let groups = beside(&cloud, "autoscaling", "Action=DescribeAutoScalingGroups&Version=2011-01-01").await;
         assert!(groups.body.contains("<DescribeAutoScalingGroupsResult><AutoScalingGroups></AutoScalingGroups>"));

@@ -167,7 +167,7 @@ fn a_ready_file_of_an_earlier_run_does_not_announce_one_that_cannot_start() {
 }
 
 #[test]
-fn what_the_machine_lacks_ends_with_3() {
+fn an_environment_error_exits_3() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let (code, stderr) = refused(&["--listen", &taken.local_addr().unwrap().to_string()]);
     assert_eq!(code, 3, "{stderr}");

@@ -6,7 +6,7 @@ use common::Answer;
 use common::program::{ask, run, start};
 
 #[test]
-fn what_a_launch_and_the_account_are_is_there_after_kill_9() {
+fn launches_and_the_account_survive_kill_9() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path().join("s.json");
     let flags = ["--state-file", state.to_str().unwrap()];

@@ -53,7 +53,7 @@ fn the_caller_learns_who_it_is_by_post_and_by_get(#[case] method: &str, #[case] 
 }
 
 #[test]
-fn what_a_served_service_lacks_is_refused_in_its_form_with_what_it_has() {
+fn an_unserved_action_is_refused_with_the_served_ones() {
     play(1, config(Instant), |cloud| async move {
         let own = header("sts");
         let form = "Action=AssumeRole&Version=2011-06-15";

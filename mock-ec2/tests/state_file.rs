@@ -177,7 +177,7 @@ fn a_crash_at_any_byte_of_a_record_leaves_what_was_answered_before() {
 }
 
 #[test]
-fn a_crash_while_the_file_is_written_anew_leaves_the_one_before() {
+fn a_crash_during_a_rewrite_leaves_the_old_file() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.json");
     let before = play(1, kept(Instant, &path, StateSync::Process), |cloud| async move {
@@ -242,7 +242,7 @@ fn bytes_of_a_deleted_volume_go_once_that_is_written_down_and_those_of_others_st
 }
 
 #[test]
-fn a_file_has_one_user_and_a_bad_one_is_told() {
+fn a_file_has_one_user_and_a_bad_one_fails() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.json");
     let make = || mock_ec2::Ec2::new(&substrate::Seed::root(1), kept(Instant, &path, StateSync::Process));

@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_is_not_known_is_told_with_its_field_and_the_nearest() {
+    fn an_unknown_word_is_refused_with_its_field_and_nearest() {
         for (match_, more, field, says) in [
             ("", r#""effect": {"dely": "20s"}"#, "effect", "`dely` is unknown; there are error, http,"),
             ("", r#""effect": {"delay": "20"}"#, "effect.delay", "`20` is not a duration: write a number and a unit"),
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_on_the_cluster_is_taken_only_where_somebody_looks_at_the_cluster() {
+    fn a_cluster_condition_is_accepted_only_while_the_cluster_is_watched() {
         simulate(Options::default(), async |world| {
             // As in a cluster, whose servers share one book.
             world.faults().watch();
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_the_stream_of_hits_is_told_of_none_and_costs_nothing_any_more() {
+    fn a_dropped_stream_of_hits_has_no_follower() {
         simulate(Options::default(), async |world| {
             let api = api(&world);
             let before = world.faults().followers();

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_nobody_starts_is_dropped_with_what_it_owns() {
+    fn an_unstarted_task_is_dropped_with_its_captures() {
         let (sender, inbox) = channel();
         let sender = Arc::new(sender);
         let owned = Arc::new(());

@@ -313,7 +313,7 @@ fn bytes_over_a_pipe_give_the_same_trace_as_direct_calls() {
 }
 
 #[test]
-fn what_a_stalled_receiver_leaves_lying_holds_up_nobody() {
+fn a_stalled_receiver_blocks_no_other() {
     simulate(Options::default(), async |world| {
         let _server = server(&world);
         let ctx = client_ctx(&world, "client");
@@ -397,7 +397,7 @@ fn a_process_that_a_fault_delays_starts_later() {
 }
 
 #[test]
-fn a_skewed_clock_shifts_wall_time_of_one_process_until_the_fault_ends_and_is_told_once() {
+fn clock_skew_shifts_one_process_until_the_fault_ends_and_fires_once() {
     simulate(Options::default(), async |world| {
         let (early, other) = (client_ctx(&world, "early"), client_ctx(&world, "other"));
         let mut skew = on(Plane::Clock, "wall", Effect::Skew("-90s".into()));

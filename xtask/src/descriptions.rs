@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_packed_is_unpacked() {
+    fn packed_text_is_unpacked() {
         assert_eq!(unpack(&pack("a\0b").unwrap()).unwrap(), "a\0b");
     }
 }

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_of_somebody_else_stays() {
+    fn a_foreign_directory_stays() {
         let home = tempfile::tempdir().unwrap();
         fs::write(home.path().join("mine"), "").unwrap();
         let error = gather(Path::new("Dockerfile"), Path::new("mooring"), home.path()).unwrap_err().to_string();
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_is_told_in_megabytes_with_its_parts() {
+    fn a_size_is_printed_in_mb_with_its_parts() {
         let size = Size { mooring: 30_040_000, tools: 7_250_000 };
         let message = "37.3 MB uncompressed: mooring 30.0 MB, filesystem tools and libraries 7.3 MB";
         assert_eq!(size.to_string(), message);

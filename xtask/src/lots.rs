@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn results_are_in_the_order_of_the_items_and_the_first_error_is_told() {
+    fn results_keep_the_order_and_the_first_error_is_returned() {
         let items: Vec<u64> = (0..50).collect();
         assert_eq!(each(&items, 4, |i| Ok(i * 2)).unwrap(), items.iter().map(|i| i * 2).collect::<Vec<_>>());
         let error = each(&items, 1, |i| if *i >= 7 { bail!("no {i}") } else { Ok(()) }).unwrap_err();

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_differs_over_pipes_or_does_not_pass_is_told() {
+    fn a_run_that_differs_over_pipes_or_fails_is_found() {
         let dir = tempfile::tempdir().unwrap();
         let reported = |body: &str| part(&stand_in(dir.path(), body), Path::new("f.yaml"), 7, None).unwrap();
         assert_eq!(reported("echo $4 > $trace"), None);

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_nothing_is_looked_at_again_and_what_is_none_is_forgotten() {
+    fn a_settled_place_is_planned_again_and_an_absent_one_is_forgotten() {
         let mut all = asleep();
         all.touch(place("x", "a"));
         all.settle(|_| None);

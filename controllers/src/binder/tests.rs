@@ -315,7 +315,7 @@ fn a_volume_made_for_a_claim_that_took_another_is_released() {
 }
 
 #[test]
-fn modes_that_do_not_match_are_told_to_both_sides() {
+fn a_volume_mode_mismatch_is_reported_on_both() {
     let extra = merged(reference_to("data", "uid-data"), json!({ "spec": { "volumeMode": "Block" } }));
     let mut server = server(&[volume("v", "5Gi", extra)], &[claim("data", json!({}))]);
     let mut controller = Controller::start(&server, &[], usize::MAX);

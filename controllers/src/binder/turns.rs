@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_waits_for_the_write_of_its_volume_and_looks_anew() {
+    fn a_claim_waits_for_the_write_of_its_volume_and_reads_again() {
         let turns = Turns::default();
         assert!(turns.volume_begins("a"));
         let mut claim = Box::pin(turns.claim_writes("a"));

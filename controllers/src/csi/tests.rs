@@ -74,7 +74,7 @@ fn a_reset_at_the_deadline_is_the_deadline() {
 }
 
 #[test]
-fn what_fails_when_the_deadline_has_passed_is_the_deadline() {
+fn an_error_after_the_deadline_is_deadline_exceeded() {
     let reset = std::io::Error::other(h2::Error::from(h2::Reason::CANCEL));
     let error = RpcError::new(&Status::from_error(reset.into()), true);
     assert_eq!(error.to_string(), "rpc error: code = DeadlineExceeded desc = context deadline exceeded");

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn who_finds_no_lease_makes_it_and_leads() {
+    fn a_candidate_creates_a_lease_and_leads() {
         let mut a = elector("a");
         let Action::Create(record) = a.decide(at(3), S(3), None) else { panic!("not created") };
         assert_eq!((record.holder.as_str(), record.seconds, record.transitions), ("a", 15, 0));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_takes_over_when_the_record_has_not_changed_for_its_duration() {
+    fn a_candidate_takes_over_a_record_unchanged_for_the_lease_duration() {
         let mut b = elector("b");
         assert_eq!(b.decide(at(4), S(4), Some(&held_by("a", 3, 7))), Action::Wait);
         assert_eq!(b.decide(at(8), S(8), Some(&held_by("a", 7, 7))), Action::Wait);

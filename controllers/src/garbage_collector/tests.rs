@@ -130,7 +130,7 @@ fn an_owner_of_another_namespace_is_reported_whichever_is_seen_first() {
 }
 
 #[test]
-fn dependents_that_disagree_about_an_absent_owner_are_told_apart() {
+fn dependents_that_disagree_on_an_absent_owner_are_separated() {
     let mut graph = Graph::default();
     add(&mut graph, &object("b", &[owner("a", None)]));
     let renamed = OwnerReference { name: "z".into(), ..owner("a", None) };

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_double_up_to_the_cap_and_start_anew_after_quiet() {
+    fn steps_double_up_to_the_cap_and_reset_when_quiet() {
         let mut rng = Seed::root(1).rng();
         let (s, ms) = (Duration::from_secs, Duration::from_millis);
         let mut backoff = Backoff::new(ms(800), s(30), 2.0, 0.0, s(120));

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_decoded_is_forgotten_in_time() {
+    fn old_decoded_objects_are_evicted() {
         let memo = Memo::default();
         let number = |n: usize| memo.object::<usize>(&n.to_string().into()).expect("a number");
         let first = number(0);

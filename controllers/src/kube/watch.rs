@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expired_revision_is_told_apart() {
+    fn an_expired_revision_is_detected() {
         let line = br#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}"#;
         assert!(parse(&Bytes::from_static(line), |b| decode::<Node>(b)).is_err_and(|e| e.is_expired()));
     }

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_verifies_and_goes_on() {
+    fn a_written_chain_verifies_and_grows() {
         let mut bytes = file(3);
         let chain = Chain::verify(&bytes).expect("intact");
         assert_eq!(chain.last, 3);

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_back() {
+    fn written_records_are_read_back() {
         for records in 0..=4 {
             assert_eq!(read(&device(records).0), Ok(records));
         }

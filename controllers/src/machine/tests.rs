@@ -183,7 +183,7 @@ fn containers_that_are_slow_to_stop_are_killed_when_the_shortest_grace_is_over()
 }
 
 #[test]
-fn containers_that_are_told_to_stop_before_they_run_never_do() {
+fn containers_stopped_before_they_run_never_run() {
     in_simulation(async |world| {
         let rig = Rig::new(&world, |config| config.container_start = (Duration::from_secs(3), Duration::from_secs(3)));
         let stop = async {

@@ -318,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_volume_that_nobody_writes_any_more_no_history_is_kept() {
+    fn the_history_of_a_volume_without_writers_is_dropped() {
         let (chains, volume): (_, fn(u32) -> Arc<str>) = (Chains::default(), |n| format!("vol-{n}").into());
         let writes = chains.of(&volume(0));
         for n in 1..100 {

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finished_expansion_takes_back_what_was_said_of_it_and_nothing_else() {
+    fn a_finished_expansion_removes_only_its_status_and_condition() {
         let condition = |type_: &str| json!({ "type": type_, "status": "True" });
         let grown = claim(json!({
             "capacity": { "storage": "1Gi" },

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_is_told_whose_volume_it_publishes() {
+    fn a_driver_gets_the_pod_of_its_volume() {
         let reported = pod_info(&pod(), &VolumeSpec::reconstructed("d", "v", "pv", false));
         let reported: Vec<_> =
             reported.iter().map(|(key, value)| (&key["csi.storage.k8s.io/".len()..], &**value)).collect();

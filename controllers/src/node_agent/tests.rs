@@ -393,7 +393,7 @@ fn a_pod_that_is_removed_at_once_is_still_torn_down() {
 }
 
 #[test]
-fn a_claim_that_is_not_bound_is_told_and_tried_again() {
+fn an_unbound_claim_is_reported_and_retried() {
     in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
         rig.until("ready", 1, || rig.ready()).await;

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_claim_no_longer_names_is_looked_at_again() {
+    fn a_class_released_by_a_claim_is_queued() {
         let old = Arc::new(claim(
             json!({"volumeAttributesClassName": "gold"}),
             json!({"currentVolumeAttributesClassName": "silver"}),

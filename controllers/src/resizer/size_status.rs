@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_node_shall_do_is_added_to_what_was_said() {
+    fn a_pending_node_resize_is_added_to_the_status() {
         let old = in_progress(&claim(json!({ "phase": "Bound" })), &size("2Gi"), true, Timestamp::UNIX_EPOCH);
         let new = node_pending(&old, Timestamp::UNIX_EPOCH);
         let status = to_value(&new.status).unwrap();

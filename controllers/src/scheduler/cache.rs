@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_sees_the_volumes_of_its_class_that_name_it_or_nobody() {
+    fn a_claim_sees_volumes_of_its_class_reserved_for_it_or_free() {
         let mut cache = SchedulerCache::default();
         cache.store_volume(volume("d", "gp3", None));
         cache.store_volume(volume("c", "gp3", Some("data")));

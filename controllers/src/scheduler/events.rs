@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_occurs_no_more_is_forgotten_and_a_series_written_a_last_time() {
+    fn an_ended_event_is_forgotten_and_its_series_written_once_more() {
         let (mut cache, wall) = (Cache::default(), Timestamp::UNIX_EPOCH);
         for at in 0..3 {
             cache.take(event("1", "why"), wall, S(at));

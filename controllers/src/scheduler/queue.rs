@@ -222,7 +222,7 @@ impl SchedulingQueue {
     }
 
     /// Returns true if no pod waits for an event; then events need no evaluation.
-    pub fn nobody_waits(&self) -> bool {
+    pub fn has_no_waiting(&self) -> bool {
         self.unschedulable.is_empty()
     }
 

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn each_resource_that_is_short_is_told_in_order() {
+    fn short_resources_are_reported_in_order() {
         let node = |list: Value| Resources::of(Some(&from_value(list).expect("quantities")));
         let has = node(json!({ "cpu": "1", "memory": "1Ki", "pods": "1", "ephemeral-storage": "10", "a.b/c": "1" }));
         let asks = node(

@@ -33,7 +33,7 @@ impl Scheduler {
     /// Requeues the pods of at most this priority that an event may help: others do not count nominated pods of it.
     fn happened_up_to(&self, state: &mut State, event: ClusterEvent<'_>, highest: i32) {
         let State { cache, queue, preempting } = state;
-        if !queue.nobody_waits() {
+        if !queue.has_no_waiting() {
             queue.happened(self.ctx.now().mono, |pod, plugins| {
                 priority(pod) <= highest && !preempting.contains(cache, pod) && worth_retrying(event, pod, plugins)
             });

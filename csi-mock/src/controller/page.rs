@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_of_somebody_else_is_aborted() {
+    fn a_foreign_token_is_aborted() {
         for bad in ["x", "5", "after:"] {
             let status = cut(vec!["a"], |s| s, None, bad).unwrap_err();
             assert_eq!(status.code(), tonic::Code::Aborted, "{bad}");

@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_in_the_driver_s_words() {
+    fn errors_have_the_driver_s_words() {
         for (fixed, mutable, message) in [
             (&[("colour", "red")][..], &[][..], "Invalid parameter key colour for CreateVolume"),
             (&[("tagspecification_1", "a=b")], &[], "Invalid parameter key tagspecification_1 for CreateVolume"),

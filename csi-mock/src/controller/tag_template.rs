@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_template_cannot_do_is_named() {
+    fn template_errors_name_the_cause() {
         for (value, expected) in [
             ("{{ .PVCName", "unclosed action"),
             ("{{ }}", "missing value for command"),

@@ -13,7 +13,7 @@ async fn condition(b: &Bench, volume: &str) -> Option<VolumeCondition> {
 }
 
 #[test]
-fn the_condition_is_told_as_it_is_and_only_with_the_capability() {
+fn the_condition_is_reported_only_with_the_capability() {
     driver(async |b| {
         let volume = b.published("v").await;
         assert!(!condition(&b, &volume).await.unwrap().abnormal);

@@ -7,7 +7,7 @@ use crate::base::driver;
 use crate::bench::*;
 
 #[test]
-fn the_limit_is_told_and_the_cloud_keeps_its_own() {
+fn the_limit_is_reported_and_the_cloud_has_its_own() {
     driver(async |b| {
         let reported = b.node().node_get_info(NodeGetInfoRequest {}).await.unwrap().into_inner();
         assert_eq!(reported.max_volumes_per_node, 3);

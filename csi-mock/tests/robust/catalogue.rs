@@ -469,7 +469,7 @@ fn refused(fault: Value) -> (String, Option<String>) {
 }
 
 #[test]
-fn what_cannot_happen_or_is_misspelled_is_refused_with_field_and_nearest_word() {
+fn an_impossible_fault_is_refused_with_its_field_and_nearest_word() {
     let fault = |plane: &str, op: &str, at: &str, effect: Value| {
         refused(json!({ "name": "f", "match": { "plane": plane, "op": op }, "at": at, "effect": effect }))
     };

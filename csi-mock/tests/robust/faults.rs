@@ -193,7 +193,7 @@ fn the_disk_plane_fails_waits_lies_and_tears() {
 
 /// An effect is recorded even if the answer is an error: observers of volumes rely on the events.
 #[test]
-fn what_a_disk_did_before_it_said_that_it_failed_is_on_record() {
+fn disk_effects_before_an_error_are_recorded() {
     in_simulation(async |b| {
         let volume = b.volume("v", 1).await;
         b.attach(&volume).await;

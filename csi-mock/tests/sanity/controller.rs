@@ -112,7 +112,7 @@ mod list_volumes {
     }
 
     #[test]
-    fn published_nodes_are_told_only_with_the_capability() {
+    fn published_nodes_need_the_capability() {
         case(&[Feature::ListVolumes], async |b| {
             let id = b.volume("v", 1).await;
             b.attach(&id).await;

@@ -53,7 +53,7 @@ fn rules(b: &Bench) -> Vec<&'static str> {
 }
 
 #[test]
-fn what_the_lifecycle_does_not_allow_is_answered_and_recorded() {
+fn calls_out_of_lifecycle_order_are_refused_and_recorded() {
     case(&[], async |b| {
         let volume = b.volume("v", 1).await;
         assert_eq!(code(b.node().node_stage_volume(b.stage_request(&volume)).await), Code::NotFound);

@@ -124,7 +124,7 @@ fn blocks(numbers: &[i64]) -> Vec<(i64, i64)> {
 }
 
 #[test]
-fn allocated_and_changed_blocks_are_told_in_order() {
+fn allocated_and_changed_blocks_are_in_order() {
     with_files(async |f| {
         let volume = f.volume("v").await;
         for block in [0, 3, 700, 1500] {
@@ -146,7 +146,7 @@ fn allocated_and_changed_blocks_are_told_in_order() {
 }
 
 #[test]
-fn a_snapshot_of_many_blocks_is_told_page_by_page() {
+fn a_snapshot_of_many_blocks_is_paginated() {
     with_files(async |f| {
         let volume = f.volume("v").await;
         let all: Vec<i64> = (0..300).map(|n| n * 3).collect();

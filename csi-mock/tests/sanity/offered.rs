@@ -112,7 +112,7 @@ fn capabilities_change_while_the_driver_runs() {
 }
 
 #[test]
-fn health_and_metrics_are_told() {
+fn health_and_metrics_are_served() {
     once(false, Capabilities::all(), async |b| {
         let volume = b.volume("v", 1).await;
         let get = async |path: &str| {

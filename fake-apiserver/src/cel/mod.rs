@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_has_an_optional_value() {
+    fn a_missing_field_is_an_empty_optional() {
         let value = json!({"spec": {"a": 1, "b": null}, "list": ["x"], "labels": {"k": "v"}});
         for rule in [
             "self.?spec.?a.orValue(7) == 1",
@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_evaluated_is_refused_at_once() {
+    fn an_invalid_expression_fails_to_compile() {
         let refused = |rule: &str| Expression::compile(rule).unwrap_err();
         assert!(refused("self ==").contains("compilation failed"));
         assert!(refused("quantities(self).isGreaterThan(quantity('1'))").contains("undeclared reference to"));

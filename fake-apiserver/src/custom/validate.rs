@@ -353,7 +353,7 @@ mod tests {
     #[case(json!({"type": "object", "oneOf": [{"required": ["a"]}, {"required": ["b"]}], "properties": {"a": {"type": "string"}, "b": {"type": "string"}}}),
         json!({"a": "", "b": ""}), "must validate one and only one schema (oneOf)")]
     #[case(json!({"type": "integer", "x-kubernetes-validations": [{"rule": "self > 3", "message": "too few"}]}), json!(2), "spec: Invalid value: 2: too few")]
-    fn what_is_wrong_is_said_by_field(#[case] schema: Value, #[case] value: Value, #[case] wanted: &str) {
+    fn a_violation_names_its_field(#[case] schema: Value, #[case] value: Value, #[case] wanted: &str) {
         let errors = check(schema.clone(), value.clone(), None);
         assert!(errors.len() == 1 && errors[0].contains(wanted), "{errors:?}");
         // Unchanged invalid values are accepted.

@@ -363,7 +363,7 @@ mod tests {
     #[case(&["--bind-address=here"], "invalid argument \"here\" for \"--bind-address\" flag: failed to parse IP: \"here\"")]
     #[case(&["--event-ttl=1"], "invalid argument \"1\" for \"--event-ttl\" flag: time: invalid duration \"1\"")]
     #[case(&["--feature-gates=A"], "invalid argument \"A\" for \"--feature-gates\" flag: malformed pair, expect string=string: A")]
-    fn a_mistake_is_told_as_upstream_tells_it(#[case] args: &[&str], #[case] said: &str) {
+    fn flag_errors_have_upstream_s_words(#[case] args: &[&str], #[case] said: &str) {
         assert_eq!(read(args), Err(said.to_owned()));
     }
 

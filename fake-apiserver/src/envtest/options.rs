@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_as_upstream_tells_it() {
+    fn option_errors_have_the_words_of_upstream() {
         for (args, message) in [
             (
                 &["--secure-port=0"][..],
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_effect_is_noted_and_everyone_may_do_everything_without_roles() {
+    fn options_without_effect_are_noted_and_always_allow_turns_roles_off() {
         let made =
             options(&["--enable-admission-plugins=AlwaysPullImages,Priority", "--authorization-mode=Node"]).unwrap();
         assert_eq!(

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_quantity_is_refused() {
+    fn an_invalid_quantity_is_refused() {
         for text in ["", "Gi", "1gi", "1 Gi", "1.2.3", "abc", "-", "1e", "1e99", "9".repeat(40).as_str()] {
             assert_eq!(canonical(text), None, "{text}");
         }

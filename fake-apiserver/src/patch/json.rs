@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_patch_is_400_in_upstreams_words() {
+    fn an_invalid_patch_is_400_as_upstream() {
         for (patch, why) in [
             (json!({}), "object into Go value of type []handlers.jsonPatchOp"),
             (json!("x"), "string into Go value of type []handlers.jsonPatchOp"),

@@ -345,7 +345,7 @@ mod tests {
     use crate::service::{Apiserver, Config};
 
     #[test]
-    fn who_calls_is_found_out_once_for_a_request() {
+    fn a_request_is_authenticated_once() {
         simulate(Options::default(), |world| async move {
             let rbac = Some(Rbac::new("secret"));
             let apiserver = Apiserver::new(&Seed::root(1), Config { rbac, ..Config::default() });

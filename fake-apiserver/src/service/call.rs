@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_served_is_404_and_wrong_methods_are_405() {
+    fn unserved_paths_are_404_and_wrong_methods_are_405() {
         for (method, uri, code) in [
             ("GET", "/api/v1/foos", 404),
             ("GET", "/apis/storage.k8s.io/v1/nosuch", 404),

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_go_always_writes_is_there() {
+    fn fields_without_omitempty_are_set() {
         let event = completed("", "events", json!({"metadata": {"name": "e"}, "involvedObject": {"kind": "Pod"}}));
         assert_eq!(
             event,
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_complete_stays_as_it_is() {
+    fn completion_is_idempotent() {
         for kind in kinds::all() {
             let mut once = json!({"metadata": {"name": "a"}});
             complete(kind, &mut once);

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_store_would_refuse_is_named_by_its_field() {
+    fn an_invalid_manifest_names_its_field() {
         let good = json!({ "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } });
         assert_eq!(claim(good.clone()), []);
         let mut typo = good.clone();

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_restored() {
+    fn a_valid_pod_is_restored() {
         let pod = kinds::find("", "v1", "pods").unwrap();
         let object = json!({"metadata": {"labels": {"a": "b", "n": null}, "creationTimestamp": null}, "spec":
             {"priority": 2.0, "containers": [{"name": "c", "resources": {"limits": {"cpu": 1}}}]}});

@@ -394,7 +394,7 @@ mod tests {
     use crate::kinds;
 
     #[test]
-    fn what_is_empty_stays_where_it_says_something() {
+    fn meaningful_empty_values_are_kept() {
         let schema = json!({"additionalProperties": false, "properties": {
             "a": {"type": "array", "default": [], "items": {"type": "string"}, "enum": [], "nullable": false},
             "b": {"type": "boolean", "default": false}, "c": {"type": "object", "default": {}, "maxLength": 0, "description": ""}}});
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn who_applies_an_empty_field_sends_it() {
+    fn an_apply_keeps_empty_fields() {
         let kind = kinds::find("", "v1", "configmaps").unwrap();
         let sent = json!({"metadata": {"name": "a", "labels": {}}, "data": {}});
         let (mut applied, mut written) = (sent.clone(), sent.clone());

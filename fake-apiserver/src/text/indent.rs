@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_empty_stays_on_its_line() {
+    fn empty_values_stay_on_one_line() {
         let value = json!({"a": [], "b": {}, "c": [1, {"d": "x:{\\\"[,\\\\"}], "e": "", "f": [[]]});
         let text = String::from_utf8(indent(value.to_string().as_bytes())).unwrap();
         assert_eq!(text, format!("{value:#}"));

@@ -216,7 +216,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_as_it_was(value in tree()) {
+        fn yaml_survives_a_round_trip(value in tree()) {
             let text = yaml(&value);
             let read: Value = substrate::yaml::from_str(&text).map_err(|why| TestCaseError::fail(format!("{why}\n{text}")))?;
             prop_assert_eq!(read, value, "{}", text);

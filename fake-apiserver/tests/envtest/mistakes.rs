@@ -72,7 +72,7 @@ fn a_certificate_that_does_not_match_its_key_ends_the_command() {
 }
 
 #[test]
-fn an_etcd_that_is_not_ours_is_told_so() {
+fn a_foreign_etcd_is_refused() {
     let assets = Assets::new();
     let other = TcpListener::bind(("127.0.0.1", assets.etcd_port)).unwrap();
     let answers = std::thread::spawn(move || {

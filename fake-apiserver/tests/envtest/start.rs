@@ -35,7 +35,7 @@ fn the_help_has_the_flags_that_envtest_looks_for() {
 }
 
 #[test]
-fn what_a_kube_apiserver_makes_by_itself_is_there_and_nothing_else() {
+fn a_new_cluster_has_only_the_objects_of_a_kube_apiserver() {
     let pair = Pair::start();
     let admin = pair.admin();
     assert_eq!(

@@ -53,7 +53,7 @@ fn a_write_that_changes_nothing_is_none_with_or_without_what_is_not_set() {
 }
 
 #[test]
-fn what_is_not_set_can_be_set_by_every_patch() {
+fn an_unset_field_can_be_set_by_any_patch() {
     let mut m = machine();
     let made = m.create("clusterroles", json!({"metadata": {"name": "r"}})).unwrap();
     assert!(made.as_object().unwrap().contains_key("rules") && made["rules"].is_null());

@@ -227,7 +227,7 @@ fn an_event_ends_an_hour_after_its_last_write() {
 }
 
 #[test]
-fn nobody_is_warned_of_what_another_one_wrote() {
+fn an_update_does_not_warn_of_old_content() {
     let mut m = Machine::new();
     let mut old = class("c");
     old["allowedTopologies"] =

@@ -200,7 +200,7 @@ fn versions_are_views_of_the_stored_one() {
 }
 
 #[test]
-fn what_is_wrong_with_a_definition_is_said_by_field() {
+fn an_invalid_definition_is_refused_with_its_field() {
     let mut m = Machine::new();
     let with = |path: &str, value: Value| {
         let mut changed = definition();

@@ -48,18 +48,14 @@ fn named(mut object: Value) -> Value {
 #[case("roles", json!({"rules": [{"apiGroups": [""], "resources": ["pods"]}]}), "rules[0].verbs: Required value: verbs must contain at least one value")]
 #[case("rolebindings", json!({"roleRef": {"kind": "x", "name": "r"}}), "roleRef.kind: Unsupported value: \"x\": supported values: \"Role\", \"ClusterRole\"")]
 #[case("priorityclasses", json!({"value": 2_000_000_000}), "value: Forbidden: maximum allowed value of a user defined priority is 1000000000")]
-fn what_a_real_server_refuses_is_refused_in_its_words(
-    #[case] plural: &str,
-    #[case] object: Value,
-    #[case] words: &str,
-) {
+fn an_invalid_object_has_the_error_of_a_real_server(#[case] plural: &str, #[case] object: Value, #[case] words: &str) {
     let status = Machine::new().create(plural, named(object)).unwrap_err();
     assert_eq!(status.code, 422, "{}", status.message);
     assert_eq!(status.message.split_once(" is invalid: ").unwrap().1, words);
 }
 
 #[test]
-fn what_a_real_server_adds_is_added() {
+fn defaults_match_a_real_server() {
     let mut m = Machine::new();
     let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     let set = json!({"spec": {"selector": {"matchLabels": {"a": "b"}}, "template": template}});

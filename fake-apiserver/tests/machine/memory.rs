@@ -117,7 +117,7 @@ fn a_packed_history_tells_the_same() {
 }
 
 #[test]
-fn what_only_lists_go_back_to_is_bounded_by_its_weight() {
+fn history_that_only_lists_need_is_bounded_by_bytes() {
     let limits = Limits { folds: true, fresh: Duration::ZERO, history_bytes: 20_000_000, ..Limits::default() };
     let mut m = Machine::with(limits);
     m.create("configmaps", large("a")).unwrap();

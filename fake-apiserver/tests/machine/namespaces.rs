@@ -108,7 +108,7 @@ fn the_default_service_account_comes_back() {
 }
 
 #[test]
-fn every_namespace_has_the_certificate_of_the_server_where_nobody_else_puts_it_there() {
+fn every_namespace_gets_the_certificate_of_the_server() {
     let mut m = Machine::new();
     let of = |m: &Machine, namespace: &str| {
         let found = m.store.get(kind("configmaps"), &key(Some(namespace), "kube-root-ca.crt"));

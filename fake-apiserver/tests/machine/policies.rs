@@ -199,7 +199,7 @@ fn large(name: &str, items: usize) -> Value {
 }
 
 #[test]
-fn what_expressions_cost_is_bounded_by_what_is_at_hand() {
+fn the_cost_of_expressions_depends_on_their_input() {
     // Compares each key with each: quadratic in the size of the expression's input.
     let pairs = "object.data.all(a, object.data.all(b, object.data[a] == object.data[b] || a != b))";
     let mut m = bound(json!([{"expression": pairs}]), &json!({}));
@@ -245,7 +245,7 @@ fn a_message_is_one_line() {
 }
 
 #[test]
-fn what_a_policy_or_a_binding_cannot_mean_is_refused() {
+fn an_invalid_policy_or_binding_is_refused() {
     let refused = |kind: &str, object: Value| {
         let status = Machine::new().create(kind, object).unwrap_err();
         assert_eq!(status.code, 422, "{}", status.message);
@@ -294,7 +294,7 @@ fn what_a_policy_or_a_binding_cannot_mean_is_refused() {
 }
 
 #[test]
-fn what_a_webhook_cannot_mean_is_refused() {
+fn an_invalid_webhook_is_refused() {
     let refused = |change: &dyn Fn(&mut Value)| {
         let mut webhook = json!({"name": "a.example.com", "clientConfig": {"url": "https://hooks.example/a"},
             "rules": [{"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}],

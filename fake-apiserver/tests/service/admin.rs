@@ -16,7 +16,7 @@ fn faults_are_added_listed_and_ended() {
 }
 
 #[test]
-fn what_is_not_a_fault_of_this_server_is_refused() {
+fn a_fault_of_another_server_is_refused() {
     in_simulation(|client| async move {
         for fault in [
             json!({"name": "f", "match": {"plane": "ec2"}, "effect": {"http": 503}}),

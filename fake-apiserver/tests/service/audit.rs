@@ -126,7 +126,7 @@ fn a_status_is_logged_with_what_it_says() {
 }
 
 #[test]
-fn who_acts_as_someone_is_logged_beside_whom() {
+fn impersonation_logs_both_users() {
     let log = Log::default();
     in_simulation_with(log.under(Policy::default()), |client| async move {
         let request =

@@ -188,7 +188,7 @@ fn every_row_of_the_table_happens_as_it_says() {
 }
 
 #[test]
-fn what_is_in_no_row_is_refused_with_the_field_and_the_nearest_word() {
+fn a_fault_outside_the_table_is_refused_with_field_and_near_word() {
     let refused = |matches: Value, effect: Value, at: &str, field: &'static str, nearest: Value| {
         let fault = json!({"name": "f", "match": matches, "effect": effect, "at": at});
         in_simulation(|client| async move {
@@ -221,7 +221,7 @@ fn a_class_and_the_user_agent_choose_requests() {
 }
 
 #[test]
-fn what_is_made_is_known_by_its_name_before_it_is_made() {
+fn a_fault_matches_a_create_by_object_name() {
     in_simulation(|client| async move {
         let add = |name: &str, object: &str, at: &str| {
             json!({"name": name, "match": {"plane": "k8s", "op": "create", "where": {"object": object}},

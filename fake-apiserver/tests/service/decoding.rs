@@ -141,7 +141,7 @@ fn every_field_of_every_kind_refuses_what_it_cannot_be() {
 }
 
 #[test]
-fn what_is_posted_beside_objects_is_decoded_too() {
+fn reviews_and_subresources_are_decoded() {
     in_simulation(|client| async move {
         client.post(PODS, pod("p")).await;
         let reviews = "/apis/authorization.k8s.io/v1/subjectaccessreviews";

@@ -159,7 +159,7 @@ fn custom_objects_and_their_lists_are_sorted_and_say_all() {
 }
 
 #[test]
-fn who_asks_for_it_gets_lines_to_read() {
+fn pretty_json_is_sent_on_request() {
     in_simulation(|client| async move {
         client.post(CONFIGS, config("a")).await;
         let uri = format!("{CONFIGS}/a");
@@ -222,7 +222,7 @@ fn watch_events_hold_the_bytes_of_objects() {
 
 /// Checks the fields that decoding into Go structs and encoding omits, and those that it does not.
 #[test]
-fn what_is_empty_is_left_out_where_the_type_says_so() {
+fn empty_fields_with_omitempty_are_left_out() {
     let config = fake_apiserver::Config { track_managers: true, ..Default::default() };
     in_simulation_with(config, |client| async move {
         let map = json!({"metadata": {"name": "a", "labels": {}, "finalizers": []}, "data": {}, "binaryData": {}, "immutable": false});

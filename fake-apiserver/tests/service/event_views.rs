@@ -12,7 +12,7 @@ fn names(object: &Value) -> Vec<String> {
 }
 
 #[test]
-fn what_is_empty_is_left_out_as_the_group_has_it() {
+fn empty_event_fields_depend_on_the_group() {
     in_simulation_with(Config { track_managers: true, ..Config::default() }, |client| async move {
         let event =
             json!({"metadata": {"name": "e"}, "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"}});

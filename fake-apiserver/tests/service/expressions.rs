@@ -81,7 +81,7 @@ fn rules_use_the_libraries_of_kubernetes() {
 }
 
 #[test]
-fn what_an_update_leaves_as_it_was_is_not_held_against_it() {
+fn an_update_may_keep_invalid_values() {
     in_simulation(|client| async move {
         let spec = |most: u64| {
             json!({"type": "object", "properties": {

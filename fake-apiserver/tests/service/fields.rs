@@ -227,7 +227,7 @@ fn a_configuration_with_a_field_that_is_not_declared_is_not_applied() {
 }
 
 #[test]
-fn a_configuration_that_names_a_field_twice_is_told_of_the_lines() {
+fn an_apply_with_a_duplicate_field_is_warned_with_the_line() {
     in_simulation(|client| async move {
         let text = "{\n\"apiVersion\": \"v1\", \"kind\": \"ConfigMap\",\n\"metadata\": {\"name\": \"c\"},\n\
                     \"data\": {\n\"a\": \"1\",\n\"a\": \"2\"}}";
@@ -292,7 +292,7 @@ fn of_a_custom_object_what_is_repeated_comes_first_and_embedded_metadata_last() 
 }
 
 #[test]
-fn of_very_many_unknown_fields_the_first_hundred_are_told() {
+fn unknown_fields_are_reported_up_to_a_hundred() {
     in_simulation(|client| async move {
         let many: Vec<String> = (0..120_000).map(|n| format!("\"x{n}\":{n}")).collect();
         let text = format!("{{\"metadata\": {{\"name\": \"c\", \"name\": \"c\"}}, {}}}", many.join(","));

@@ -51,7 +51,7 @@ fn a_log_comes_from_the_node_that_runs_the_pod() {
 }
 
 #[test]
-fn what_makes_no_sense_never_reaches_a_node() {
+fn an_invalid_log_request_stays_at_the_server() {
     in_simulation_with(node(200), |client| async move {
         set_up(&client).await;
         for (query, code, message) in [
@@ -74,7 +74,7 @@ fn what_makes_no_sense_never_reaches_a_node() {
 }
 
 #[test]
-fn a_refusal_of_the_node_is_told() {
+fn a_node_error_is_passed_on() {
     for (from_node, code, reason) in [(400, 400, "BadRequest"), (404, 404, "NotFound"), (500, 500, "InternalError")] {
         in_simulation_with(node(from_node), |client| async move {
             set_up(&client).await;
@@ -151,7 +151,7 @@ fn a_log_that_goes_on_comes_as_it_is_printed() {
 }
 
 #[test]
-fn a_log_that_somebody_else_has_is_read_there_whether_or_not_the_node_exists() {
+fn a_log_kept_elsewhere_is_read_there_even_without_a_node() {
     let elsewhere = |_: &substrate::Ctx, namespace: &str, name: &str| {
         let answer = |request: Request<Body>| {
             let text = format!("elsewhere {}", request.uri());

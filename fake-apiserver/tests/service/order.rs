@@ -45,7 +45,7 @@ async fn forbid(client: &client::Client, of: &str) {
 }
 
 #[test]
-fn what_is_invalid_is_told_before_what_is_forbidden() {
+fn validation_comes_before_admission_refusals() {
     for of in ["limits", "quota", "policy", "webhook"] {
         let hooks = Hooks::default();
         in_simulation_with(hooks.config(), |client| async move {
@@ -94,7 +94,7 @@ fn a_validating_webhook_is_not_asked_about_what_is_invalid() {
 }
 
 #[test]
-fn what_a_mutating_webhook_makes_of_an_object_is_judged_and_not_what_was_sent() {
+fn an_object_is_validated_after_mutating_webhooks() {
     let hooks = Hooks::default();
     in_simulation_with(hooks.config(), |client| async move {
         client.post(MUTATING, of_claims("mend")).await;

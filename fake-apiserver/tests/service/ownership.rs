@@ -51,7 +51,7 @@ fn deployment(env: Value, ports: Value, volumes: Value) -> Value {
 }
 
 #[test]
-fn what_was_applied_empty_keeps_what_is_applied_next() {
+fn an_applied_empty_map_keeps_later_entries() {
     in_simulation(|client| async move {
         let uri = format!("{CONFIGS}/a");
         assert_eq!(apply(&client, &uri, "me", map(json!({}))).await.0, 201);
@@ -166,7 +166,7 @@ fn managers_that_a_client_writes_count_but_not_on_creation() {
 }
 
 #[test]
-fn who_updates_has_the_maps_and_lists_that_are_new() {
+fn an_update_owns_new_maps_and_lists() {
     in_simulation_with(tracked(), |client| async move {
         let mut pod = pod("p");
         pod["metadata"]["labels"] = json!({"l": "1"});

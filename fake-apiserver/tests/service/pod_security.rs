@@ -29,7 +29,7 @@ fn privileged(name: &str) -> Value {
 }
 
 #[test]
-fn what_is_enforced_is_refused_and_what_is_warned_of_is_said() {
+fn enforce_refuses_and_warn_warns() {
     in_simulation(|client| async move {
         client.post(PODS, privileged("before")).await;
         let (code, warnings, _) = label(&client, json!({"pod-security.kubernetes.io/enforce": "baseline"})).await;

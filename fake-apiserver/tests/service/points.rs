@@ -36,7 +36,7 @@ fn the_name_of_an_ip_address_is_an_address() {
 }
 
 #[test]
-fn whoever_is_impersonated_has_what_else_is_said_of_them() {
+fn impersonation_sets_uid_groups_and_extra() {
     in_simulation(|client| async move {
         let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
         let request = http::Request::post("/apis/authentication.k8s.io/v1/selfsubjectreviews")

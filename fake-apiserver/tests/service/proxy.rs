@@ -58,7 +58,7 @@ fn a_request_reaches_the_server_of_a_node_or_a_pod_with_its_path_and_body() {
 }
 
 #[test]
-fn what_cannot_be_reached_is_told_as_upstream_tells_it() {
+fn proxy_errors_have_the_words_of_upstream() {
     in_simulation_with(config(), |client| async move {
         set_up(&client).await;
         for (path, code, message) in [

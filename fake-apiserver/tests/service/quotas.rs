@@ -131,7 +131,7 @@ fn objects_of_any_kind_are_counted_and_scopes_choose_pods() {
 }
 
 #[test]
-fn a_quota_that_changes_is_counted_anew() {
+fn a_changed_quota_is_recounted() {
     in_simulation(|client| async move {
         for name in ["a", "b"] {
             client.post(CONFIGS, config(name)).await;

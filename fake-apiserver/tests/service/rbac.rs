@@ -69,7 +69,7 @@ fn a_service_account_may_do_what_its_roles_allow() {
 }
 
 #[test]
-fn who_is_unknown_sees_health_and_a_wrong_token_nothing() {
+fn anonymous_users_see_only_health() {
     in_simulation_with(guarded(), |client| async move {
         assert_eq!(client.get("/healthz").await.0, 200);
         assert_eq!(client.get(CONFIGS).await.0, 403);
@@ -151,7 +151,7 @@ fn the_controllers_of_kubernetes_have_the_roles_that_they_need_and_no_more() {
 }
 
 #[test]
-fn nobody_grants_what_they_do_not_hold() {
+fn a_user_cannot_grant_more_than_own_rights() {
     in_simulation_with(guarded(), |client| async move {
         let admin = async |uri: &str, body| {
             assert_eq!(send(&client, "secret", &[], Method::POST, uri, body).await.0, 201);

@@ -43,7 +43,7 @@ fn lists_and_watches_come_as_metadata_only() {
 }
 
 #[test]
-fn what_cannot_be_made_is_not_acceptable() {
+fn an_unknown_media_type_is_406() {
     in_simulation(|client| async move {
         let (code, status) = get_as(&client, CLAIMS, "application/cbor").await;
         assert_eq!((code, &status["reason"]), (406, &json!("NotAcceptable")));

@@ -321,7 +321,7 @@ fn r20_the_grace_of_a_pod_depends_on_its_node() {
 }
 
 #[test]
-fn r21_propagation_is_told_by_finalizers_and_namespaces_end() {
+fn r21_propagation_sets_finalizers_and_namespaces_end() {
     in_simulation(|client| async move {
         for (policy, finalizer) in [("Foreground", "foregroundDeletion"), ("Orphan", "orphan")] {
             client.post(CONFIGS, config("a")).await;
@@ -405,7 +405,7 @@ fn r25_admission_adds_what_storage_relies_on() {
 }
 
 #[test]
-fn r26_dry_runs_leave_nothing_and_unknown_fields_are_told() {
+fn r26_dry_runs_leave_nothing_and_unknown_fields_warn() {
     in_simulation(|client| async move {
         assert_eq!(client.post(&format!("{CONFIGS}?dryRun=All"), config("a")).await.0, 201);
         assert_eq!(client.get(&format!("{CONFIGS}/a")).await.0, 404);

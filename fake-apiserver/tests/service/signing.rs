@@ -53,7 +53,7 @@ async fn approve(client: &client::Client, name: &str) -> (u16, Value) {
 }
 
 #[test]
-fn what_was_approved_is_signed_and_says_who_one_is() {
+fn an_approved_request_is_signed_and_authenticates() {
     in_simulation_with(guarded(), |client| async move {
         let wanted = request("ann", "ann", "team", "kube-apiserver-client", &["client auth"]);
         let (code, made) = send(&client, Method::POST, REQUESTS, wanted).await;
@@ -77,7 +77,7 @@ fn what_was_approved_is_signed_and_says_who_one_is() {
 }
 
 #[test]
-fn what_a_signer_does_not_sign_fails_and_nobody_becomes_a_master() {
+fn unsupported_requests_fail_and_system_masters_is_refused() {
     in_simulation_with(guarded(), |client| async move {
         let odd = request("odd", "ann", "team", "kube-apiserver-client-kubelet", &["client auth"]);
         send(&client, Method::POST, REQUESTS, odd).await;

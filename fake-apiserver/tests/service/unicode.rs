@@ -10,7 +10,7 @@ fn request(method: Method, uri: &str, media: &str, body: &[u8]) -> Request<Body>
 }
 
 #[test]
-fn what_is_no_character_is_replaced_in_every_sort_of_body() {
+fn invalid_utf_8_is_replaced_in_every_body() {
     const STRANGE: &[u8] = b"a\xff\xe2\x82 \\ud800 \\ud83d\\ude00 \\udc00z";
     const READ: &str = "a\u{fffd}\u{fffd}\u{fffd} \u{fffd} \u{1f600} \u{fffd}z";
     in_simulation(|client| async move {

@@ -23,7 +23,7 @@ fn a_watch_by_node_or_name_hears_of_its_own_objects_only() {
 }
 
 #[test]
-fn a_watch_resumes_where_it_was_told_to() {
+fn a_watch_resumes_at_its_revision() {
     in_simulation(|client| async move {
         let (_, list) = client.get(CONFIGS).await;
         client.post(CONFIGS, config("a")).await;
@@ -239,7 +239,7 @@ fn the_trace_has_every_commit_in_order() {
 }
 
 #[test]
-fn many_watchers_are_told_several_events_at_once_in_order() {
+fn many_watchers_get_batched_events_in_order() {
     let gather = Duration::from_millis(1);
     in_simulation_with(fake_apiserver::Config { gather, ..Default::default() }, |client| async move {
         let mut watches = Vec::new();

@@ -203,7 +203,7 @@ fn below(hooks: &Hooks) -> Vec<String> {
 }
 
 #[test]
-fn what_is_written_below_an_object_is_asked_about_as_what_it_is() {
+fn webhooks_get_subresources_as_their_own_kind() {
     let hooks = Hooks::default();
     in_simulation_with(hooks.config(), |client| async move {
         let rules = json!({"rules": [{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"],

@@ -22,7 +22,7 @@ fn volume() -> Value {
 }
 
 #[test]
-fn what_may_not_change_of_a_volume_is_told_with_its_difference() {
+fn an_immutable_volume_field_is_reported_with_a_diff() {
     in_simulation(|client| async move {
         let (code, made) = client.post(VOLUMES, volume()).await;
         assert_eq!(code, 201, "{made}");
@@ -154,7 +154,7 @@ fn selectors_are_refused_in_gos_words() {
 }
 
 #[test]
-fn what_a_field_may_not_become_is_shown_as_go_shows_it() {
+fn immutable_field_errors_print_values_as_go() {
     in_simulation(|client| async move {
         let job = json!({"metadata": {"name": "j"}, "spec": {"template": {"metadata": {"labels": {"a": "b"}},
             "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}});
@@ -194,7 +194,7 @@ fn what_a_field_may_not_become_is_shown_as_go_shows_it() {
 }
 
 #[test]
-fn what_is_invalid_in_a_new_object_is_invalid_in_a_changed_one() {
+fn updates_are_validated_like_creates() {
     in_simulation(|client| async move {
         let rbac = "/apis/rbac.authorization.k8s.io/v1";
         let (roles, bindings) = (format!("{rbac}/clusterroles"), format!("{rbac}/clusterrolebindings"));

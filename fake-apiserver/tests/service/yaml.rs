@@ -22,7 +22,7 @@ async fn answer(
 }
 
 #[test]
-fn whoever_asks_for_yaml_gets_the_same_answers() {
+fn yaml_answers_equal_json_answers() {
     in_simulation(|client| async move {
         let definition = json!({"metadata": {"name": "as.x.y"}, "spec": {"group": "x.y", "scope": "Namespaced",
             "names": {"plural": "as", "kind": "A"}, "versions": [{"name": "v1", "served": true, "storage": true,

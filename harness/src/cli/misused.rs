@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_asked_for_before_the_command_of_somebody_else() {
+    fn json_flags_after_the_command_are_ignored() {
         let wants = |line: &str| wants_json(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
         assert!(wants("mooring --output json ls") && wants("mooring ls --output=json"));
         assert!(!wants("mooring exec -- aws --output json") && !wants("mooring ls --output text"));

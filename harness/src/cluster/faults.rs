@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_any_more_for_the_condition_of_a_fault_that_is_over() {
+    fn the_condition_of_an_ended_fault_has_no_observer() {
         story(async |world, cluster| {
             let before = world.trace().observers();
             for round in 0..20 {

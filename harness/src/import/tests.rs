@@ -120,7 +120,7 @@ fn an_incident_becomes_a_scenario() {
 }
 
 #[test]
-fn what_is_left_out_is_said_and_no_secret_is_taken() {
+fn omissions_are_noted_and_no_secret_is_imported() {
     let imported = imported(false);
     assert!(!imported.scenario.contains("hunter2") && !imported.scenario.contains("aHVudGVyMg"));
     for (object, part) in [
@@ -234,7 +234,7 @@ fn broken_files_are_refused_with_file_and_object() {
 }
 
 #[test]
-fn a_field_that_the_server_does_not_know_is_left_out_and_said() {
+fn an_unknown_field_is_left_out_and_noted() {
     let text = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "node-a" }, "spec": { "podCIDR": "10.0.0.0/24", "novel": { "a": 1 } } });
     let imported = import("x", &[file("f", text.to_string())], false).expect("an import");
     assert!(
@@ -246,7 +246,7 @@ fn a_field_that_the_server_does_not_know_is_left_out_and_said() {
 
 /// Imports, starts a cluster without loops from the result, and imports its objects in the form that kubectl prints.
 #[test]
-fn what_was_imported_and_exported_again_is_the_same() {
+fn import_survives_an_export() {
     use crate::cluster::{Cluster, ClusterSpec};
 
     let first = imported(false);

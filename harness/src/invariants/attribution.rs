@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_mounts_and_fails_for_good_is_told_until_the_mount_goes_or_a_call_succeeds() {
+    fn a_mount_by_a_failed_call_is_kept_until_it_goes_or_a_call_succeeds() {
         let stage = |history: &History, ordinal, code: &str| {
             history.called("NodeStageVolume", ordinal);
             if ordinal == 1 {
@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_cloud_does_for_a_call_that_has_ended_is_told() {
+    fn a_cloud_change_after_its_call_is_reported() {
         let rpc = "ControllerPublishVolume";
         let gives_up = |s: &History| {
             s.called(rpc, 1);
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_a_volume_that_a_declared_deviation_keeps_is_no_other_finding() {
+    fn leftovers_of_a_volume_with_a_declared_deviation_are_declared() {
         let violation = |id, volume: &str, symptom| crate::invariants::Violation {
             id,
             operation: "quiescence".to_owned(),

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_world_does_not_show_is_not_counted_but_said() {
+    fn an_uncheckable_invariant_is_not_counted() {
         let mut checked = Checked::default();
         checked.add(Id::I1, 3);
         checked.cannot(Id::I7);

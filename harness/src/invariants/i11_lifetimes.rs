@@ -256,7 +256,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_bound_volume_and_a_pod_that_nobody_deleted_are_not_removed() {
+    fn a_bound_volume_and_an_undeleted_pod_are_not_removed() {
         let pv = |phase: &'static str| {
             move |commit: &mut Commit| {
                 commit.pv = Some(Box::new(Volume { phase: Some(phase.into()), ..Volume::default() }));

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_stopped_or_lost_power_needs_no_volume_and_another_pod_keeps_its_own() {
+    fn a_stopped_or_crashed_pod_needs_no_volume_and_others_keep_theirs() {
         let found = found(|world| {
             published(world, "/one");
             published(world, "/two");

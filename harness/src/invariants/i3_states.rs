@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attachment_that_ends_begins_anew() {
+    fn an_ended_attachment_can_begin_again() {
         use AttachmentPhase::{Attached, Attaching, Busy, Detached, Detaching};
         let states = |states: &[AttachmentPhase]| {
             found(|trace| {

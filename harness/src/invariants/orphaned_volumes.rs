@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_driver_has_made_and_denies_is_told_until_it_says_that_it_is_there() {
+    fn a_volume_whose_creation_failed_is_reported_until_a_call_succeeds() {
         let done = |code: &str| CsiDone {
             rpc: "CreateVolume".into(),
             volume: Some(VOLUME.into()),
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_provisioner_that_was_told_of_a_volume_after_its_start_is_not_excused() {
+    fn a_provisioner_that_knew_the_volume_is_not_excused() {
         let told = |then: &[Does]| {
             let mut unsaved = OrphanedVolumes::default();
             let mut observe = |event: &Event| {

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_read_as_it_was_written_and_keeps_what_people_said() {
+    fn a_file_is_read_as_written_and_keeps_its_reasons() {
         let signatures = BTreeSet::from(["a".to_owned(), "b".to_owned()]);
         let message = r#"{"version":1,"known":[{"signature":"b","why":"issue 7"},{"signature":"c"}]}"#;
         let before = Baseline::read(message).unwrap();

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_and_what_goes_is_told_from_the_moment_on() {
+    fn lines_that_come_and_go_are_shown() {
         let there = journal(&[(1, "before"), (5, "patch pvs pvc-11111111-0000: 200"), (6, "b"), (9, "c")]);
         let here = journal(&[(3, "other"), (7, "patch pvs pvc-22222222-0000: 200"), (8, "b"), (8, "b"), (9, "d")]);
         assert_eq!(of(&here, 7, &there, 5), ["  patch pvs pvc-*: 200", "  b", "- c", "+ b", "+ d"]);

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_varies_between_unbroken_runs_is_no_difference() {
+    fn variation_of_unbroken_runs_is_no_difference() {
         let run = |ip: &str, label: &str| vec![end(&[("pod/a", ""), ("pod/a ip", ip), ("pod/a label", label)])];
         let usual = Usual::of(&[run("1", "x"), run("2", "x")]);
         assert_eq!(usual.varying(), 1);

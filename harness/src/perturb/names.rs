@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_run_draws_is_a_star_and_what_a_user_writes_stays() {
+    fn drawn_names_become_stars_and_user_names_stay() {
         for (name, kept) in [
             ("pvc-eba50c61-fd7d-41f0-b198-ed549529db16", Some("pvc-*")),
             ("csi-0c1e9f3a77b2d4e5f60718293a4b5c6d7e8f90112233445566778899aabbccdd", Some("csi-*")),

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_a_program_says_becomes_markup_and_nothing_is_loaded() {
+    fn program_output_is_escaped_and_the_page_loads_nothing() {
         const EVIL: &str = "</pre><script>alert(1)</script><img src=x onerror=\"alert(1)\">";
         let mut campaign = campaign();
         campaign.findings[0].message = EVIL.to_owned();

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_run_has_more_often_than_another_is_dropped_and_told() {
+    fn calls_whose_number_varies_are_dropped_and_listed() {
         let calls =
             learn(&[run(vec![write(1, "a"), write(2, "a"), write(3, "b")]), run(vec![write(1, "a"), write(3, "b")])]);
         assert_eq!(named(&calls), ["mine patch pvs a #1", "mine patch pvs b #1"]);

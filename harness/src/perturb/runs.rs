@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_run_is_carried_out_once_and_told() {
+    fn each_run_is_done_and_reported_once() {
         let mut runs = Runs::new(Signals::install().unwrap()).unwrap();
         let mut on_result = BTreeSet::new();
         runs.all(3, 50, |at, _| at * 2, |at, result| on_result.insert(at) && result == at * 2);

@@ -164,7 +164,7 @@ steps:
     }
 
     #[test]
-    fn what_was_made_by_then_is_deleted_the_newest_first() {
+    fn created_objects_are_deleted_newest_first() {
         let changed = story(Kind::Delete, 5).unwrap();
         let tail = |document: &Document, from: usize| steps(document)[from..].join(" ");
         assert_eq!(tail(&changed.unbroken, 6), r#"{"delete":{"object":"pod/next"}} {"delete":{"object":"pvc/data"}}"#);

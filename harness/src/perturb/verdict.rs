@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_the_driver_must_be_told_somewhere() {
+    fn an_error_of_the_driver_must_be_reported() {
         let said = |ms: u64, text: &str| {
             let line = Line { ms, text: text.to_owned() };
             move |recorded: &mut Recorded| recorded.journal.push(line)

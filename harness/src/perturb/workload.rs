@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_component_has_a_story_that_is_a_scenario() {
+    fn each_component_has_a_valid_scenario() {
         let of = |names: &[&str]| of(&names.iter().map(|name| (*name).to_owned()).collect()).map(|story| story.name);
         assert_eq!(of(&["csi-attacher"]), Some("attacher.yaml"));
         assert_eq!(of(&["csi-provisioner", "csi-attacher"]), Some("volume.yaml"));

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_told_who_calls_and_a_token_of_the_program_stays() {
+    fn a_server_gets_the_program_s_name_and_own_token() {
         let request = passed(Endpoint::Kubernetes, Request::get("/api/v1/pods").header(PROGRAM, "other"));
         assert_eq!(
             (&request.headers()[PROGRAM], &request.headers()[AUTHORIZATION]),

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_sounds_like_a_secret_is_one_and_short_words_are_not() {
+    fn secret_names_mark_secrets_and_short_words_do_not() {
         let given =
             given(&[("DB_PASSWORD", "hunter2hunter2"), ("PIN_SECRET", "1234")], &[("GITHUB_TOKEN", "ghp_abcdef")]);
         assert_eq!(given.secrets, ["hunter2hunter2", "token-of-mine", "key-of-mine", "ghp_abcdef"]);

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_paragraph_says_how_it_ended_and_what_it_said_last() {
+    fn a_paragraph_has_the_end_and_the_last_lines() {
         let report = ProgramReport {
             name: "mine".to_owned(),
             command: "./mine --x".to_owned(),

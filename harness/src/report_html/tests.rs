@@ -33,7 +33,7 @@ fn data(html: &str) -> serde_json::Value {
 }
 
 #[test]
-fn what_names_hold_never_becomes_markup() {
+fn names_are_escaped_in_markup() {
     let mut one = run(|trace| step(trace, EVIL));
     one.file = File::new(EVIL, EVIL);
     one.verdict.message = EVIL.to_owned();

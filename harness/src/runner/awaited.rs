@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_told_with_its_column() {
+    fn a_mistake_has_its_column() {
         for (text, wrong) in [
             ("pvc/data: self.status.phase ==", "column 31: this is not a condition in CEL: "),
             (

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn phases_conditions_and_absence_are_told_apart() {
+    fn phases_conditions_and_absence_differ() {
         let pod = look(r#"{"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}"#);
         assert!(holds(Kind::pod(), Some(&pod), State::Running) && holds(Kind::pod(), Some(&pod), State::Ready));
         assert!(!holds(Kind::pod(), Some(&pod), State::Gone) && holds(Kind::pod(), None, State::Gone));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_absent_or_null_shows_no_state() {
+    fn an_absent_or_null_status_has_no_state() {
         let bare = look(r#"{"metadata": {"name": "a"}, "spec": null, "status": null, "data": {"phase": "Running"}}"#);
         assert!(holds(Kind::pod(), Some(&bare), State::Exists) && !holds(Kind::pod(), Some(&bare), State::Running));
         assert_eq!(describe(Kind::pod(), Some(&bare)), "it exists");

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn the_patience_with_a_story_does_not_begin_before_its_first_step() {
+    async fn the_timeout_of_a_run_begins_with_its_first_step() {
         let pause_hook = PauseHook::none().patient_from_first_step(Duration::from_secs(10));
         let begin = Instant::now();
         let lost = pause_hook.exceeds_timeout(begin);

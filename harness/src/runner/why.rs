@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_settled_waits_for_nothing() {
+    fn settled_objects_wait_for_nothing() {
         let mut picture = picture();
         picture.pods[0]["status"] =
             json!({ "phase": "Running", "conditions": [{ "type": "Ready", "status": "True" }] });
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_without_room_is_told() {
+    fn a_full_disk_is_reported() {
         assert_eq!(is_short(RESERVE, "/tmp"), None);
         let says = is_short(5 << 20, "/tmp").expect("it is full");
         assert!(says.contains("the filesystem of /tmp has 5 MiB left"), "{says}");

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_told_with_its_line() {
+    fn a_mistake_has_its_line() {
         for (text, says) in [
             ("", "there is no manifest in this text"),
             ("a: 1\n---\nkind: Pod\n", "line 1: the manifest has no `apiVersion`"),

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_saved_takes_the_place_of_its_name_and_nothing_else_changes() {
+    fn a_saved_value_replaces_its_name_and_nothing_else() {
         let mut value = json!({ "a": [{ "saved": "v" }, { "saved": "other" }], "saved": "v", "b": { "saved": 1 } });
         replace(&mut value, &mut |name| (name == "v").then(|| "vol-1".to_owned()));
         assert_eq!(value, json!({ "a": ["vol-1", { "saved": "other" }], "saved": "v", "b": { "saved": 1 } }));

@@ -63,7 +63,7 @@ fn a_wrong_type_is_shown_in_its_line_with_the_right_one() {
 #[case(&with_line("faults: [{name: f, match: {plane: ec3}, effect: {error: X}}]"),
     "t.yaml:3:35: `ec3` is not one", "ec3", "did you mean `ec2`?")]
 #[case(&with_steps("  - wait: {object: pod/web, is: Runing}\n"), "t.yaml:4:33: `Runing` is not one", "Runing", "did you mean `Running`?")]
-fn what_serde_can_see_is_refused_at_its_place(
+fn a_serde_error_has_its_place(
     #[case] text: &str,
     #[case] message: &str,
     #[case] offending: &str,
@@ -122,7 +122,7 @@ fn all_mistakes(text: &str) -> Vec<(u64, String)> {
 }
 
 #[test]
-fn every_mistake_of_a_file_is_told_at_its_place_and_what_only_follows_is_not() {
+fn every_mistake_is_reported_at_its_place_without_follow_up_errors() {
     let all = all_mistakes(WRONG);
     let expected = [
         (2, "unknown key `cuont`"),
@@ -179,7 +179,7 @@ fn every_mistake_of_a_file_is_told_at_its_place_and_what_only_follows_is_not() {
 )]
 #[case("name: @x\nnodes: {count: 1}\n", 1, "a plain text cannot begin with `@`", "put it into quotes")]
 #[case("name: x\nnodes: *n\n", 2, "`*` refers to an anchor that is not there", "define it before")]
-fn what_is_no_yaml_is_framed_at_its_line_in_plain_words(
+fn invalid_yaml_is_framed_at_its_line(
     #[case] text: &str,
     #[case] line: u64,
     #[case] message: &str,
@@ -224,7 +224,7 @@ fn a_slip_in_a_condition_gets_the_operator_that_is_meant(
 #[case("steps:\n  - crash: {node: node-a}\n", "expected a text, found a map", "")]
 #[case("faults: {name: a}\n", "expected a list, found a map", "write `[one, other]`")]
 #[case("link: [1ms, 2ms]\n", "expected a map of keys and values, found a list", "write `{key: value}`")]
-fn a_value_of_another_shape_is_told_in_plain_words(#[case] rest: &str, #[case] message: &str, #[case] advice: &str) {
+fn a_value_of_the_wrong_type_is_reported(#[case] rest: &str, #[case] message: &str, #[case] advice: &str) {
     let error = refusal(&format!("name: t\nnodes: {{count: 2}}\n{rest}"));
     assert!(error.to_string().contains(message), "{error}");
     assert!(error.advice().unwrap_or_default().starts_with(advice), "{:?}", error.advice());
@@ -314,7 +314,7 @@ fn a_kind_that_no_loop_works_on_deserves_a_look() {
 #[case(&with_line("violations: [kubelet-forgets]"), "t.yaml:3:14: no deviation of upstream", "kubelet-forgets", "did you mean `kubelet-forgets-staged-volume`?")]
 #[case(&with_line("replicas: {csi-atacher: 2}"), "t.yaml:3:11: `csi-atacher` has no replicas", "{csi-atacher: 2}", "did you mean `csi-attacher`?")]
 #[case(&with_steps("  - expect: {checked: {I13: 1}}\n"), "t.yaml:4:23: unknown invariant `I13`", "{I13: 1}", "")]
-fn what_only_the_whole_file_shows_is_refused_at_its_place(
+fn an_error_across_the_file_has_its_place(
     #[case] text: &str,
     #[case] message: &str,
     #[case] offending: &str,

@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_drawn_is_a_scenario_and_the_same_when_it_is_drawn_again() {
+    fn a_drawn_document_is_a_valid_scenario_and_reproducible() {
         let mut kinds = BTreeSet::new();
         for run in 1..=120 {
             let document = draw(1, run);

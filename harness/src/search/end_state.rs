@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_drawn_is_named_wherever_it_stands_and_within_other_names() {
+    fn drawn_names_are_replaced_everywhere_and_within_names() {
         let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
         let found = vec![
             pair("pv/pvc-1a2b", "vol-7 of pvc-1a2b"),

@@ -188,13 +188,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_declaration_that_excuses_much_is_told_with_its_share() {
+    fn a_frequent_declaration_is_shown_with_its_share() {
         let found = Found { runs: 300, ..Found::default() };
         assert_eq!([1, 3, 4].map(|runs| found.frequency(runs)), ["1 run", "3 runs", "4 runs, 1.3 % of 300"]);
     }
 
     #[test]
-    fn what_is_found_does_not_depend_on_the_order_of_the_runs() {
+    fn findings_do_not_depend_on_the_order_of_runs() {
         let plan = Plan { seed: 1, ..Plan::default() };
         let verdict = |at: usize| match at % 3 {
             0 => Verdict::without_outcome(Class::Hung, "it hung"),

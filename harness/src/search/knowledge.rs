@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_was_not_told_yet_is_behind_and_knows_the_older_revision() {
+    fn a_watcher_without_the_event_is_behind() {
         let server: Arc<str> = "fake-apiserver".into();
         let before = |trace: &Trace| {
             trace.info(&server, commit(3, false));
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_is_told_of_by_its_last_state() {
+    fn a_loop_has_its_last_state() {
         let state = |desired: &str| LoopState {
             of: "attach-detach".into(),
             desired: vec![desired.to_owned()],

@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_operation_of_the_same_process_is_told_apart_by_its_turn() {
+    fn repeated_operations_of_a_process_are_numbered() {
         let link = |from| hit(Plane::Link, "request", Moment::Before, from, &[("from", from), ("to", "apiserver")]);
         let all = abouts(&[link("csi-attacher"), link("csi-resizer"), link("csi-attacher"), link("user")]);
         assert_eq!(
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_on_a_disk_fails_or_ends_a_process_or_the_machine() {
+    fn disk_operations_can_fail_or_crash_a_process_or_the_machine() {
         let all = abouts(&[
             hit(Plane::Disk, "stage", Moment::Before, "node-a/csi-node", &[]),
             hit(Plane::Disk, "stage", Moment::AfterEffect, "node-a/csi-node", &[]),

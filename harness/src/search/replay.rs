@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_line_that_differs_is_told_with_both_sides() {
+    fn the_first_difference_is_shown_with_both_sides() {
         let now = ["a".to_owned(), "b".to_owned()];
         let at = |recorded: &[&'static str]| first_difference(recorded.iter().copied(), &now);
         assert_eq!(at(&["a", "b"]), None);

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_what_the_finding_needs() {
+    fn shrinking_keeps_what_a_finding_needs() {
         let mut asked = 0;
         // The finding needs the deletion, a sleep of more than a minute after it, one of the faults, and two nodes.
         let mut shows = |candidates: &[Document]| {
@@ -368,7 +368,7 @@ steps:
     }
 
     #[test]
-    fn what_comes_back_in_the_finding_comes_back_in_what_is_left() {
+    fn a_process_restarted_in_the_finding_stays_restarted() {
         let text = "\
 name: t
 nodes: {count: 2}
@@ -397,7 +397,7 @@ steps:
     }
 
     #[test]
-    fn a_story_that_fails_by_itself_is_not_the_finding() {
+    fn a_run_that_fails_alone_is_not_the_finding() {
         let text = "\
 name: t
 nodes: {count: 2}

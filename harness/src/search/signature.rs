@@ -73,7 +73,7 @@ mod tests {
     use crate::invariants::Missing;
 
     #[test]
-    fn what_a_run_draws_is_not_in_a_signature() {
+    fn drawn_names_are_not_in_a_signature() {
         let one = "vol-0a1b2c3d4e5f6a7b8 is attached to i-0a1b2c3d4e5f on node-b, revision 17";
         let two = "vol-0f1b2c3d4e5f6a7b8 is attached to i-0a1b2c3d4e00 on node-a, revision 9";
         assert_eq!(of(one), "vol-* is attached to i-* on node-*, revision N");

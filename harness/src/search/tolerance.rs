@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_take_longer_has_the_time_and_what_is_counted_is_left_out() {
+    fn waits_get_more_time_and_counting_steps_are_left_out() {
         let text = "
 name: t
 nodes: {count: 1}

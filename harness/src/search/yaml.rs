@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_what_people_write() {
+    fn yaml_is_written_in_plain_style() {
         let document = json!({
             "steps": [
                 { "claim": { "name": "data", "size": "1Gi" } },

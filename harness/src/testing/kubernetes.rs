@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_are_told_by_their_query() {
+    fn streams_are_known_by_query() {
         for query in ["watch=true", "watch=1&resourceVersion=7", "a=b&watch", "follow=true"] {
             assert!(is_stream(query), "{query}");
         }

@@ -308,7 +308,7 @@ fn no_line_is_longer_than_the_terminal_is_wide() {
 }
 
 #[test]
-fn what_a_warning_says_is_read_to_its_end_in_a_narrow_terminal() {
+fn a_warning_is_shown_whole_in_a_narrow_terminal() {
     let mut crash = History::default();
     crash.first_volume().crash();
     let text = wide(&crash, 80);

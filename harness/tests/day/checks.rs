@@ -3,7 +3,7 @@
 use crate::home::{Home, claim_and_pod, texts};
 
 #[test]
-fn what_the_invariants_have_seen_is_told_and_counted_from_nothing_after_a_reset_live() {
+fn invariants_are_reported_and_counted_from_zero_after_a_reset_live() {
     let home = Home::new();
     let ready = home.up("one", &["--nodes", "2", "--check"]);
     fn check<'a>(more: &[&'a str]) -> Vec<&'a str> {

@@ -45,7 +45,7 @@ fn variables_reach_shells_files_and_commands_live() {
 }
 
 #[test]
-fn without_one_that_is_up_it_is_said_which_ones_are_live() {
+fn a_missing_cluster_error_lists_others_live() {
     let home = Home::new();
     home.up("other", &["--nodes", "1"]);
     for args in

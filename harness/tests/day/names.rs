@@ -40,7 +40,7 @@ fn one_in_the_background_is_listed_shown_and_ended_and_leaves_nothing_live() {
 }
 
 #[test]
-fn what_a_killed_one_left_behind_is_said_and_removed_live() {
+fn leftovers_of_a_killed_cluster_are_removed_live() {
     let home = Home::new();
     let ready = home.up("one", &["--nodes", "1", "--ready-file", "ready.json", "--merge"]);
     let (asked, config) = (home.path().join("ready.json"), home.path().join(".kube/config"));

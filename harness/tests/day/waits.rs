@@ -6,7 +6,7 @@ use std::process::Stdio;
 use crate::home::{Home, claim_and_pod, eventually, texts};
 
 #[test]
-fn conditions_are_waited_for_and_each_thing_is_told_in_a_line_live() {
+fn a_wait_ends_with_its_conditions_and_prints_lines_live() {
     let home = Home::new();
     let ready = home.up("one", &["--nodes", "2", "--trace", "trace.jsonl"]);
     let late = ["wait", "--name", "one", "--for", "pvc/data=Bound", "--timeout", "200ms"];

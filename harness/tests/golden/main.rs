@@ -49,7 +49,7 @@ fn each_line_cites_a_function_of_upstream() {
 }
 
 #[test]
-fn what_is_left_to_another_file_is_there() {
+fn writes_left_to_other_files_exist() {
     let flows = flows();
     for flow in &flows {
         for left in &flow.writes.elsewhere {

@@ -118,7 +118,7 @@ fn all_is_gone(folder: &Folder, listened: &BTreeSet<String>) {
 }
 
 #[test]
-fn nothing_is_left_after_ctrl_c_live() {
+fn ctrl_c_leaves_nothing_live() {
     let folder = Folder::new();
     let mut runner = start(&folder);
     let (pid, listened) = (runner.id().to_string(), listeners(runner.id()));

@@ -26,7 +26,7 @@ copy() {
 mark() {"#;
 
 #[test]
-fn a_finding_is_repeated_with_the_other_server_and_told_from_one_of_ours_live() {
+fn a_finding_is_repeated_on_the_real_server_to_exclude_our_own_bugs_live() {
     if !["curl", "jq"].into_iter().all(have) {
         return;
     }

@@ -6,7 +6,7 @@ const STORY: &str = "name: s\nnodes: {count: 1}\nsteps: [{sleep: 1s}]\n";
 const RUN: &str = "run:\n  - {name: mine, command: [./mine.sh, --fast]}\n";
 
 #[test]
-fn a_program_and_a_story_are_needed_and_one_of_each() {
+fn one_program_and_one_scenario_are_needed() {
     let folder = Folder::new();
     folder.script("mine.sh", "touch was-run\nsleep 100\n");
     folder.write("story.yaml", STORY);
@@ -47,7 +47,7 @@ fn a_program_and_a_story_are_needed_and_one_of_each() {
 }
 
 #[test]
-fn a_story_that_does_not_come_to_its_end_unbroken_is_said_with_the_programs_last_lines_live() {
+fn a_baseline_run_that_hangs_is_reported_with_the_programs_last_lines_live() {
     let folder = Folder::new();
     folder.script("mine.sh", "echo 'flag --x is not known' >&2\nsleep 100\n");
     let story = "  - apply: {apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {x: y}}\n  \
@@ -64,7 +64,7 @@ fn a_story_that_does_not_come_to_its_end_unbroken_is_said_with_the_programs_last
 }
 
 #[test]
-fn a_program_that_cannot_be_started_is_said_live() {
+fn an_unstartable_program_is_reported_live() {
     let folder = Folder::new();
     folder.write("plain", "no program");
     folder.write("s.yaml", STORY);

@@ -17,7 +17,7 @@ fn a_program_that_cannot_be_started_ends_the_run_at_once_and_says_why_live() {
     folder.write("plain", "no program");
     folder.scenario("run: [{name: mine, command: [./plain]}]", steps);
     assert!(folder.run(&[]).error().contains("Permission denied"));
-    folder.nothing_is_left();
+    folder.no_process_left();
 }
 
 #[test]
@@ -92,11 +92,11 @@ fn after_kill_9_of_the_runner_no_process_of_the_program_is_left_live() {
     eventually("the program and its children run", || folder.left().len() >= 5);
     runner.kill().unwrap();
     runner.wait().unwrap();
-    folder.nothing_is_left();
+    folder.no_process_left();
 }
 
 #[test]
-fn what_a_program_leaves_behind_ends_with_it_and_is_said_live() {
+fn processes_left_by_a_program_are_ended_and_named_live() {
     let folder = Folder::new();
     let mark = folder.path().join("mark");
     let leaves = "if [ ! -e left ]; then setsid sh -c 'echo $$ > left; while :; do sleep 1; done' \"$1\" &\n\

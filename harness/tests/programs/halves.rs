@@ -41,7 +41,7 @@ fn events(folder: &Folder, ready: &Value, reason: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_driver_without_a_node_service_is_said_by_up_status_and_the_claim_until_there_is_one_live() {
+fn a_missing_node_service_is_reported_by_up_status_and_the_claim_live() {
     let folder = Folder::new();
     let ready = up(&folder, &[]);
     eventually("the claim says so", || !events(&folder, &ready, "DriverNotRegistered").is_empty());
@@ -84,7 +84,7 @@ fn a_driver_without_a_node_service_is_said_by_up_status_and_the_claim_until_ther
 
 /// A driver without topology provisions and attaches, and then no node mounts the volume.
 #[test]
-fn a_volume_that_is_attached_where_no_driver_mounts_it_is_said_on_its_claim_live() {
+fn a_volume_attached_where_no_driver_mounts_it_has_a_claim_event_live() {
     let folder = Folder::new();
     let ready = up(&folder, &["--capabilities", "ebs,-VOLUME_ACCESSIBILITY_CONSTRAINTS"]);
     eventually("the claim says so", || !events(&folder, &ready, "DriverNotRegistered").is_empty());

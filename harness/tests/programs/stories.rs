@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::tools::{DONE, Folder, GO, SAYS_DONE, WAITS, eventually};
 
 #[test]
-fn a_program_is_given_doors_of_its_own_and_faults_know_it_by_its_name_live() {
+fn a_program_has_its_own_endpoints_and_faults_match_its_name_live() {
     let folder = Folder::new();
     // The script writes each reply to a file: of the API server with TLS and token, and of the cloud.
     let script = r#"
@@ -53,7 +53,7 @@ faults:
 }
 
 #[test]
-fn a_program_watches_through_its_door_in_json_and_in_protobuf_live() {
+fn a_program_watches_its_endpoint_in_json_and_protobuf_live() {
     let folder = Folder::new();
     let watch = |accept: &str, file: &str| {
         format!("curl -sN -H 'accept: {accept}' \"$MOORING_KUBERNETES_HTTP/api/v1/nodes?watch=1\" > {file} &\n")
@@ -184,6 +184,6 @@ fn up_has_a_program_beside_it_until_it_is_down_live() {
     let again = data["data"]["ready"]["pid"].as_i64().unwrap();
     assert_ne!(runner, again);
     assert!(std::process::Command::new("kill").args(["-9", &again.to_string()]).status().unwrap().success());
-    folder.nothing_is_left();
+    folder.no_process_left();
     folder.ran(&["down"]);
 }

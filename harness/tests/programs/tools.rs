@@ -126,7 +126,7 @@ impl Folder {
     }
 
     /// Waits until no such process is left.
-    pub fn nothing_is_left(&self) {
+    pub fn no_process_left(&self) {
         eventually("no process of the program is left", || self.left().is_empty());
     }
 }

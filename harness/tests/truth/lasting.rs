@@ -99,7 +99,7 @@ fn a_fault_that_never_fires_tells_its_near_misses() {
 }
 
 #[test]
-fn a_request_of_the_user_ends_nobody_and_the_next_one_of_a_process_does() {
+fn a_crash_fault_skips_the_user_and_ends_the_next_process() {
     let fault = "{name: f, match: {plane: link, op: request}, when: {first: 1}, effect: {crash: self}}";
     let (outcome, exit) = run(&with_faults(FIRST_VOLUME, &[fault]), 1);
     assert_eq!(exit, Exit::Passed, "{}", why(&outcome));
@@ -109,7 +109,7 @@ fn a_request_of_the_user_ends_nobody_and_the_next_one_of_a_process_does() {
 }
 
 #[test]
-fn a_volume_that_is_made_is_told_by_its_id_from_its_making_on() {
+fn a_created_volume_matches_by_id_at_once() {
     let fault = "{name: f, match: {plane: ec2, op: CreateVolume, where: {volume: vol-*}}, when: {first: 1}, effect: {drop_reply: true}, at: after_effect}";
     let (outcome, exit) = run(&with_faults(FIRST_VOLUME, &[fault]), 1);
     assert_eq!((exit, lines(&outcome, "fault.fired").len()), (Exit::Passed, 1), "{}", why(&outcome));

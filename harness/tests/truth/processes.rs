@@ -56,7 +56,7 @@ fn on_node_a() -> String {
 }
 
 #[test]
-fn each_process_can_end_alone_in_the_middle_of_a_story() {
+fn each_process_can_crash_alone_during_a_run() {
     let victims = [
         ("kube-controller-manager", "csi", "CreateVolume"),
         ("kube-scheduler", "csi", "CreateVolume"),

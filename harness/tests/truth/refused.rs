@@ -14,7 +14,7 @@ fn refused(fault: &str) -> (Box<ScenarioError>, u64, String) {
 }
 
 #[test]
-fn what_is_misspelled_in_a_fault_is_refused_with_its_place_and_the_nearest_word() {
+fn a_misspelled_fault_is_refused_with_place_and_nearest_word() {
     let stage = "plane: csi, op: NodeStageVolume";
     let cases = [
         (format!("{{name: f, match: {{{stage}}}, effect: {{crash: controler}}}}"), "controler", "controllers"),

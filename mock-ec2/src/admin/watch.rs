@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_left_while_nothing_happened_is_forgotten() {
+    fn an_idle_watcher_that_left_is_dropped() {
         let watchers = Watchers::default();
         let stays = watchers.follow();
         for _ in 0..10 {

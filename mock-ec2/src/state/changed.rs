@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_noted_once_and_only_when_somebody_wants_to_know() {
+    fn keys_are_noted_once_and_only_while_tracked() {
         let mut changed = Changed::default();
         changed.note(&1);
         assert!(changed.take().is_empty());

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn graviton_is_told_by_the_family() {
+    fn graviton_follows_the_family() {
         let names = ["m6g.large", "r8gb.48xlarge", "t4g.nano", "g5.xlarge", "m5.large", "c6i.large", "mac1.metal"];
         let wanted = ["arm64", "arm64", "arm64", "x86_64", "x86_64", "x86_64", "x86_64_mac"];
         assert_eq!(names.map(architecture), wanted);

@@ -189,7 +189,7 @@ impl State {
         for id in &request.snapshots {
             for zone in &request.zones {
                 let outcome = match one(self, call, id, zone) {
-                    Ok(()) => Ok(self.fast_restore_told(id, zone)),
+                    Ok(()) => Ok(self.fast_restore_of(id, zone)),
                     Err(error) => Err((error.code().to_owned(), error.to_string())),
                 };
                 replies.push(FastRestoreReply { snapshot: id.clone(), zone: zone.clone(), outcome });
@@ -218,7 +218,7 @@ impl State {
         Ok(())
     }
 
-    fn fast_restore_told(&self, id: &SnapshotId, zone: &str) -> Vec<Named> {
+    fn fast_restore_of(&self, id: &SnapshotId, zone: &str) -> Vec<Named> {
         let there = self.snapshots.get(id).and_then(|s| s.fast_restores.get(zone));
         there.map(|restore| self.fast_restore_fields(id, zone, restore)).unwrap_or_default()
     }

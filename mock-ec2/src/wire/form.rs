@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_named() {
+    fn unknown_parameters_are_named() {
         assert_eq!(form("A=1&Colour=red").finish().unwrap_err().to_string(), "The parameter A is not recognized");
         assert_eq!(form("V.x=1").take_list("V").unwrap_err().to_string(), "The parameter V.x is not recognized");
         assert_eq!(form("V.01=1").take_list("V").unwrap_err().code(), "UnknownParameter");

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_span_is_refused_with_an_example() {
+    fn an_invalid_span_has_an_example() {
         for text in ["", "5", "s", "1y", "-3s", "1e999s", "5 5"] {
             assert!(text.parse::<Span>().unwrap_err().contains("6m30s"), "{text}");
         }

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_is_none_is_told_with_the_one_that_is_meant() {
+    fn an_invalid_address_is_refused_with_the_likely_one() {
         for (text, meant) in [
             ("4566", "127.0.0.1:4566"),
             (":4566", "127.0.0.1:4566"),

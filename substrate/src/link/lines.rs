@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_under_way_wakes_nobody_and_one_that_is_there_does() {
+    fn only_an_arrived_line_wakes_the_reader() {
         let (waker, woken) = counted();
         let mut cx = Context::from_waker(&waker);
         let (writer, reader) = pipe();

@@ -77,7 +77,7 @@ async fn say(address: SocketAddr, text: &str) -> TcpStream {
 }
 
 #[test]
-fn who_says_nothing_or_half_of_it_is_not_waited_for_for_ever() {
+fn an_incomplete_request_times_out() {
     play(TIMEOUTS, None, async |address| {
         for (message, answered) in [
             ("", ""),
@@ -100,7 +100,7 @@ fn who_says_nothing_or_half_of_it_is_not_waited_for_for_ever() {
 }
 
 #[test]
-fn who_asks_is_answered_however_long_it_takes() {
+fn slow_requests_are_answered() {
     play(TIMEOUTS, None, async |address| {
         let mut slow = say(address, "GET /slow HTTP/1.1\r\nhost: a\r\n\r\n").await;
         let mut streamed = say(address, "GET /stream HTTP/1.1\r\nhost: a\r\n\r\n").await;
@@ -138,7 +138,7 @@ fn a_steady_client_keeps_its_connection_and_one_that_never_begins_does_not() {
 }
 
 #[test]
-fn where_there_is_no_room_the_idlest_goes_and_who_still_finds_none_is_told() {
+fn a_full_listener_closes_the_idlest_or_refuses() {
     let patient = ConnectionTimeouts { idle: Some(LONG), head: LONG, body: LONG };
     play(patient, Some(3), async |address| {
         let ask = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn who_observes_for_now_sees_nothing_once_it_is_gone() {
+    fn a_dropped_observer_sees_no_events() {
         use parking_lot::Mutex;
         use std::sync::Arc;
         let trace = trace();
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mentioned_is_heard_only_where_somebody_asked() {
+    fn lazy_events_need_a_subscriber() {
         use std::sync::atomic::{AtomicUsize, Ordering};
 
         let trace = trace();

@@ -146,7 +146,7 @@ fn the_last_one_of_a_key_counts_where_that_is_asked_for() {
 }
 
 #[test]
-fn what_is_no_yaml_is_told_before_what_does_not_fit() {
+fn syntax_errors_come_before_type_errors() {
     for text in BROKEN {
         let theirs = outcome(serde_saphyr::from_str_with_options::<Value>(text, Options::default()));
         assert!(theirs.starts_with('"'), "{text} is read: {theirs}");
@@ -156,7 +156,7 @@ fn what_is_no_yaml_is_told_before_what_does_not_fit() {
 }
 
 #[test]
-fn what_is_too_deep_is_refused_within_the_stack_of_a_task() {
+fn deep_nesting_is_refused_within_a_task_stack() {
     let read = |depth: usize| {
         let text = "[".repeat(depth) + &"]".repeat(depth);
         from_str_with_options::<Value>(&text, Options::default()).is_ok()
@@ -177,7 +177,7 @@ fn all_errors(text: &str) -> (Vec<(u64, String)>, Option<Sample>) {
 }
 
 #[test]
-fn every_part_that_does_not_fit_is_told_and_the_rest_is_read() {
+fn every_type_error_is_reported_and_the_rest_read() {
     let text = "name: a\ncount: many\ncolour: red\non: 3\nlist:\n- key: k\n- kye: l\n- {key: m, more: {x: y, z: 70000}}\n\
                 - key: n\nkind: strange\n";
     let (errors, value) = all_errors(text);
@@ -188,7 +188,7 @@ fn every_part_that_does_not_fit_is_told_and_the_rest_is_read() {
 }
 
 #[test]
-fn a_key_that_is_missing_because_it_is_misspelt_is_told_once() {
+fn a_misspelt_key_is_reported_once() {
     let (errors, value) = all_errors("nmae: a\ncount: 1\n");
     assert!(errors.len() == 1 && errors[0].1.contains("nmae") && value.is_none(), "{errors:?}");
     let (errors, _) = all_errors("count: many\n");
@@ -199,7 +199,7 @@ fn a_key_that_is_missing_because_it_is_misspelt_is_told_once() {
 }
 
 #[test]
-fn of_very_many_errors_only_the_first_are_told() {
+fn only_the_first_errors_are_reported() {
     let text = format!("name: a\nlist:\n{}", "- key: [x]\n".repeat(500));
     assert_eq!(all_errors(&text).0.len(), MOST_ERRORS);
 }

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_and_what_is_left_fails() {
+    fn growth_and_leftovers_fail() {
         let mut report = Report::begin(sample(50_000));
         report.rests = vec![(6.0, sample(60_000)), (30.0, sample(69_000))];
         let after = Sample { loops: 1, mounts: 2, descriptors: 33, ..sample(69_000) };

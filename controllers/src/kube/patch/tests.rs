@@ -220,7 +220,7 @@ fn a_guard_is_no_change() {
 }
 
 #[test]
-fn what_go_omits_when_it_is_empty_is_null_in_a_patch() {
+fn an_empty_omitempty_field_is_null_in_a_patch() {
     let node = |attached: Value, annotations: Value| -> Node {
         let metadata = json!({ "name": "n", "annotations": annotations, "finalizers": [] });
         object(json!({ "metadata": metadata, "status": { "volumesAttached": attached } }))

@@ -29,7 +29,7 @@ pub(super) async fn asked(hand: &Hand, rpc: &str) -> Vec<Value> {
 const HIDDEN: &str = "***stripped***";
 
 #[test]
-fn a_driver_that_asks_for_it_is_told_of_the_pod_again_and_again() {
+fn a_driver_with_requires_republish_gets_the_pod_repeatedly() {
     with_hand(&MemoryDisks::new(), "ebs", async |hand, disk| {
         let tokens = json!([{ "audience": "vault", "expirationSeconds": 3600 }]);
         driver(&hand, json!({ "podInfoOnMount": true, "tokenRequests": tokens, "requiresRepublish": true })).await;
@@ -57,7 +57,7 @@ fn a_driver_that_asks_for_it_is_told_of_the_pod_again_and_again() {
 }
 
 #[test]
-fn a_driver_that_asks_for_nothing_is_told_nothing() {
+fn a_driver_that_asks_for_nothing_gets_nothing() {
     with_hand(&MemoryDisks::new(), "ebs", async |hand, disk| {
         driver(&hand, json!({})).await;
         bring_up(&hand, &disk, Value::Null, Value::Null).await;

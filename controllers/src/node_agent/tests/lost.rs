@@ -21,7 +21,7 @@ impl Rig {
 }
 
 #[test]
-fn a_pod_that_runs_gets_its_volume_published_anew_and_its_metadata_with_it() {
+fn the_volume_of_a_running_pod_is_republished_with_its_metadata() {
     in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
         rig.until("ready", 1, || rig.ready()).await;
@@ -39,7 +39,7 @@ fn a_pod_that_runs_gets_its_volume_published_anew_and_its_metadata_with_it() {
 }
 
 #[test]
-fn a_pod_whose_mount_nobody_can_take_down_stays_until_an_administrator_does() {
+fn a_pod_whose_mount_cannot_be_removed_stays_until_an_admin_removes_it() {
     in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
         rig.until("ready", 1, || rig.ready()).await;

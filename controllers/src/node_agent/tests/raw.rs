@@ -253,7 +253,7 @@ fn a_raw_device_that_a_container_would_mount_is_refused() {
 }
 
 #[test]
-fn a_driver_that_cannot_publish_a_device_is_told_as_a_failed_map() {
+fn a_device_publish_error_is_reported_as_a_failed_map() {
     in_simulation(async |world| {
         let fault = json!({
             "name": "f", "match": { "plane": "csi", "op": "NodePublishVolume" }, "when": { "first": 1 },

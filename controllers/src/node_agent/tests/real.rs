@@ -191,7 +191,7 @@ fn a_pod_comes_and_goes() {
 }
 
 #[test]
-fn what_others_write_over_the_status_of_a_pod_does_not_stay() {
+fn the_kubelet_restores_a_pod_status_others_wrote() {
     with_hand(&MemoryDisks::new(), "ebs", async |hand, disk| {
         bring_up(&hand, &disk, Value::Null, Value::Null).await;
         let scheduled = async || {

@@ -50,7 +50,7 @@ fn a_staging_path_that_cannot_be_removed_is_unstaged_again() {
 }
 
 #[test]
-fn a_pod_directory_that_cannot_be_removed_is_removed_later_and_keeps_nobody_waiting() {
+fn a_pod_directory_that_cannot_be_removed_blocks_nothing_and_is_removed_later() {
     in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
         rig.until("ready", 1, || rig.ready()).await;

@@ -123,7 +123,7 @@ fn containers_whose_pod_is_gone_are_stopped_before_its_volume_goes() {
 }
 
 #[test]
-fn containers_that_went_with_their_machine_are_started_anew() {
+fn containers_lost_with_their_machine_are_restarted() {
     in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
         rig.until("ready", 1, || rig.ready()).await;

@@ -219,7 +219,7 @@ fn a_volume_is_staged_then_published_and_taken_down_in_reverse() {
 }
 
 #[test]
-fn nothing_starts_before_node_status_lists_the_volume_as_attached_and_in_use() {
+fn a_mount_waits_until_node_status_lists_the_volume_attached_and_in_use() {
     let mut rig = Rig::new();
     rig.want("v", "p");
     rig.ticks(5);
@@ -366,7 +366,7 @@ fn found(uid: &str, handle: &str) -> FoundMount {
 }
 
 #[test]
-fn a_restarted_agent_unmounts_what_belongs_to_no_pod_and_mounts_anew_what_does() {
+fn a_restarted_kubelet_unmounts_orphaned_volumes_and_remounts_the_rest() {
     let mut vm = VolumeManager::new(INITIAL, MAX);
     vm.reconstruct(&[found("gone", "v"), found("p", "w")], Vec::new());
     let mut rig = Rig::of(vm);
@@ -390,7 +390,7 @@ fn a_restarted_agent_unmounts_what_belongs_to_no_pod_and_mounts_anew_what_does()
 }
 
 #[test]
-fn what_is_missing_is_worded_as_kubelet_does() {
+fn missing_volumes_are_worded_as_in_kubelet() {
     let mut rig = Rig::new();
     rig.want("v", "p");
     let expected = ["v".to_owned(), "w".to_owned()];

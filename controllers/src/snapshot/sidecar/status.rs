@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_driver_said_first_stays_except_for_readiness() {
+    fn the_first_status_stays_except_for_readiness() {
         let first =
             json!({ "snapshotHandle": "snap-1", "readyToUse": false, "creationTime": 7, "restoreSize": 1 << 30 });
         assert_eq!(after(&Value::Null, &taken(false)), first);

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_made_says_what_a_container_needs() {
+    fn a_mknod_error_names_the_device_rule() {
         let error = make(Path::new("/nowhere/loop7"), FileType::BlockDevice, (LOOP_MAJOR, 7)).unwrap_err().to_string();
         assert!(error.contains("/nowhere/loop7") && error.contains("b 7:* rmw"), "{error}");
     }

@@ -174,7 +174,7 @@ fn power_loss_keeps_what_was_synced_and_loses_the_rest() {
 }
 
 #[test]
-fn what_was_asked_before_the_power_loss_does_not_happen_after_it() {
+fn a_call_before_a_power_loss_has_no_effect_after_it() {
     live("gate", async |bench| {
         let a = bench.node("a");
         a.plug(&bench.volume(VOLUME)).await.unwrap();

@@ -383,7 +383,7 @@ mod tests {
     #[case("sets.contains(self.names, ['a'])", Type::Bool)]
     #[case("cidr('10.0.0.0/8').ip().family()", Type::Int)]
     #[case("self.n in [1, 2] && 'a' in self.labels && dyn(1) == 'x'", Type::Bool)]
-    fn what_fits_has_a_type(#[case] rule: &str, #[case] wanted: Type) {
+    fn a_valid_rule_has_a_type(#[case] rule: &str, #[case] wanted: Type) {
         assert_eq!(check(rule), Ok(wanted));
     }
 
@@ -402,13 +402,13 @@ mod tests {
     #[case("self.names['a'] == 'b'", "found no matching overload for '_[_]' applied to '(list(string), string)'")]
     #[case("old.value().nope == 1", "undefined field 'nope'")]
     #[case("self.n && true", "found no matching overload for '_&&_' applied to '(int, bool)'")]
-    fn what_does_not_fit_is_said_in_the_words_of_upstream(#[case] rule: &str, #[case] wanted: &str) {
+    fn type_errors_have_the_words_of_upstream(#[case] rule: &str, #[case] wanted: &str) {
         let why = check(rule).unwrap_err();
         assert!(why.contains(wanted), "{why}");
     }
 
     #[test]
-    fn all_that_is_wrong_is_said_in_the_order_of_its_places() {
+    fn all_type_errors_are_reported_in_source_order() {
         let why = check("self.b == 1\n  && self.a == 1").unwrap_err();
         let places: Vec<&str> = why.lines().filter_map(|line| line.strip_prefix("ERROR: <input>:")).collect();
         assert_eq!(places, ["1:5: undefined field 'b'", "2:10: undefined field 'a'"]);

@@ -267,7 +267,7 @@ mod tests {
     #[case("authorizer.group('').resource('').check('get').allowed()", "resource must not be empty")]
     #[case("authorizer.serviceAccount('a.b', 'c').path('/x').check('get').allowed()", "service account namespace")]
     #[case("authorizer.serviceAccount('a', 'c@').path('/x').check('get').allowed()", "service account name")]
-    fn what_cannot_be_asked_says_why(#[case] source: &str, #[case] wanted: &str) {
+    fn an_invalid_check_says_why(#[case] source: &str, #[case] wanted: &str) {
         let why = evaluate(source).unwrap_err();
         assert!(why.contains(wanted), "{why}");
     }

@@ -277,7 +277,7 @@ mod tests {
     #[case("[[1, 2], [3]].all(i, l, l.all(j, v, v == self.nested[i][j]))")]
     #[case("'%s=%d'.format(['a', 1]) == 'a=1' && strings.quote('a') == '\"a\"'")]
     #[case("self.?nope.orValue(3) == 3 && optional.of(1).optMap(x, x + 1).value() == 2 && self[?'list'].hasValue()")]
-    fn what_upstream_documents_holds(#[case] rule: &str) {
+    fn upstream_examples_hold(#[case] rule: &str) {
         let value = json!({"list": [{"n": 2}, {"n": 1}], "nested": [[1, 2], [3]]});
         let found = Expression::compile(rule).unwrap().evaluate(&[("self", &value)]);
         assert_eq!(found, Ok(CelValue::Bool(true)));
@@ -294,7 +294,7 @@ mod tests {
     #[case("quantity('500m').asInteger() == 1", "cannot convert value to integer")]
     #[case("semver('1').major() == 1", "No Major.Minor.Patch elements found")]
     #[case("{'a': 1, 'b': 1}.transformMapEntry(k, v, {v: k}) == {}", "insert failed: key 1 already exists")]
-    fn what_has_no_value_says_why(#[case] rule: &str, #[case] wanted: &str) {
+    fn an_evaluation_error_says_why(#[case] rule: &str, #[case] wanted: &str) {
         let why = Expression::compile(rule).unwrap().evaluate(&[]).unwrap_err();
         assert!(why.contains(wanted), "{why}");
     }

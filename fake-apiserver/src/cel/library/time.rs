@@ -370,7 +370,7 @@ mod tests {
     #[case("timestamp('9999-12-30T00:00:00Z') + duration('48h') == timestamp(0)", "timestamp out of range")]
     #[case("duration('2562047h') + duration('2562047h') == duration('0')", "duration out of range")]
     #[case("timestamp(0).getHours('Mars/Olympus') == 0", "unknown time zone Mars/Olympus")]
-    fn what_is_no_time_says_why(#[case] rule: &str, #[case] wanted: &str) {
+    fn an_invalid_time_says_why(#[case] rule: &str, #[case] wanted: &str) {
         let why = Expression::compile(rule).unwrap().evaluate(&[]).unwrap_err();
         assert!(why.contains(wanted), "{why}");
     }

@@ -79,7 +79,7 @@ fn a_patch_gives_what_upstream_gives(
 #[case::order_disagrees(json!({"spec": {"$setElementOrder/volumes": [{"name": "v"}], "volumes": [{"name": "w"}]}}), 400)]
 #[case::no_merge_key(json!({"spec": {"volumes": [{"emptyDir": {}}]}}), 500)]
 #[case::scalar_in_a_keyed_list(json!({"spec": {"volumes": ["v"]}}), 500)]
-fn what_cannot_be_applied_is_refused(#[case] patch: Value, #[case] code: u16) {
+fn an_invalid_patch_is_refused(#[case] patch: Value, #[case] code: u16) {
     let target = json!({"spec": {"volumes": [{"name": "v", "emptyDir": {}}]}});
     assert_eq!(patched("pods", target, patch).unwrap_err().code(), code);
 }

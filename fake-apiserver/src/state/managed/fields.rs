@@ -623,7 +623,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_equal_has_not_changed(a in tree()) {
+        fn equal_objects_have_no_changes(a in tree()) {
             let difference = compare(Some(&a), Some(&a), pod());
             prop_assert!(difference.written.is_empty() && difference.removed.is_empty());
         }

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_selector_is_a_bad_request() {
+    fn an_invalid_selector_is_a_bad_request() {
         for bad in
             ["=", "a=b=c", "a in", "a in (", "a in (1", "a b", "a,", ",a", "!", "a>x", "-a", "a=-", "é", "a/b/c=1"]
         {

@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_understood_is_told_in_upstreams_words() {
+    fn parse_errors_have_upstreams_words() {
         for (text, why) in [
             ("=", "found '=', expected: !, identifier, or 'end of string'"),
             ("a=b=c", "found '=', expected: ',' or 'end of string'"),

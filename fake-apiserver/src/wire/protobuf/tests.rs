@@ -114,7 +114,7 @@ fn the_bytes_of_a_real_server_are_the_objects_that_it_shows_in_json() {
 }
 
 #[test]
-fn zero_values_are_told_from_values_that_are_zero() {
+fn unset_fields_differ_from_zero_values() {
     let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "a", "namespace": ""},
         "spec": {"storageClassName": "", "volumeName": "", "resources": {}}, "status": {}});
     assert_eq!(
@@ -152,7 +152,7 @@ fn the_type_comes_from_the_envelope_or_else_from_the_request() {
 }
 
 #[test]
-fn what_is_no_object_is_refused_by_name() {
+fn an_invalid_object_is_refused_by_name() {
     let refused = |bytes: &[u8]| decode(bytes, ("v1", "ConfigMap")).unwrap_err().to_string();
     assert!(refused(b"{}").starts_with("provided data does not appear to be a protobuf message"));
     assert_eq!(refused(&envelope("v9", "Thing", b"")), "no kind \"Thing\" is registered for version \"v9\"");
@@ -162,7 +162,7 @@ fn what_is_no_object_is_refused_by_name() {
 }
 
 #[test]
-fn what_is_no_character_is_replaced_as_in_json() {
+fn invalid_utf_8_is_replaced_as_in_json() {
     let map = decode(&envelope("v1", "ConfigMap", b"\x0a\x03\x0a\x01\xff\x12\x07\x0a\x02k\xff\x12\x01\xe2"), ("", ""))
         .unwrap();
     assert_eq!((&map["metadata"]["name"], &map["data"]), (&json!("\u{fffd}"), &json!({"k\u{fffd}": "\u{fffd}"})));

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_of_upstream_is_said_and_fails_nothing() {
+    fn a_declared_deviation_is_shown_and_passes() {
         let known = report(&json!([{ "id": "I2", "message": "m", "ms": 1234, "declared": "d" }]), 0, 1);
         assert_eq!(exit(&known), Exit::Passed);
         assert_eq!(page(&known), "checked: I1 2\nI2 at 1.234s: m (as upstream does: d)\n");
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_broken_is_worse_than_what_is_left_over() {
+    fn a_violation_outranks_a_leak() {
         let left = json!({ "id": "I5", "message": "m", "ms": 1 });
         assert_eq!(exit(&report(&json!([left]), 1, 1)), Exit::Leaked);
         let both = report(&json!([left, { "id": "I1", "message": "m", "ms": 1 }]), 2, 60);

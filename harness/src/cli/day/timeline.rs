@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_phase_is_told_once_when_it_is_over() {
+    fn a_phase_is_printed_once_at_its_end() {
         let mut reported = BTreeSet::new();
         let mut timeline = timeline(1, 2);
         timeline.volumes[0].rows[1].end_ms = None;

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_folder_of_the_users_is_refused() {
+    fn a_directory_not_of_the_user_is_refused() {
         let home = tempfile::tempdir().unwrap();
         let program = home.path().join("mooring");
         let elsewhere = home.path().join("elsewhere");

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_together_is_refused() {
+    fn conflicting_flags_are_refused() {
         for words in [
             "run",
             "run f.yaml --keep",

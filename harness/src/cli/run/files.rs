@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_names_nothing_is_told_with_the_nearest() {
+    fn a_missing_path_is_reported_with_the_nearest() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("migration.yaml"), "").unwrap();
         std::fs::create_dir(dir.path().join("empty")).unwrap();

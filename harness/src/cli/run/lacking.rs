@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_file_needs_and_a_machine_lacks_is_said_as_doctor_says_it() {
+    fn missing_requirements_are_reported_as_by_doctor() {
         let no_root = machine(Err("root: run as root (sudo) to use loop devices".to_owned()), false);
         let no_growth = machine(Ok(()), false);
         let all = machine(Ok(()), true);

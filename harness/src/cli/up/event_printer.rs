@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_claim_a_pod_and_a_volume_are_told_of_once_each() {
+    async fn a_claim_a_pod_and_a_volume_are_printed_once() {
         let lines = printed_lines(|trace| {
             let process = Arc::from("fake-apiserver");
             let claim = Claim { phase: Some("Bound".into()), volume: Some("pvc-1".into()), ..Claim::default() };
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_volume_is_told_of_when_it_is_staged_and_published_and_when_it_is_so_no_more() {
+    async fn stage_publish_and_their_undoing_are_printed() {
         let lines = printed_lines(|trace| {
             let process = Arc::from("fake-apiserver");
             let volume =
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_warning_is_told_once_and_so_is_a_driver_that_no_node_has() {
+    async fn a_warning_and_a_driver_without_nodes_are_printed_once() {
         let lines = printed_lines(|trace| {
             let process = Arc::from("kube-controller-manager");
             let event = |kind: &str, reason: &str, object: &str, message: &str| EventRecorded {
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_node_is_told_of_when_it_was_ready_before() {
+    async fn only_a_node_that_was_ready_is_printed() {
         let lines = printed_lines(|trace| {
             let (process, node) = (Arc::from("kube-controller-manager"), || "node-a".into());
             trace.info(&process, NodeNotReady { node: node() });
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_fault_that_fires_often_is_told_of_seldom() {
+    async fn a_fault_that_fires_often_is_printed_rarely() {
         let lines = printed_lines(|trace| {
             for _ in 0..100 {
                 let fired = FaultFired::new("f", "AttachVolume", Effect::Count(true));

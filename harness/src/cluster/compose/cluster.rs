@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn what_docker_cannot_do_is_refused_and_said() {
+    fn faults_docker_cannot_do_are_refused() {
         for (effect, wording) in [
             (r#"{"partition": ["node-b", "apiserver"]}"#, "cannot cut node-b"),
             (r#"{"partition": ["csi-attacher", "csi-controller"]}"#, "cannot cut csi-attacher"),

@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_disk_shows_is_read_back() {
+    fn devices_and_mounts_are_read_back() {
         let shown =
             Device { volume: "vol-1".into(), name: "/dev/xvdaa".into(), path: "/dev/loop3".into(), size_bytes: 7 };
         assert_eq!(device(&json!(shown)), shown);

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_starts_again_is_told_of_what_holds_and_not_of_what_is_over() {
+    fn a_restarted_process_gets_only_faults_in_force() {
         let fault = |name: &str| {
             let text = format!(
                 r#"{{"name": "{name}", "match": {{"plane": "link"}}, "effect": {{"partition_one_way": ["a", "b"]}}}}"#

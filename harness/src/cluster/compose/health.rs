@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_answers_is_well_and_who_fails_is_not() {
+    async fn a_server_that_answers_is_healthy() {
         assert_eq!(check(&server("200 OK")).await, Ok(()));
         assert_eq!(check(&server("401 Unauthorized")).await, Ok(()));
         let failing = check(&server("503 Service Unavailable")).await.unwrap_err();

@@ -545,14 +545,14 @@ mod tests {
     }
 
     #[test]
-    fn a_node_has_its_parts_but_for_those_that_are_somebody_elses() {
+    fn a_node_has_its_parts_except_those_left_out() {
         assert_eq!(names(&args(&[])), ["node-a", "node-a/csi-node", "node-a/kubelet"]);
         assert_eq!(names(&args(&["--without", "csi-mock"])), ["node-a", "node-a/kubelet"]);
         assert_eq!(names(&args(&["--without", "kubelet,csi-mock"])), ["node-a"]);
     }
 
     #[test]
-    fn a_part_that_starts_again_is_told_of_names_first_and_of_faults_that_hold() {
+    fn a_restarted_part_gets_names_first_then_faults_in_force() {
         let fault = |name: &str| {
             let text = format!(
                 r#"{{"fault": {{"name": "{name}", "match": {{"plane": "link"}}, "effect": {{"partition_one_way": ["a", "b"]}}}}}}"#

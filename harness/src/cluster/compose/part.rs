@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stops_a_part_waits_until_the_machine_has_done_it() {
+    fn a_stop_waits_until_the_part_has_stopped() {
         let home = tempfile::tempdir().unwrap();
         let (dir, short) = (home.path(), Duration::from_millis(50));
         std::fs::write(ready_file(dir, "node-agent"), "").unwrap();

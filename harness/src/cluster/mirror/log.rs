@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn who_follows_a_container_reads_until_it_ends_and_who_follows_a_component_reads_on() {
+    fn a_container_log_ends_with_it_and_a_component_log_goes_on() {
         let mut log = two();
         let b: Arc<str> = "b".into();
         let follow = LogOptions { follow: true, tail: Some(1), ..LogOptions::default() };

@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_has_no_pod_and_no_container() {
+    fn left_out_components_have_no_pods() {
         let pods = without(&["kube-scheduler", "csi-attacher"]).join("\n");
         assert!(!pods.contains("kube-scheduler") && pods.contains("ebs-plugin csi-provisioner csi-resizer"), "{pods}");
         let pods =

@@ -160,7 +160,7 @@ fn the_invariants_wait_for_none_of_them_and_take_none_for_a_leftover() {
 }
 
 #[test]
-fn what_a_user_deletes_comes_back_and_what_has_no_node_does_not() {
+fn a_deleted_pod_is_recreated_unless_its_node_is_gone() {
     story(async |_, cluster| {
         let node_pod = "kube-system/ebs-csi-node-node-a";
         let delete = async |object: ObjectRef| cluster.objects().delete(&object, None).await.unwrap();

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_stored_before_the_known_revision_is_not_in_the_cache() {
+    fn revisions_older_than_the_known_one_are_not_cached() {
         let (node, taints) = delivered(10_000, Some(20_000));
         let former = |ms| taints.may_have(&node, ms, |revision, is| !*is && revision < 2);
         assert!(former(10_500), "revision 2 can be on its way");

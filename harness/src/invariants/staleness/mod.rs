@@ -391,7 +391,7 @@ mod tests {
 
     /// A claim whose watch by kube-controller-manager began at a revision, and that is created again at once.
     #[test]
-    fn a_former_claim_is_in_a_cache_that_began_before_its_end_and_was_not_told_of_it() {
+    fn a_cache_without_the_deletion_event_still_has_the_former_claim() {
         let has_former = |from_rv: u64, is_told: bool| {
             let mut history = History::new();
             for r#type in [EventType::Added, EventType::Deleted, EventType::Added] {
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scheduler_may_have_a_former_claim_until_it_is_told_of_its_end() {
+    fn the_scheduler_may_have_a_former_claim_until_its_event() {
         let has_former = |was_bound: bool, reported: &[u64]| {
             let mut history = History::new();
             history.watches("kube-scheduler", "persistentvolumeclaims", 5);

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_attached_without_an_attachment_is_attached_for_nobody() {
+    fn a_volume_attached_without_an_attachment_has_no_user() {
         let sentence = "vol-1 on node-a is attached in the cloud, and not attached by its VolumeAttachment";
         let mut past = with_attachment();
         past.on_publish("vol-1", "node-a".to_owned(), |_, _| true);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_attach_detach_does_not_know_when_it_begins_is_left_out() {
+    fn volumes_unknown_to_attach_detach_are_left_out() {
         let left_out = |begins: bool, from_rv: u64| {
             let mut past = Past { begins, ..with_attachment() };
             let opened = WatchOpened {

@@ -120,7 +120,7 @@ steps:
     "us-east-1a",
     "did you mean `us-east-1a`?"
 )]
-fn what_does_not_exist_or_does_not_go_together_is_refused_at_its_place(
+fn unknown_or_conflicting_values_are_refused_at_their_place(
     #[case] text: &str,
     #[case] message: &str,
     #[case] offending: &str,

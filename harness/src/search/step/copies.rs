@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_come_closer_before_the_place_that_somebody_goes_to_and_few_wait_in_a_long_run() {
+    fn copies_are_denser_near_the_target_and_few_in_a_long_run() {
         assert_eq!(on_the_way(0, 400), [100, 200, 300, 350, 375, 400]);
         let long = on_the_way(0, 10_000);
         assert!(long.len() < 64, "{}", long.len());

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_nothing_is_refused_with_what_to_write() {
+    fn an_invalid_filter_is_refused_with_advice() {
         for (text, says) in [
             ("kind csi.dnoe", "did you mean csi.done?"),
             ("kind", "as in `kind csi.*`"),

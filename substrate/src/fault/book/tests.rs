@@ -147,7 +147,7 @@ fn refused(change: impl FnOnce(&mut Fault)) -> String {
 }
 
 #[test]
-fn what_could_never_fire_or_means_nothing_is_refused_with_the_field_and_the_nearest_word() {
+fn an_invalid_fault_is_refused_with_its_field_and_nearest_word() {
     let cases: Vec<(String, &str)> = vec![
         (refused(|f| f.name = String::new()), "name: "),
         (refused(|f| f.name = "a/b".into()), "name: "),
@@ -316,7 +316,7 @@ fn an_attribute_that_is_not_known_yet_is_refused_with_the_moment_from_which_on_i
 }
 
 #[test]
-fn who_is_no_process_cannot_be_ended_by_its_own_request() {
+fn a_user_request_cannot_crash_its_sender() {
     let book = Faults::new(Seed::root(1), TimeScale::default());
     book.name(Names {
         processes: ["csi-attacher", "fake-apiserver"].map(str::to_owned).into(),

@@ -7,7 +7,7 @@ fn lost(uid: &str, pv: &str) -> FailedMount {
 }
 
 #[test]
-fn what_could_not_be_reconstructed_is_cleaned_up_once_it_is_known_that_nobody_wants_it() {
+fn an_unreconstructed_volume_is_cleaned_up_once_no_pod_wants_it() {
     let mut vm = VolumeManager::new(INITIAL, MAX);
     vm.reconstruct(&[], vec![lost("gone", "pv-v"), lost("p", "pv-w")]);
     let mut rig = Rig::of(vm);
@@ -21,7 +21,7 @@ fn what_could_not_be_reconstructed_is_cleaned_up_once_it_is_known_that_nobody_wa
 }
 
 #[test]
-fn what_could_not_be_reconstructed_waits_for_containers_whose_pod_is_gone() {
+fn cleanup_of_an_unreconstructed_volume_waits_for_orphaned_containers() {
     let mut vm = VolumeManager::new(INITIAL, MAX);
     vm.reconstruct(&[], vec![lost("gone", "pv-v")]);
     vm.set_populated();
