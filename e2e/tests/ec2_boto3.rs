@@ -50,7 +50,7 @@ cases! {
     f07_the_limit_of_the_type_holds_and_agrees_with_what_it_says
     f08_a_device_name_in_use_is_refused_by_either_spelling
     f09_the_roots_device_name_is_in_use
-    f10_what_is_no_device_name_is_refused
+    f10_an_invalid_device_name_is_refused
     f11_a_volume_that_is_available_cannot_be_detached
     f12_a_single_attachment_is_found_without_its_instance
     f13_a_detach_from_the_wrong_instance_detaches_nothing
@@ -60,7 +60,7 @@ cases! {
     f17_a_stopped_instance_takes_a_volume_and_keeps_it
     f18_a_terminated_instance_takes_no_volume
     f19_a_data_volume_of_an_ended_instance_is_let_go_later
-    f20_what_does_not_exist_is_not_found_by_its_own_code
+    f20_an_unknown_id_has_its_own_not_found_code
     f21_a_malformed_id_is_not_one_that_is_not_found
     f22_an_error_names_only_the_ids_that_are_missing
     f23_a_repeated_client_token_gives_the_same_volume_in_its_present_state
@@ -79,14 +79,14 @@ cases! {
     f36_a_volume_that_is_being_modified_cannot_be_modified_again
     f37_a_volume_never_shrinks
     f38_io2_without_iops_keeps_three_thousand
-    f39_only_the_latest_modification_is_told
+    f39_only_the_latest_modification_is_listed
     f40_a_volume_that_was_never_modified_is_an_error
     f41_a_snapshot_is_pending_before_it_is_completed
     f42_a_volume_is_not_smaller_than_its_snapshot
     f43_a_snapshot_keeps_the_size_of_its_moment
     f44_an_unknown_snapshot_is_not_found_with_a_text
     f45_the_actions_that_emulators_lack_exist
-    f46_the_ebs_card_is_told_wherever_the_attachment_is
+    f46_the_ebs_card_is_in_each_view_of_an_attachment
     f47_a_burst_empties_the_bucket
     f48_tags_of_the_wrong_kind_are_refused
     f49_tag_filters_take_wildcards

@@ -46,7 +46,7 @@ cases! {
     an_informer_keeps_up_with_the_cluster
     an_object_is_created_read_replaced_and_deleted
     applied_fields_have_an_owner
-    discovery_and_version_are_told
+    discovery_and_version_are_served
     every_kind_of_patch_does_what_it_says
     manifests_are_created_with_the_utilities
     one_of_two_candidates_leads_by_a_lease
@@ -57,7 +57,7 @@ cases! {
     subresources_are_written_apart
     the_dynamic_client_finds_and_writes_any_kind
     the_dynamic_client_learns_of_new_kinds
-    what_is_wrong_is_told_field_by_field
+    validation_errors_name_their_fields
 }
 
 #[test]

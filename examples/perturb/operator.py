@@ -9,7 +9,7 @@ MAPS = os.environ["MOORING_KUBERNETES_HTTP"] + "/api/v1/namespaces/default/confi
 
 
 @kopf.on.startup()
-def patience(settings, **_):
+def configure(settings, **_):
     settings.posting.enabled = False
     settings.networking.error_backoffs = [0.1, 0.2, 0.5, 1]
 

@@ -152,8 +152,8 @@ mod tests {
     #[case::the_node_could_not("2Gi", "1Gi", "2Gi", "2Gi", "NodeResizeInfeasible", false, Some("2Gi"))]
     #[case::the_node_could_not_and_more("3Gi", "1Gi", "2Gi", "2Gi", "NodeResizeInfeasible", false, Some("2Gi"))]
     #[case::less_while_the_node_could_not("2Gi", "1Gi", "4Gi", "4Gi", "NodeResizeInfeasible", false, Some("4Gi"))]
-    #[case::the_claim_was_not_told("2Gi", "1Gi", "4Gi", "4Gi", "ControllerResizeInProgress", false, Some("4Gi"))]
-    #[case::the_claim_was_not_told_anything("2Gi", "1Gi", "2Gi", "", "", false, Some("2Gi"))]
+    #[case::the_claim_status_was_lost("2Gi", "1Gi", "4Gi", "4Gi", "ControllerResizeInProgress", false, Some("4Gi"))]
+    #[case::the_claim_has_no_resize_status("2Gi", "1Gi", "2Gi", "", "", false, Some("2Gi"))]
     #[case::only_the_size_is_left("2Gi", "1Gi", "4Gi", "4Gi", "", false, Some("4Gi"))]
     fn the_size_is_the_one_that_was_begun_until_it_has_ended(
         #[case] asked: &str,

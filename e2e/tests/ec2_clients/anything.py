@@ -13,7 +13,7 @@ NO_INSTANCE = "i-0123456789abcdef0"
 
 
 @case()
-def f20_what_does_not_exist_is_not_found_by_its_own_code(cloud):
+def f20_an_unknown_id_has_its_own_not_found_code(cloud):
     volume, node = cloud.volume(), cloud.instance("node-a")
     said = refused("InvalidVolume.NotFound", cloud.attach, volume=NO_VOLUME, instance=node)
     equal(said, f"The volume '{NO_VOLUME}' does not exist.")

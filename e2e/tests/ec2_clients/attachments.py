@@ -114,7 +114,7 @@ def f09_the_roots_device_name_is_in_use(cloud):
 
 
 @case()
-def f10_what_is_no_device_name_is_refused(cloud):
+def f10_an_invalid_device_name_is_refused(cloud):
     volume, node = cloud.volume(), cloud.instance("node-a")
     for device in ("banana", "/dev/xvdeo", "/dev/sdf1", "/dev/"):
         said = refused("InvalidParameterValue", cloud.attach, volume=volume, instance=node, device=device)
@@ -197,7 +197,7 @@ def f30_an_io2_volume_with_multi_attach_has_two_instances_at_once(cloud):
 
 
 @case()
-def f46_the_ebs_card_is_told_wherever_the_attachment_is(cloud):
+def f46_the_ebs_card_is_in_each_view_of_an_attachment(cloud):
     node, volume = cloud.instance("two-cards"), cloud.volume()
     (kind,) = cloud.ec2.describe_instance_types(InstanceTypes=["r8gb.48xlarge"])["InstanceTypes"]
     equal(kind["EbsInfo"]["MaximumEbsCards"], 2)

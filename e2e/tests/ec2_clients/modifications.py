@@ -76,7 +76,7 @@ def f38_io2_without_iops_keeps_three_thousand(cloud):
 
 
 @case()
-def f39_only_the_latest_modification_is_told(cloud):
+def f39_only_the_latest_modification_is_listed(cloud):
     volume, never = cloud.volume(size=4), cloud.volume()
     for size in (5, 6):
         cloud.ec2.modify_volume(VolumeId=volume, Size=size)

@@ -6,7 +6,7 @@ from cluster import case, equal, refused
 
 
 @case()
-def discovery_and_version_are_told(cluster):
+def discovery_and_version_are_served(cluster):
     equal(client.VersionApi(cluster.api).get_code().git_version.split(".")[:2], ["v1", "36"])
     groups = {group.name for group in client.ApisApi(cluster.api).get_api_versions().groups}
     assert {"apps", "storage.k8s.io", "apiextensions.k8s.io"} <= groups, groups

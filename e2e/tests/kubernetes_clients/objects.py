@@ -24,7 +24,7 @@ def an_object_is_created_read_replaced_and_deleted(cluster):
 
 
 @case()
-def what_is_wrong_is_told_field_by_field(cluster):
+def validation_errors_name_their_fields(cluster):
     body = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "Main"}]}}
     status = refused(422, "Invalid", cluster.core.create_namespaced_pod, "default", body)
     fields = {cause["field"] for cause in status["details"]["causes"]}

@@ -11,7 +11,7 @@ from kubernetes.leaderelection.resourcelock.leaselock import LeaseLock
 from cluster import MERGE, case, equal, until
 
 
-def told(stream, count):
+def next_events(stream, count):
     """The next events as (type, name)."""
     events = []
     for event in stream:
@@ -26,11 +26,11 @@ def a_watch_tells_what_is_there_and_what_happens(cluster):
     cluster.settings("a")
     watcher = watch.Watch()
     stream = watcher.stream(cluster.core.list_namespaced_config_map, "default", timeout_seconds=30)
-    equal(told(stream, 1), [("ADDED", "a")])
+    equal(next_events(stream, 1), [("ADDED", "a")])
     cluster.settings("b", k="1")
     cluster.core.patch_namespaced_config_map("b", "default", {"data": {"k": "2"}}, _content_type=MERGE)
     cluster.core.delete_namespaced_config_map("a", "default")
-    equal(told(stream, 3), [("ADDED", "b"), ("MODIFIED", "b"), ("DELETED", "a")])
+    equal(next_events(stream, 3), [("ADDED", "b"), ("MODIFIED", "b"), ("DELETED", "a")])
     watcher.stop()
 
 
@@ -68,7 +68,7 @@ def a_selector_makes_its_own_events(cluster):
     for value in ("yes", "no"):
         patch = {"metadata": {"labels": {"on": value}}}
         cluster.core.patch_namespaced_config_map("a", "default", patch, _content_type=MERGE)
-    equal(told(stream, 2), [("ADDED", "a"), ("DELETED", "a")])
+    equal(next_events(stream, 2), [("ADDED", "a"), ("DELETED", "a")])
 
 
 @case()
