@@ -125,7 +125,7 @@ fn the_steps_of_the_workflow_run_as_they_stand_there_live() {
     }
     assert_eq!(ran.len(), 5, "{ran:?}");
     assert!(ran[2].contains("\"hits\":1") && ran[3].contains("20 of 20 seeds passed"), "{ran:?}");
-    assert!(workspace.join("stories.xml").exists());
+    assert!(workspace.join("results.xml").exists());
 }
 
 #[test]

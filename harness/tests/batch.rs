@@ -81,7 +81,7 @@ fn a_folder_runs_with_each_seed_and_has_a_line_for_each_file() {
 
 #[test]
 fn lines_fit_the_columns_that_there_are_and_files_have_whole_ones() {
-    let long = "a-story-with-a-name-that-is-much-longer-than-half-of-a-terminal-is-wide";
+    let long = "a-check-with-a-name-that-is-much-longer-than-half-of-a-terminal-is-wide";
     let name = format!("some/folder/that/is/deep/{long}.yaml");
     let text = QUIET.replace("name: quiet", &format!("name: {long}"));
     let dir = folder(&[(&name, &text), ("b.yaml", QUIET)]);
@@ -93,7 +93,7 @@ fn lines_fit_the_columns_that_there_are_and_files_have_whole_ones() {
     let lines: Vec<&str> = out.lines().collect();
     assert!(lines[0].starts_with("✓ quiet  ") && lines[0].ends_with("b.yaml"), "{out}");
     assert!(
-        lines[1].starts_with("✓ a-story-with") && lines[1].contains("… ") && lines[1].ends_with("wide.yaml"),
+        lines[1].starts_with("✓ a-check-with") && lines[1].contains("… ") && lines[1].ends_with("wide.yaml"),
         "{out}"
     );
     assert!(out.contains("\n✓ 2 files · 2 runs · ") && out.contains("jobs"), "{out}");

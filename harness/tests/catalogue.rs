@@ -67,7 +67,7 @@ impl Seen {
 /// Time after the firing of a fault in which its effect must show, in milliseconds.
 const TIMEOUT: u64 = 15 * 60_000;
 
-/// Runs `story` with `fault` until `enough` holds, at most for [`TIMEOUT`] after the fault fired.
+/// Runs the scenario with `fault` until `enough` holds, at most for [`TIMEOUT`] after the fault fired.
 fn compare(
     scenario_run: &'static ScenarioRun,
     fault: &Fault,
@@ -117,7 +117,7 @@ fn compare(
     seen
 }
 
-/// Runs `story` with `fault` until the effect that its row promises is visible.
+/// Runs the scenario with `fault` until the effect that its row promises is visible.
 fn look(scenario_run: &'static ScenarioRun, fault: &Fault) -> Seen {
     let row = fault.clone();
     let mut seen = compare(scenario_run, fault, move |seen| seen.shows(scenario_run, &row, false));

@@ -13,7 +13,7 @@ use serde_json::json;
 const CLAIM_AND_POD: &str = include_str!("../../docs/pod-with-claim.yaml");
 
 /// The steps of the examples: only the reply of AttachVolume is lost.
-fn story(cluster: &Cluster) -> Result<u64, Error> {
+fn run_example(cluster: &Cluster) -> Result<u64, Error> {
     let lost = cluster.inject(fault::ec2("AttachVolume").first(1).drop_reply())?;
     cluster.apply(CLAIM_AND_POD)?;
     cluster.wait_for("pvc/data", "self.status.phase == 'Bound'")?;
@@ -32,7 +32,7 @@ fn story(cluster: &Cluster) -> Result<u64, Error> {
 #[test]
 fn a_lost_reply_loses_no_bytes() {
     let cluster = Cluster::simulated().start().unwrap();
-    assert!(story(&cluster).unwrap() >= 3);
+    assert!(run_example(&cluster).unwrap() >= 3);
     assert_eq!(cluster.violations(), []);
     assert_eq!(cluster.events_of("fault.fired").unwrap().len(), 1);
 }
@@ -41,7 +41,7 @@ fn a_lost_reply_loses_no_bytes() {
 #[tokio::test]
 async fn blocking_and_async_methods_work_in_a_test_of_one_thread() {
     let cluster = Cluster::simulated().start().unwrap();
-    assert!(story(&cluster).unwrap() >= 3);
+    assert!(run_example(&cluster).unwrap() >= 3);
     let other = Cluster::simulated().start_async().await.unwrap();
     other.apply_async(CLAIM_AND_POD).await.unwrap();
     other.wait_for_async("pod/web", "Running").await.unwrap();
@@ -358,7 +358,7 @@ fn traced() {
             Ok::<(), Error>(())
         })
         .unwrap();
-    story(&cluster).unwrap();
+    run_example(&cluster).unwrap();
 }
 
 #[test]

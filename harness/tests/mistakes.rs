@@ -191,17 +191,17 @@ fn the_deadline_of_a_file_names_the_step_that_it_ends_and_what_was_seen() {
 #[test]
 fn a_failed_step_shows_events_of_the_claims_of_its_pod() {
     let dir = tempfile::tempdir().unwrap();
-    let story = |header: &str| {
+    let stuck = |header: &str| {
         format!(
             "name: stuck\n{header}\nnodes: {{count: 1}}\nsteps:\n  - claim: {{name: data}}\n  - pod: {{name: web, claim: \
              data}}\n  - wait: {{object: pod/web, is: Running, within: 1m}}\n"
         )
     };
-    let (code, _, error) = run(&[&file(&dir, &story("without: [csi-mock]"))]);
+    let (code, _, error) = run(&[&file(&dir, &stuck("without: [csi-mock]"))]);
     assert!(code == 1 && error.contains("no node has registered a CSI driver"), "{error}");
     let fault =
         "faults:\n  - {name: full, match: {plane: ec2, op: CreateVolume}, effect: {error: InsufficientVolumeCapacity}}";
-    let (code, _, error) = run(&[&file(&dir, &story(fault))]);
+    let (code, _, error) = run(&[&file(&dir, &stuck(fault))]);
     assert!(code == 1 && error.contains("pvc/data: ebs.csi.aws.com_csi-provisioner"), "{error}");
     assert!(error.contains("says ProvisioningFailed: ") && !error.contains("no node has registered"), "{error}");
 }
@@ -290,7 +290,7 @@ fn a_timeline_fits_the_terminal() {
         let widest = out.lines().map(|line| line.chars().count()).max().unwrap();
         let columns: usize = columns.parse().unwrap();
         assert!(widest <= columns && widest > columns - 15, "{widest} of {columns} columns:\n{out}");
-        for wanted in ["next node status in 7s", "story over", "· waits"] {
+        for wanted in ["next node status in 7s", "steps over", "· waits"] {
             assert!(out.contains(wanted), "{wanted} is missing in\n{out}");
         }
     }

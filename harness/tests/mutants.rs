@@ -23,25 +23,25 @@ const SEED: u64 = 1;
 /// Seeded bugs, a scenario in which they show, and the invariant that they break in it.
 struct Case {
     mutants: &'static [&'static str],
-    story: fn() -> String,
+    text: fn() -> String,
     breaks: Id,
     /// Part of the message of the violation.
     says: &'static str,
 }
 
-const fn case(mutants: &'static [&'static str], story: fn() -> String, breaks: Id, says: &'static str) -> Case {
-    Case { mutants, story, breaks, says }
+const fn case(mutants: &'static [&'static str], text: fn() -> String, breaks: Id, says: &'static str) -> Case {
+    Case { mutants, text, breaks, says }
 }
 
 /// A seeded bug that fails a step, the scenario with that step, and a part of the failure's text.
 struct Slip {
     mutant: &'static str,
-    story: fn() -> String,
+    text: fn() -> String,
     says: &'static str,
 }
 
-const fn slip(mutant: &'static str, story: fn() -> String, says: &'static str) -> Slip {
-    Slip { mutant, story, says }
+const fn slip(mutant: &'static str, text: fn() -> String, says: &'static str) -> Slip {
+    Slip { mutant, text, says }
 }
 
 /// Returns all seeded bugs that break an invariant.
@@ -159,7 +159,7 @@ const WEB_2_RUNS: &str = "
   - wait: {object: pod/web-2, records: 3, within: 2m}";
 
 /// Returns a scenario text of two nodes.
-fn story(faults: &str, steps: &str) -> String {
+fn scenario_text(faults: &str, steps: &str) -> String {
     let faults = if faults.is_empty() { String::new() } else { format!("faults:\n  - {faults}\n") };
     format!(
         "
@@ -220,16 +220,19 @@ fn moves() -> String {
 }
 
 fn moved() -> String {
-    story("", &moves())
+    scenario_text("", &moves())
 }
 
 /// Returns the same with a driver without STAGE_UNSTAGE_VOLUME.
-fn unstaged(story: &str) -> String {
-    format!("driver: {{capabilities: -STAGE_UNSTAGE_VOLUME}}\n{story}")
+fn unstaged(text: &str) -> String {
+    format!("driver: {{capabilities: -STAGE_UNSTAGE_VOLUME}}\n{text}")
 }
 
 fn slow_unstage() -> String {
-    story("{name: slow, match: {plane: csi, op: NodeUnstageVolume}, when: {first: 1}, effect: {delay: 2m}}", &moves())
+    scenario_text(
+        "{name: slow, match: {plane: csi, op: NodeUnstageVolume}, when: {first: 1}, effect: {delay: 2m}}",
+        &moves(),
+    )
 }
 
 /// The node was out of service for a short time, long before its pod is deleted.
@@ -240,7 +243,7 @@ fn taken_back() -> String {
   - untaint: {node: node-a, key: node.kubernetes.io/out-of-service}
   - sleep: 1m";
     let fault = "{name: slow, match: {plane: csi, op: NodeUnstageVolume}, when: {first: 1}, effect: {delay: 2m}}";
-    story(fault, &(while_out.to_owned() + &moves()))
+    scenario_text(fault, &(while_out.to_owned() + &moves()))
 }
 
 /// A claim whose volume is retained is deleted.
@@ -249,7 +252,7 @@ fn retained() -> String {
   - delete: {object: pvc/data}
   - wait: {object: pvc/data, is: gone, within: 3m}
   - sleep: 1m";
-    story("", &(up() + WEB_GOES + goes)).replace("reclaimPolicy: Delete", "reclaimPolicy: Retain")
+    scenario_text("", &(up() + WEB_GOES + goes)).replace("reclaimPolicy: Delete", "reclaimPolicy: Retain")
 }
 
 /// A class with mount options.
@@ -260,7 +263,7 @@ fn with_options() -> String {
 /// A second pod reads what the first has written, and may not write.
 fn read_only() -> String {
     let reads = pod("reader", "node-a", "data").replace("claimName: data", "claimName: data, readOnly: true");
-    story("", &(up() + WEB_GOES + &reads + "\n  - wait: {object: pod/reader, is: Running, within: 5m}"))
+    scenario_text("", &(up() + WEB_GOES + &reads + "\n  - wait: {object: pod/reader, is: Running, within: 5m}"))
 }
 
 /// A claim grows under its pod.
@@ -268,7 +271,8 @@ fn grown() -> String {
     let grows = "
   - patch: {object: pvc/data, with: {spec: {resources: {requests: {storage: 2Gi}}}}}
   - wait: {object: pvc/data, that: \"self.status.capacity.storage == '2Gi'\", within: 10m}";
-    story("", &(up() + grows)).replace("reclaimPolicy: Delete", "reclaimPolicy: Delete\n    allowVolumeExpansion: true")
+    scenario_text("", &(up() + grows))
+        .replace("reclaimPolicy: Delete", "reclaimPolicy: Delete\n    allowVolumeExpansion: true")
 }
 
 /// A claim requests a second expansion while the first is in progress. No step waits for the second size.
@@ -279,15 +283,15 @@ fn grown_twice() -> String {
   - patch: {object: pvc/data, with: {spec: {resources: {requests: {storage: 2Gi}}}}}
   - expect: {fired: fails, within: 1m}
   - patch: {object: pvc/data, with: {spec: {resources: {requests: {storage: 3Gi}}}}}";
-    let story = story(fault, &(up() + grows));
-    story.replace("reclaimPolicy: Delete", "reclaimPolicy: Delete\n    allowVolumeExpansion: true")
+    let text = scenario_text(fault, &(up() + grows));
+    text.replace("reclaimPolicy: Delete", "reclaimPolicy: Delete\n    allowVolumeExpansion: true")
 }
 
 /// The pod is for a node in another zone than the first of the cloud.
 fn in_another_zone() -> String {
     let zones = "nodes: [{name: node-a, zone: us-east-1a}, {name: node-b, zone: us-east-1b}]";
     let waits = "\n  - wait: {object: pvc/data, is: Bound, within: 5m}\n  - sleep: 1m";
-    story("", &(claim("data") + &pod("web", "node-b", "data") + waits)).replace("nodes: {count: 2}", zones)
+    scenario_text("", &(claim("data") + &pod("web", "node-b", "data") + waits)).replace("nodes: {count: 2}", zones)
 }
 
 /// The claim is deleted before its pod.
@@ -295,19 +299,19 @@ fn claim_goes_first() -> String {
     let goes = "
   - delete: {object: pvc/data}
   - sleep: 1m";
-    story("", &(up() + goes + WEB_GOES))
+    scenario_text("", &(up() + goes + WEB_GOES))
 }
 
 fn slow_attach() -> String {
     let fault =
         "{name: slow, match: {plane: csi, op: ControllerPublishVolume}, when: {first: 1}, effect: {delay: 30s}}";
-    story(fault, &(up() + WEB_GOES))
+    scenario_text(fault, &(up() + WEB_GOES))
 }
 
 /// For a minute both pods want the volume, which is attached to node-a.
 fn second_pod_first() -> String {
     let waits = pod("web-2", "node-b", "data") + "\n  - sleep: 1m";
-    story("", &(up() + &waits + WEB_GOES + WEB_2_RUNS))
+    scenario_text("", &(up() + &waits + WEB_GOES + WEB_2_RUNS))
 }
 
 /// The kubelet of node-a is cut off from the API server for less than six minutes. Meanwhile its pod is deleted and a
@@ -318,7 +322,7 @@ fn lost_kubelet() -> String {
   - wait: {object: node/node-a, is: Unknown, within: 2m}
   - delete: {object: pod/web, force: true}";
     let waits = pod("web-2", "node-b", "data") + "\n  - sleep: 3m\n  - clear-fault: cut";
-    story("", &(up() + cut + &waits + WEB_2_RUNS))
+    scenario_text("", &(up() + cut + &waits + WEB_2_RUNS))
 }
 
 /// At its start the kubelet finds a mounted volume without a pod.
@@ -328,7 +332,7 @@ fn kubelet_down() -> String {
   - delete: {object: pod/web, force: true}
   - sleep: 5s
   - restart: node-a/kubelet";
-    story("", &(up() + down + &up_again()))
+    scenario_text("", &(up() + down + &up_again()))
 }
 
 /// The pod continues to run while its kubelet is down.
@@ -338,7 +342,7 @@ fn kubelet_restarts() -> String {
   - sleep: 5s
   - restart: node-a/kubelet
   - sleep: 1m";
-    story("", &(up() + away + WEB_GOES + &up_again()))
+    scenario_text("", &(up() + away + WEB_GOES + &up_again()))
 }
 
 /// The next pod of the same node starts while it is uncertain whether the volume is staged.
@@ -348,7 +352,7 @@ fn unstage_fails_late() -> String {
     let next = "
   - wait: {object: pod/web-2, is: Running, on: node-a, within: 20m}
   - wait: {object: pod/web-2, records: 3, within: 2m}";
-    story(fault, &(up() + WEB_GOES + &pod("web-2", "node-a", "data") + next))
+    scenario_text(fault, &(up() + WEB_GOES + &pod("web-2", "node-a", "data") + next))
 }
 
 /// One of two volumes is no longer wanted.
@@ -365,32 +369,32 @@ fn left_standing() -> String {
 }
 
 fn left() -> String {
-    story("", &leaves())
+    scenario_text("", &leaves())
 }
 
 fn unpublish_fails() -> String {
     let fault =
         "{name: once, match: {plane: csi, op: ControllerUnpublishVolume}, when: {first: 1}, effect: {grpc: INTERNAL}}";
-    story(fault, &leaves())
+    scenario_text(fault, &leaves())
 }
 
 fn create_reply_lost() -> String {
     let fault = "{name: lost, match: {plane: ec2, op: CreateVolume}, when: {first: 1}, effect: {drop_reply: true}, \
                  at: after_effect}";
-    story(fault, &up())
+    scenario_text(fault, &up())
 }
 
 fn provisioned_twice() -> String {
     let fault = "{name: lost, match: {plane: csi, op: CreateVolume}, when: {first: 1}, \
                  effect: {grpc: DEADLINE_EXCEEDED}, at: after_effect}";
-    story(fault, &up())
+    scenario_text(fault, &up())
 }
 
 /// The node that the pod moves to cannot read the device at first.
 fn stage_fails() -> String {
     let fault = "{name: unreadable, match: {plane: disk, op: stage, where: {node: node-b}}, when: {first: 1}, \
                  effect: {io_error: EIO}}";
-    story(fault, &moves())
+    scenario_text(fault, &moves())
 }
 
 fn kubelet_cut_off() -> String {
@@ -400,12 +404,12 @@ fn kubelet_cut_off() -> String {
   - delete: {object: pod/web}
   - sleep: 30s
   - wait: {object: pod/web, is: gone, within: 3m}";
-    story("", &(up() + cut + &up_again()))
+    scenario_text("", &(up() + cut + &up_again()))
 }
 
 /// Watches end and are resumed.
 fn stayed_long() -> String {
-    story("", &(up() + "\n  - sleep: 12m" + WEB_GOES + &up_again()))
+    scenario_text("", &(up() + "\n  - sleep: 12m" + WEB_GOES + &up_again()))
 }
 
 /// The leader of two replicas is cut off for longer than its lease.
@@ -415,7 +419,7 @@ fn leader_cut_off() -> String {
   - sleep: 90s
   - heal: cut
   - sleep: 90s";
-    format!("replicas: 2\n{}", story("", &(up() + cut + WEB_GOES)))
+    format!("replicas: 2\n{}", scenario_text("", &(up() + cut + WEB_GOES)))
 }
 
 /// A claim is deleted and one with the same name is created while its volume is still attached.
@@ -428,7 +432,7 @@ fn recreated() -> String {
         + &claim("data")
         + &pod("web-3", "node-a", "data")
         + "\n  - wait: {object: pod/web-3, is: Running, on: node-a, within: 20m}";
-    format!("latency: aws\n{}", story("", &(moves() + &again)))
+    format!("latency: aws\n{}", scenario_text("", &(moves() + &again)))
 }
 
 /// A volume is created from a snapshot of a volume that is written to while the snapshot is in progress.
@@ -458,7 +462,7 @@ fn copied() -> String {
       metadata: {name: copy}
       spec: {accessModes: [ReadWriteOnce], storageClassName: '', volumeName: copy, resources: {requests: {storage: 1Gi}}}";
     let reads = pod("reader", "node-a", "copy") + "\n  - wait: {object: pod/reader, records: 1, within: 40m}";
-    format!("latency: aws\n{}", story("", &(up() + copy + &reads)))
+    format!("latency: aws\n{}", scenario_text("", &(up() + copy + &reads)))
 }
 
 /// The controller manager ends in the middle of an attach, and the volume is no longer wanted when it is back.
@@ -472,7 +476,7 @@ fn controller_manager_down() -> String {
   - sleep: 1m
   - restart: kube-controller-manager
   - sleep: 1m";
-    story(fault, &(claim("data") + &pod("web", "node-a", "data") + down))
+    scenario_text(fault, &(claim("data") + &pod("web", "node-a", "data") + down))
 }
 
 fn run(text: &str, seed: u64, mutants: &[&str]) -> (Outcome, Exit) {
@@ -490,7 +494,7 @@ fn run(text: &str, seed: u64, mutants: &[&str]) -> (Outcome, Exit) {
 /// invariant is violated.
 fn shows(case: &Case) {
     let Case { mutants, breaks, says, .. } = case;
-    let text = (case.story)();
+    let text = (case.text)();
     let what = format!("{mutants:?}, {breaks}");
     let (right, exit) = run(&text, SEED, &[]);
     let found = format!("{:?} {:?} {:?}", right.failure, right.violations, right.silent_faults);
@@ -564,10 +568,10 @@ fn i11_stops_the_deletion_of_what_is_kept() {
 
 #[test]
 fn a_step_stops_what_breaks_its_expectation() {
-    for Slip { mutant, story, says } in more::SLIPS {
-        let (right, exit) = run(&story(), SEED, &[]);
+    for Slip { mutant, text, says } in more::SLIPS {
+        let (right, exit) = run(&text(), SEED, &[]);
         assert_eq!(exit, Exit::Passed, "without {mutant}: {:?} {:?}", right.failure, right.violations);
-        let (wrong, exit) = run(&story(), SEED, &[mutant]);
+        let (wrong, exit) = run(&text(), SEED, &[mutant]);
         let seen = wrong.failure.as_ref().is_some_and(|failure| format!("{failure:?}").contains(says));
         assert!(seen && exit != Exit::Passed, "{mutant}: {:?} {:?}", wrong.failure, wrong.violations);
     }
@@ -599,8 +603,8 @@ fn every_planted_defect_and_every_invariant_is_here() {
 #[test]
 fn harmless_bugs_pass_these_runs() {
     for (name, why) in ELSEWHERE {
-        for story in [moved, kubelet_down, lost_kubelet] {
-            let (outcome, exit) = run(&story(), SEED, &[name]);
+        for text in [moved, kubelet_down, lost_kubelet] {
+            let (outcome, exit) = run(&text(), SEED, &[name]);
             let found = format!("{:?} {:?}", outcome.failure, outcome.violations);
             assert_eq!(exit, Exit::Passed, "{name} ({why}): {found}");
         }
@@ -613,7 +617,7 @@ fn a_known_bug_does_not_excuse_a_defect_with_its_symptom() {
     // An event of a node was late once, long before the detach: attach-detach knows the node when it detaches.
     let late = "{name: late, match: {plane: k8s, op: watch-event, where: {resource: nodes}}, when: {first: 1}, \
                 effect: {delay: 1s}}";
-    let (outcome, _) = run(&story(late, &leaves()), SEED, &["volumes-attached-not-updated"]);
+    let (outcome, _) = run(&scenario_text(late, &leaves()), SEED, &["volumes-attached-not-updated"]);
     let mut found = outcome.violations;
     declared::mark_known(&mut found).unwrap();
     found.retain(|violation| violation.message.contains("is in status.volumesAttached of the node"));

@@ -48,7 +48,7 @@ fn mooring(args: &[&str]) -> (Option<i32>, Value, Output) {
 }
 
 fn file(folder: &Path, text: &str) -> String {
-    let path = folder.join("story.yaml");
+    let path = folder.join("scenario.yaml");
     std::fs::write(&path, text).unwrap();
     path.display().to_string()
 }
@@ -197,9 +197,9 @@ fn branches_of(trunk: &Task, branches: Vec<(usize, substrate::fault::Fault)>, li
 }
 
 /// Returns the output of the debugger for these lines.
-fn step(story: &str, more: &[&str], lines: &str) -> String {
+fn step(scenario: &str, more: &[&str], lines: &str) -> String {
     let mut child = Command::new(env!("CARGO_BIN_EXE_mooring"))
-        .args(["replay", story, "--step"])
+        .args(["replay", scenario, "--step"])
         .args(more)
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
@@ -214,12 +214,12 @@ fn step(story: &str, more: &[&str], lines: &str) -> String {
 #[test]
 fn a_debugger_goes_forward_and_back_and_on_with_another_fault() {
     let folder = tempfile::tempdir().unwrap();
-    let story = file(folder.path(), MOVE);
+    let scenario = file(folder.path(), MOVE);
     let lines = "step 3\nbreak kind disk.staged\ncontinue\nback\nback kind csi.call\ngo #20\n\nreverse\ncontinue\n\
         continue\nunbreak 1\ngo #240\nback 130\nstate\nknows kube-controller-manager\n\
         go 'pvc/data Bound'\nadd {name: f, match: {plane: csi, op: NodeStageVolume}, effect: {error: INTERNAL}}\n\
         faults\nstep kind fault.fired\ndrop f\nstep kind disk.staged\nback\ngo #2\ncontinue\nstpe\nback 2\nquit\n";
-    let wording = step(&story, &[], lines);
+    let wording = step(&scenario, &[], lines);
     let all: Vec<&str> = wording.lines().collect();
     let place =
         |text: &str| all.iter().position(|line| line.contains(text)).unwrap_or_else(|| panic!("{text}:\n{wording}"));
@@ -242,16 +242,16 @@ fn a_debugger_goes_forward_and_back_and_on_with_another_fault() {
     ] {
         place(wanted);
     }
-    assert_eq!(step(&story, &["--from-start"], lines), wording, "without copies it is the same");
+    assert_eq!(step(&scenario, &["--from-start"], lines), wording, "without copies it is the same");
 }
 
 #[test]
 fn a_debugger_knows_the_letters_of_gdb() {
     let folder = tempfile::tempdir().unwrap();
-    let story = file(folder.path(), MOVE);
+    let scenario = file(folder.path(), MOVE);
     let lines = "s\nn\nb disk.staged\nb pvc/data\ni b\nd 2\nc\np event.kind\np volume\np event.ms > 0\np pvc/data\np nothing\n\
                  rs\nrc\nb 3\nq\n";
-    let wording = step(&story, &[], lines);
+    let wording = step(&scenario, &[], lines);
     for wanted in [
         "#2 ",
         "#3 ",
@@ -272,7 +272,7 @@ fn a_debugger_knows_the_letters_of_gdb() {
 #[test]
 fn a_report_is_the_same_for_the_same_run_and_shows_what_a_search_came_to() {
     let folder = tempfile::tempdir().unwrap();
-    let story = file(folder.path(), MOVE);
+    let scenario = file(folder.path(), MOVE);
     let report = |name: &str, args: &[&str]| {
         let path = folder.path().join(name).display().to_string();
         let (code, wording, _) = mooring(&[args, &["--report", &path]].concat());
@@ -281,8 +281,8 @@ fn a_report_is_the_same_for_the_same_run_and_shows_what_a_search_came_to() {
         let data = html.split_once("id=\"data\">").unwrap().1.split_once("</script>").unwrap().0;
         (serde_json::from_str::<Value>(data).unwrap(), html)
     };
-    let (data, html) = report("one.html", &["replay", &story]);
-    assert_eq!(html, report("two.html", &["replay", &story]).1);
+    let (data, html) = report("one.html", &["replay", &scenario]);
+    assert_eq!(html, report("two.html", &["replay", &scenario]).1);
     let events = data["runs"][0]["events"].as_array().unwrap();
     let title = |event: &Value| event["title"].as_str().unwrap_or_default().to_owned();
     // Follow the causes from the mount back to the request.
@@ -295,7 +295,7 @@ fn a_report_is_the_same_for_the_same_run_and_shows_what_a_search_came_to() {
     }
     assert_eq!(chain[..2], ["NodeStageVolume".to_owned(), "asks NodeStageVolume".to_owned()]);
     assert!(chain.iter().any(|title| title.contains("ControllerPublishVolume OK")), "{chain:?}");
-    let (data, _) = report("sweep.html", &["sweep", &story, "--points", "2", "--only", "lose-reply"]);
+    let (data, _) = report("sweep.html", &["sweep", &scenario, "--points", "2", "--only", "lose-reply"]);
     assert_eq!(data["table"]["columns"][0], "what breaks");
     assert_eq!(data["table"]["rows"][0][1], "2", "{}", data["table"]);
     assert_eq!(data["runs"][0]["name"], "the unbroken run");
@@ -324,12 +324,12 @@ fn a_run_that_takes_too_long_is_a_finding_and_the_search_goes_on() {
 #[test]
 fn a_finding_runs_replays_and_shrinks() {
     let folder = tempfile::tempdir().unwrap();
-    let story = file(folder.path(), MOVE);
+    let scenario = file(folder.path(), MOVE);
     let found = folder.path().join("found");
     let out = found.display().to_string();
     let (code, wording, _) = mooring(&[
         "sweep",
-        &story,
+        &scenario,
         "--only",
         "lose-reply",
         "--points",
@@ -374,8 +374,8 @@ fn a_finding_runs_replays_and_shrinks() {
 #[test]
 fn a_replay_stops_at_a_moment_and_shows_what_there_is() {
     let folder = tempfile::tempdir().unwrap();
-    let story = file(folder.path(), MOVE);
-    let (code, wording, _) = mooring(&["replay", &story, "--at", "volumeattachment/csi-* attached", "--state"]);
+    let scenario = file(folder.path(), MOVE);
+    let (code, wording, _) = mooring(&["replay", &scenario, "--at", "volumeattachment/csi-* attached", "--state"]);
     assert_eq!(code, Some(0), "{wording}");
     let last = wording["data"]["last"].as_array().unwrap().last().unwrap();
     assert_eq!((&last["kind"], &last["volumeattachment"]["attached"]), (&"api.commit".into(), &true.into()));
@@ -391,11 +391,11 @@ fn a_replay_stops_at_a_moment_and_shows_what_there_is() {
     let attacher = behind.iter().find(|one| one["who"] == "csi-attacher").unwrap_or_else(|| panic!("{state}"));
     assert!(attacher["object"].as_str().unwrap().starts_with("volumeattachments/csi-"), "{attacher}");
     assert_eq!((&attacher["knows"]["is"], &attacher["stored"]["is"]), (&"not attached".into(), &"attached".into()));
-    let (code, wording, _) = mooring(&["replay", &story, "--until", "#50"]);
+    let (code, wording, _) = mooring(&["replay", &scenario, "--until", "#50"]);
     assert_eq!((code, &wording["data"]["events"]), (Some(0), &50.into()));
-    let (code, wording, _) = mooring(&["replay", &story, "--at", "pvc/data Lost"]);
+    let (code, wording, _) = mooring(&["replay", &scenario, "--at", "pvc/data Lost"]);
     assert_eq!((code, &wording["error"]["code"]), (Some(1), &"moment-never-came".into()));
-    let (code, wording, _) = mooring(&["replay", &story]);
+    let (code, wording, _) = mooring(&["replay", &scenario]);
     assert_eq!((code, &wording["data"]["comparedWith"]), (Some(0), &"a second run".into()), "{wording}");
 }
 
@@ -609,9 +609,9 @@ mod planted {
 /// A step that waits in vain because of a declared deviation counts as that deviation, not as another finding.
 #[test]
 fn a_step_that_a_declared_deviation_keeps_waiting_is_that_deviation() {
-    let verdict = |folder: &str, file: &str, story: &dyn Fn(String) -> String| {
+    let verdict = |folder: &str, file: &str, change: &dyn Fn(String) -> String| {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios").join(folder).join(file);
-        let text = story(std::fs::read_to_string(path).unwrap());
+        let text = change(std::fs::read_to_string(path).unwrap());
         let verdict = judge(&Task { text, seed: 1, ..Task::default() }, LIMIT);
         (verdict.class, verdict.signature)
     };

@@ -57,7 +57,7 @@ fn why(outcome: &Outcome) -> String {
 }
 
 /// Returns a scenario text with two nodes, a storage class and these lines.
-fn story(head: &str, steps: &str) -> String {
+fn scenario_text(head: &str, steps: &str) -> String {
     format!(
         "name: t
 nodes: {{count: 2}}
@@ -98,7 +98,7 @@ fn pod(name: &str, claim: &str, node: &str) -> String {
 fn with_pod(head: &str, steps: &str) -> String {
     let runs = "  - wait: {object: pod/web, is: Running, on: node-a, within: 5m}
   - wait: {object: pod/web, records: 3, within: 1m}\n";
-    story(head, &(pod("web", "data", "node-a") + runs + steps))
+    scenario_text(head, &(pod("web", "data", "node-a") + runs + steps))
 }
 
 const OWN_VOLUME: &str = "
@@ -124,14 +124,14 @@ const OWN_VOLUME: &str = "
 #[test]
 fn a_person_makes_attaches_finds_and_deletes_a_volume_past_kubernetes() {
     let deleted = "  - ec2: {action: DeleteVolume, with: {VolumeId: {saved: own}}}\n";
-    let outcome = passes(&story("", &format!("{OWN_VOLUME}{deleted}")));
+    let outcome = passes(&scenario_text("", &format!("{OWN_VOLUME}{deleted}")));
     let instance = outcome.events.iter().filter_map(|e| e.get::<ClusterNode>()).find(|n| &*n.node == "node-b").unwrap();
     let changes: Vec<&AttachmentChanged> = outcome.events.iter().filter_map(|e| e.get()).collect();
     assert!(changes.iter().all(|c| c.instance.as_str() == &*instance.instance && &*c.device == "/dev/xvdba"));
     assert!(changes.iter().any(|c| c.state == AttachmentPhase::Attached));
     assert!(changes.iter().any(|c| c.state == AttachmentPhase::Detached && c.forced));
     // A volume that a step leaves behind is a leak like any other.
-    let (outcome, exit) = run(&story("", OWN_VOLUME));
+    let (outcome, exit) = run(&scenario_text("", OWN_VOLUME));
     assert_eq!((exit, outcome.leftovers.cloud_volumes.len()), (Exit::Leaked, 1));
 }
 
@@ -145,9 +145,9 @@ fn a_call_that_fails_or_succeeds_against_the_file_fails_the_step_with_the_clouds
         "  - ec2: {action: DescribeVolumes, with: {VolumeId: [{volume: pvc/data}]}, fails: InvalidVolume.NotFound}\n";
     assert_eq!(fails(&with_pod("", fine)).1, "it succeeded");
     let none = "  - ec2: {action: DescribeRegions, save: x, from: VolumeId}\n";
-    assert_eq!(fails(&story("", none)).1, "it has none");
+    assert_eq!(fails(&scenario_text("", none)).1, "it has none");
     let unbound = "  - ec2: {action: DeleteVolume, with: {VolumeId: {volume: pvc/other}}}\n";
-    assert_eq!(fails(&story("", unbound)).1, "pvc/other does not exist");
+    assert_eq!(fails(&scenario_text("", unbound)).1, "pvc/other does not exist");
 }
 
 /// The volume is detached in the cloud without Kubernetes: invariant I4 is violated.
@@ -172,9 +172,9 @@ fn an_operator_sticks_and_completes_a_transition() {
   - sleep: 1s
 ";
     let delete = "  - ec2: {action: DeleteVolume, with: {VolumeId: {saved: own}}}\n";
-    passes(&story("latency: aws", &format!("{steps}{delete}")));
+    passes(&scenario_text("latency: aws", &format!("{steps}{delete}")));
     let again = "  - ec2: {poke: complete, volume: {saved: own}}\n";
-    let (expected, seen) = fails(&story("latency: aws", &format!("{steps}{again}")));
+    let (expected, seen) = fails(&scenario_text("latency: aws", &format!("{steps}{again}")));
     assert_eq!(
         (expected.as_str(), seen.as_str()),
         ("the cloud accepts: poke the cloud: complete volume the saved own", "no transition of it was under way")
@@ -197,7 +197,7 @@ fn an_operator_stops_and_starts_a_node_and_hides_a_device_name() {
   - ec2: {poke: start, instance: node-a}
   - wait: {object: node/node-a, is: Ready, within: 10m}
 ";
-    let outcome = passes(&story("", &(hide + &pod("web", "data", "node-a") + stop)));
+    let outcome = passes(&scenario_text("", &(hide + &pod("web", "data", "node-a") + stop)));
     assert_ne!(device(&outcome), name);
 }
 
@@ -209,15 +209,15 @@ fn a_vanished_volume_is_gone_and_a_terminated_node_stays_away() {
   - ec2: {action: DeleteVolume, with: {VolumeId: {saved: own}}, fails: InvalidVolume.NotFound}
   - ec2: {poke: burn, token: mine}
 ";
-    passes(&story("", vanish));
+    passes(&scenario_text("", vanish));
     let unknown = "  - ec2: {poke: burn, token: never-used}\n";
-    assert_eq!(fails(&story("", unknown)).1, "token: not used yet");
+    assert_eq!(fails(&scenario_text("", unknown)).1, "token: not used yet");
     let terminate = "
   - ec2: {poke: terminate, instance: node-b}
   - wait: {object: node/node-b, is: Unknown, within: 5m}
   - ec2: {action: DescribeInstances, with: {InstanceId: [{instance: node-b}], Filter: [{Name: instance-state-name, Value: [terminated]}]}, save: x, from: InstanceId}
 ";
-    passes(&story("", terminate));
+    passes(&scenario_text("", terminate));
 }
 
 #[test]
@@ -234,23 +234,25 @@ fn a_patch_changes_an_object_or_its_status_and_a_refusal_is_seen() {
   - patch: {object: storageclass/gp3, with: {provisioner: other}, fails: 422}
   - patch: {object: pod/none, with: {metadata: {labels: {a: b}}}, fails: NotFound}
 ";
-    let (outcome, exit, node) = run_and_read(&story("", steps), "node/node-a");
+    let (outcome, exit, node) = run_and_read(&scenario_text("", steps), "node/node-a");
     assert_eq!(exit, Exit::Passed, "{}", why(&outcome));
     let node = node.unwrap();
     let labels = &node["metadata"]["labels"];
     assert_eq!((&labels["seen"], &labels["json"], &labels["never"]), (&"yes".into(), &"true".into(), &Value::Null));
     let conditions = node["status"]["conditions"].as_array().unwrap();
     assert!(conditions.iter().any(|c| c["type"] == "Haunted") && conditions.iter().any(|c| c["type"] == "Ready"));
-    let (expected, seen) = fails(&story("", "  - patch: {object: storageclass/gp3, with: {provisioner: other}}\n"));
+    let (expected, seen) =
+        fails(&scenario_text("", "  - patch: {object: storageclass/gp3, with: {provisioner: other}}\n"));
     assert_eq!(expected, "the API server accepts: patch storageclass/gp3");
     assert!(seen.contains("is invalid"), "{seen}");
-    let (_, seen) = fails(&story("", "  - patch: {object: node/node-a, with: {metadata: {}}, fails: Invalid}\n"));
+    let (_, seen) =
+        fails(&scenario_text("", "  - patch: {object: node/node-a, with: {metadata: {}}, fails: Invalid}\n"));
     assert_eq!(seen, "it was taken");
 }
 
 #[test]
 fn a_key_that_a_second_manifest_lacks_is_removed() {
-    passes(&story(
+    passes(&scenario_text(
         "",
         "  - apply: {apiVersion: v1, kind: ConfigMap, metadata: {name: c, labels: {a: one, b: one}}, data: {k: v, l: w}}
   - patch: {object: configmap/c, with: {data: {by-hand: kept}}}
@@ -290,7 +292,7 @@ fn custom_objects_are_applied_waited_for_patched_and_deleted() {
   - patch: {object: widgets/w1, type: json, with: [{op: remove, path: /metadata/finalizers}]}
   - wait: {object: widget.v1.example.com/w1, is: gone, within: 10s}
 ";
-    let outcome = passes(&story("", &format!("{WIDGETS}{steps}")));
+    let outcome = passes(&scenario_text("", &format!("{WIDGETS}{steps}")));
     let commits = outcome.events.iter().filter_map(|e| e.get::<fake_apiserver::events::Commit>());
     let verbs: Vec<String> = commits.filter(|c| c.resource == "widgets").map(|c| c.verb.to_string()).collect();
     assert_eq!(verbs.len(), 5, "{verbs:?}");
@@ -308,9 +310,9 @@ fn a_partition_cuts_until_it_is_healed_and_must_be_felt() {
   - heal:
   - wait: {object: node/node-b, is: Ready, within: 5m}
 ";
-    passes(&story("", steps));
+    passes(&scenario_text("", steps));
     let nothing = "  - partition: {between: [node-a/csi-node, csi-controller]}\n  - sleep: 1m\n  - heal: node-a-csi-node-csi-controller\n";
-    let (outcome, exit) = run(&story("", nothing));
+    let (outcome, exit) = run(&scenario_text("", nothing));
     assert_eq!((exit, outcome.silent_faults[0].name.as_str()), (Exit::Failed, "node-a-csi-node-csi-controller"));
 }
 
@@ -356,9 +358,9 @@ fn a_driver_without_socket_registers_after_a_restart() {
   - wait: {object: pod/web, is: Running, on: node-a, within: 10m}
   - patch: {object: csinode/node-a, type: json, with: [{op: test, path: /spec/drivers/0/name, value: ebs.csi.aws.com}]}
 ";
-    passes(&story("", &steps));
+    passes(&scenario_text("", &steps));
     let twice = "  - node-file: {node: node-a, remove: registration-socket}\n".repeat(2);
-    assert_eq!(fails(&story("", &twice)).1, "there is no registration socket");
+    assert_eq!(fails(&scenario_text("", &twice)).1, "there is no registration socket");
 }
 
 /// Returns a file that expects writes while a claim is bound. `{bound}` is the phase that the line names.
@@ -406,7 +408,7 @@ fn writes_are_compared_with_the_lines_of_the_file() {
 
 #[test]
 fn a_stopped_process_cannot_crash_and_a_running_node_cannot_start() {
-    let reported = |steps: &str| fails(&story("", steps));
+    let reported = |steps: &str| fails(&scenario_text("", steps));
     let failure = |expected: &str, seen: &str| (expected.to_owned(), seen.to_owned());
     assert_eq!(
         reported("  - crash: node-a\n  - crash: node-a\n"),
@@ -419,12 +421,12 @@ fn a_stopped_process_cannot_crash_and_a_running_node_cannot_start() {
         failure("node-a carries out the step", "node-a is up; crash it first")
     );
     // A restart of a running process is like the deletion of its pod.
-    passes(&story("", "  - restart: kube-scheduler\n  - crash: csi-attacher\n  - restart: csi-attacher\n"));
+    passes(&scenario_text("", "  - restart: kube-scheduler\n  - crash: csi-attacher\n  - restart: csi-attacher\n"));
 }
 
 #[test]
 fn a_pause_shows_the_cluster_and_its_time_does_not_count() {
-    let text = story("", "  - pause: look at the nodes\n").replacen("deadline: 2h", "deadline: 1m", 1);
+    let text = scenario_text("", "  - pause: look at the nodes\n").replacen("deadline: 2h", "deadline: 1m", 1);
     passes(&text);
     let scenario = scenario::parse("test.yaml", &text).unwrap();
     let seen = Arc::new(Mutex::new(Vec::new()));
@@ -446,7 +448,7 @@ fn a_pause_shows_the_cluster_and_its_time_does_not_count() {
 
 #[test]
 fn a_cluster_is_made_of_what_the_header_says() {
-    let alone = story("without: [kube-scheduler]", &pod("web", "data", "node-a"));
+    let alone = scenario_text("without: [kube-scheduler]", &pod("web", "data", "node-a"));
     let pending = "  - sleep: 5m\n  - wait: {object: pod/web, is: Pending, within: 1s}\n";
     let outcome = passes(&format!("{alone}{pending}"));
     assert!(outcome.events.iter().all(|e| &*e.process != "kube-scheduler"));
@@ -455,7 +457,7 @@ fn a_cluster_is_made_of_what_the_header_says() {
         + "  - wait: {object: pod/web, is: Running, within: 5m}\n"
         + &pod("more", "other", "node-a")
         + "  - expect: {event: {object: pod/more, reason: FailedScheduling, contains: exceed max volume count, within: 1m}}\n";
-    passes(&story("driver: {attach-limit: 1}", &full));
+    passes(&scenario_text("driver: {attach-limit: 1}", &full));
 
     let rich = passes(&with_pod("driver: {capabilities: 'LIST_VOLUMES,LIST_VOLUMES_PUBLISHED_NODES'}", ""));
     let lists = |outcome: &Outcome| {

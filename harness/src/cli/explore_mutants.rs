@@ -18,7 +18,7 @@ use crate::search::sweep::{self, Sweep};
 use crate::search::workers::Since;
 
 /// Scenario of the sweep.
-const STORY: &str = include_str!("../../../scenarios/migration.yaml");
+const SCENARIO: &str = include_str!("../../../scenarios/migration.yaml");
 /// Number of drawn runs before the sweep.
 const FIRST: usize = 100;
 /// Number of points of the sweep.
@@ -254,7 +254,7 @@ fn plan_of(seed: u64) -> sweep::Plan {
 }
 
 fn prepare(plan: sweep::Plan, how: &How) -> Result<Sweep, String> {
-    let document = Document::of_text("migration.yaml", STORY).map_err(|e| e.to_string())?;
+    let document = Document::of_text("migration.yaml", SCENARIO).map_err(|e| e.to_string())?;
     Sweep::prepare(&document, plan, Some(how.timeout.0))
 }
 

@@ -86,7 +86,7 @@ enum Command {
     /// as you. The exit code is 0 without a finding, 1 with one, 2 for a mistake in the file or on the
     /// command line, 3 when the machine lacks something, 130 after Ctrl-C.
     #[command(
-        after_help = "Example:\n  mooring perturb --replaces csi-attacher -- \\\n    ./my-attacher --csi-address '$(CSI_ADDRESS)'\n  mooring perturb --scenario story.yaml --only crash-after,lost-reply \\\n    --out found -- python3 operator.py"
+        after_help = "Example:\n  mooring perturb --replaces csi-attacher -- \\\n    ./my-attacher --csi-address '$(CSI_ADDRESS)'\n  mooring perturb --scenario scenario.yaml --only crash-after,lost-reply \\\n    --out found -- python3 operator.py"
     )]
     Perturb(Box<perturb::Args>),
     /// Run a finding again, byte for byte; up to a moment, to look around there; or step by step, forward and back.

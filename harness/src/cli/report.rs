@@ -33,12 +33,12 @@ pub(super) fn recorded(
 ) -> Run {
     let timeline = outcome.map_or_else(Timeline::default, timeline);
     let violations: &[Violation] = outcome.map_or(&[], |outcome| &outcome.violations);
-    let story = timeline.story_ms.map(|_| timeline.end_ms);
+    let torn_down_ms = timeline.steps_end_ms.map(|_| timeline.end_ms);
     let mut run = Run::new(name, seed, listener, timeline, violations);
     run.verdict = word(verdict);
     run.facts = vec![format!("seed {seed}")];
     if let Some(outcome) = outcome {
-        let summary = Summary { torn_down_ms: story, seed, ..Summary::new(name, WorldKind::Simulated, Exit::Passed) };
+        let summary = Summary { torn_down_ms, seed, ..Summary::new(name, WorldKind::Simulated, Exit::Passed) };
         let summary = Summary { events: outcome.events.len() as u64, ..summary.times(outcome.elapsed, Duration::ZERO) };
         (run.end_ms, run.counted) = (summary.end_ms(), summary.events);
         // A search does not measure the wall time of one run.

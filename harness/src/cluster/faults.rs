@@ -166,13 +166,13 @@ mod tests {
     use crate::scenario::model::Manifest;
     use crate::scenario::object::{Kind, ObjectRef};
 
-    /// Runs `story` in a cluster of one node, ten seconds after its start.
-    fn story(story: impl AsyncFnOnce(World, Cluster)) {
+    /// Runs `test` in a cluster of one node, ten seconds after its start.
+    fn in_cluster(test: impl AsyncFnOnce(World, Cluster)) {
         simulate(Options::default(), async |world| {
             let cluster = Cluster::simulate(&world, ClusterSpec::of_nodes(1)).unwrap();
             defaults::apply(cluster.objects(), cluster.spec()).await.unwrap();
             tokio::time::sleep(Duration::from_secs(10)).await;
-            story(world, cluster).await;
+            test(world, cluster).await;
         });
     }
 
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn the_condition_of_an_ended_fault_has_no_observer() {
-        story(async |world, cluster| {
+        in_cluster(async |world, cluster| {
             let before = world.trace().observers();
             for round in 0..20 {
                 let (held, taken) = (format!("held-{round}"), format!("taken-{round}"));
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn the_condition_of_a_fault_ends_no_other_one_of_its_name() {
-        story(async |world, cluster| {
+        in_cluster(async |world, cluster| {
             cluster.add_fault(&fault("f", Some("pvc/data=Pending"))).await.unwrap();
             tokio::time::sleep(Duration::from_millis(100)).await;
             cluster.remove_fault("f").await.unwrap();
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn few_reports_of_faults_that_are_over_are_kept() {
-        story(async |world, cluster| {
+        in_cluster(async |world, cluster| {
             make_claim(&cluster, "data").await;
             for round in 0..=MOST_OVER {
                 let name = format!("f-{round:04}");

@@ -115,9 +115,9 @@ mod tests {
 
     #[test]
     fn of_pods_that_were_deleted_long_ago_nothing_is_kept() {
-        let story = Arc::new(WorkloadResults::default());
+        let results = Arc::new(WorkloadResults::default());
         let trace = Trace::new(Clock::live(), Level::Info);
-        let into = story.clone();
+        let into = results.clone();
         trace.observe(move |event| into.observe(event));
         let wrote = |pod: &str| {
             let (node, volume) = ("node-a".into(), "vol-1".into());
@@ -142,9 +142,9 @@ mod tests {
             ("default/job-49", None),
             ("default/job-50", Some((3, true))),
         ] {
-            assert_eq!(story.found(pod), found, "{pod}");
+            assert_eq!(results.found(pod), found, "{pod}");
         }
-        let pods = story.pods();
+        let pods = results.pods();
         assert_eq!((pods.results.len(), pods.gone.len()), (MOST_GONE + 2, MOST_GONE));
     }
     #[test]

@@ -150,9 +150,9 @@ mod tests {
         }
     }
 
-    fn written(style: Style, story: impl FnOnce(&Progress)) -> String {
+    fn written(style: Style, test: impl FnOnce(&Progress)) -> String {
         let paper = Paper::default();
-        story(&Progress::new(style, Box::new(paper.clone())));
+        test(&Progress::new(style, Box::new(paper.clone())));
         let bytes = std::mem::take(&mut *paper.0.lock());
         String::from_utf8(bytes).unwrap()
     }

@@ -142,7 +142,7 @@ impl Kind {
     }
 
     /// Returns true if the trial has steps of its own.
-    pub fn changes_story(self) -> bool {
+    pub fn changes_workload(self) -> bool {
         matches!(self, Self::NextStep | Self::Delete | Self::Slow | Self::Vanish)
     }
 

@@ -67,8 +67,8 @@ mod tests {
 
     #[test]
     fn a_finding_is_a_scenario_with_the_program_and_one_perturbation() {
-        let story = "name: t\nnodes: {count: 1}\ntime-scale: {live: 30}\nsteps: [{sleep: 1s}]\n";
-        let document = Document::of_text("t", story).unwrap();
+        let workload = "name: t\nnodes: {count: 1}\ntime-scale: {live: 30}\nsteps: [{sleep: 1s}]\n";
+        let document = Document::of_text("t", workload).unwrap();
         let program = ProgramSpec {
             name: "mine".to_owned(),
             command: vec!["./mine.sh".to_owned(), "--csi=$(CSI_ADDRESS)".to_owned()],

@@ -138,12 +138,12 @@ pub(crate) fn run(
     let site = site.within().map_err(|e| unable(e.to_string()))?;
     // Everything that a run has started ends with its runtime.
     let runtime = live::runtime().map_err(|e| unable(format!("the runtime does not start: {e}")))?;
-    let ended = crate::block_on(&runtime, Box::pin(story(setting, document, usual, &site, halt)));
+    let ended = crate::block_on(&runtime, Box::pin(run_in_world(setting, document, usual, &site, halt)));
     runtime.shutdown_timeout(END);
     ended
 }
 
-async fn story(
+async fn run_in_world(
     setting: &Setting,
     document: &Document,
     usual: Option<&Usual>,

@@ -106,7 +106,7 @@ mod tests {
     use crate::perturb::call::{Call, Key, What};
     use crate::perturb::faults;
 
-    const STORY: &str = "
+    const SCENARIO: &str = "
 name: t
 nodes: {count: 2}
 steps:
@@ -123,8 +123,8 @@ steps:
         document.tree()["steps"].as_array().unwrap().iter().map(Value::to_string).collect()
     }
 
-    fn story(kind: Kind, step: usize) -> Option<Changed> {
-        let document = Document::of_text("t", STORY).unwrap();
+    fn change_at(kind: Kind, step: usize) -> Option<Changed> {
+        let document = Document::of_text("t", SCENARIO).unwrap();
         let scenario = document.scenario("t").unwrap();
         changed(&document, &scenario, kind, step, "csi-attacher")
     }
@@ -142,7 +142,7 @@ steps:
 
     #[test]
     fn the_next_acts_happen_while_the_program_is_down_and_the_wait_for_the_call_is_left_out() {
-        let changed = story(Kind::NextStep, 2).unwrap();
+        let changed = change_at(Kind::NextStep, 2).unwrap();
         let broken = steps(&changed.broken);
         assert_eq!(
             broken[2..],
@@ -158,24 +158,24 @@ steps:
         );
         assert_eq!(steps(&changed.unbroken).len(), broken.len() - 4);
         reads(&changed);
-        let slow = steps(&story(Kind::Slow, 2).unwrap().broken);
+        let slow = steps(&change_at(Kind::Slow, 2).unwrap().broken);
         assert!(slow[3].contains("delete") && slow[5] == r#"{"clear-fault":"perturb"}"# && slow[6].contains("wait"));
-        assert_eq!(story(Kind::NextStep, 6), None, "the user has nothing left to do");
+        assert_eq!(change_at(Kind::NextStep, 6), None, "the user has nothing left to do");
     }
 
     #[test]
     fn created_objects_are_deleted_newest_first() {
-        let changed = story(Kind::Delete, 5).unwrap();
+        let changed = change_at(Kind::Delete, 5).unwrap();
         let tail = |document: &Document, from: usize| steps(document)[from..].join(" ");
         assert_eq!(tail(&changed.unbroken, 6), r#"{"delete":{"object":"pod/next"}} {"delete":{"object":"pvc/data"}}"#);
         assert!(tail(&changed.broken, 6).ends_with(r#"{"restart":"csi-attacher"}"#));
         reads(&changed);
-        let vanished = steps(&story(Kind::Vanish, 5).unwrap().broken);
+        let vanished = steps(&change_at(Kind::Vanish, 5).unwrap().broken);
         assert!(
             vanished[6].contains("fired") && vanished[7..].iter().all(|step| step.contains("delete")),
             "{vanished:?}"
         );
-        assert_eq!(story(Kind::CrashAfter, 2), None);
+        assert_eq!(change_at(Kind::CrashAfter, 2), None);
     }
 
     #[test]

@@ -52,7 +52,8 @@ mod tests {
 
     #[test]
     fn each_component_has_a_valid_scenario() {
-        let of = |names: &[&str]| of(&names.iter().map(|name| (*name).to_owned()).collect()).map(|story| story.name);
+        let of =
+            |names: &[&str]| of(&names.iter().map(|name| (*name).to_owned()).collect()).map(|workload| workload.name);
         assert_eq!(of(&["csi-attacher"]), Some("attacher.yaml"));
         assert_eq!(of(&["csi-provisioner", "csi-attacher"]), Some("volume.yaml"));
         assert_eq!(of(&["snapshot-controller", "csi-snapshotter"]), Some("snapshotter.yaml"));

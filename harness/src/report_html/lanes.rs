@@ -28,8 +28,8 @@ impl Lane {
             return Self::of_node(node, 3, "kernel");
         }
         match process {
-            "scenario" => lane(0, "story", "story"),
-            "user" | "cluster" | "supervisor" => lane(1, "story", "cluster"),
+            "scenario" => lane(0, "scenario", "scenario"),
+            "user" | "cluster" | "supervisor" => lane(1, "scenario", "cluster"),
             "mock-ec2" => lane(2, "cloud", "cloud"),
             "fake-apiserver" => lane(3, "API", "API server"),
             "csi-controller" => lane(6, "driver", "csi-controller"),

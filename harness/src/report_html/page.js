@@ -222,7 +222,7 @@
       over.append(text(x, 18, tick(ms), { class: "dim", "text-anchor": ms === 0 ? "start" : "middle" }));
     }
     down(at, lanes, back);
-    const family = (lane) => ({ story: "story", cloud: "cloud", API: "api", loops: "loops", driver: "driver" })[lane.group] || "node";
+    const family = (lane) => ({ scenario: "scenario", cloud: "cloud", API: "api", loops: "loops", driver: "driver" })[lane.group] || "node";
     const shown = new Set(state.shown);
     run.events.forEach((event, place) => {
       const lane = run.lanes[event.lane], y = lanes[event.lane], x = at.ofPlace(place);
@@ -487,7 +487,7 @@
     copies();
     const swatch = (text) => h("span", {}, text);
     ui.legend.replaceChildren(...["A bar in a lane is a call; a mark is an event.", "A dashed red line is a fault; a red line is where something did not hold.", "Red ground: the process is down.",
-      later(run) > 0 && `${plural(later(run), "event")} after the story ${later(run) === 1 ? "stands" : "stand"} at its end.`].filter(Boolean).map(swatch));
+      later(run) > 0 && `${plural(later(run), "event")} after the steps ${later(run) === 1 ? "stands" : "stand"} at its end.`].filter(Boolean).map(swatch));
     filter("");
     panel();
     if (fromHash()) return;

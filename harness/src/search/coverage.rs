@@ -153,7 +153,7 @@ mod tests {
     use super::*;
     use crate::search::judge::{Task, judge};
 
-    const STORY: &str = "
+    const SCENARIO: &str = "
 name: t
 nodes: {count: 1}
 faults:
@@ -166,7 +166,7 @@ steps:
 
     #[test]
     fn a_run_tells_what_it_came_by_when_it_is_asked() {
-        let task = Task { text: STORY.to_owned(), seed: 1, report_coverage: true, ..Task::default() };
+        let task = Task { text: SCENARIO.to_owned(), seed: 1, report_coverage: true, ..Task::default() };
         let coverage = judge(&task, None).coverage;
         assert_eq!(coverage.points.iter().collect::<Vec<_>>(), ["csi ControllerPublishVolume grpc before"]);
         for step in ["ec2 attachment attaching -> attached", "pod Pending -> Running", "claim Bound -> gone"] {

@@ -24,7 +24,7 @@ pub struct Played {
     pub seed: u64,
     /// Everything that was recorded, in order.
     pub events: Vec<Event>,
-    /// The virtual time that the story took.
+    /// Virtual time that the run took.
     pub elapsed: Duration,
 }
 

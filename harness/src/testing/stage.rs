@@ -337,7 +337,7 @@ impl Part {
             WorldKind::Simulated => {
                 let options = self.options();
                 simulate(options, move |world| {
-                    self.story(open, world, None, |world, spec, _| Cluster::simulate(world, spec))
+                    self.play_in_world(open, world, None, |world, spec, _| Cluster::simulate(world, spec))
                 });
             }
             WorldKind::Live => self.play_live(open),
@@ -359,7 +359,7 @@ impl Part {
             &runtime,
             Box::pin(async move {
                 let world = World::live(options);
-                self.story(open, world, Some(place), |world, spec, site| match site {
+                self.play_in_world(open, world, Some(place), |world, spec, site| match site {
                     Some(site) => Cluster::live(world, spec, site, &Addresses::default()),
                     None => Cluster::simulate(world, spec),
                 })
@@ -378,7 +378,7 @@ impl Part {
         Options { seed, level, scale, latency, watchdog: None, ..Options::default() }
     }
 
-    async fn story(mut self, open: Open, world: World, site: Option<Arc<Site>>, build: Build) {
+    async fn play_in_world(mut self, open: Open, world: World, site: Option<Arc<Site>>, build: Build) {
         *lock(&self.seen) = Some(world.clone());
         let opened = async {
             if let Some(path) = &self.plan.trace {

@@ -33,7 +33,7 @@ const LEGEND: &str = "█ was done  ░ was so  · waits  ◆ happened  ✗ brok
 struct Layout {
     style: Style,
     to_ms: u64,
-    story_ms: Option<u64>,
+    steps_end_ms: Option<u64>,
     node: usize,
     bar: usize,
     detail: usize,
@@ -51,7 +51,7 @@ pub(super) fn draw(timeline: &Timeline, style: Style, volumes: usize) -> String 
     let layout = Layout {
         style,
         to_ms: timeline.end_ms,
-        story_ms: timeline.story_ms,
+        steps_end_ms: timeline.steps_end_ms,
         node,
         bar: room.saturating_sub(detail).max(BAR_MIN),
         detail,
@@ -60,9 +60,9 @@ pub(super) fn draw(timeline: &Timeline, style: Style, volumes: usize) -> String 
     for volume in timeline.volumes.iter().take(volumes) {
         out += &layout.title(volume);
         out += &layout.axis();
-        let story = layout.story_ms.map(|ms| volume.rows.partition_point(|row| row.start_ms <= ms));
+        let steps_end = layout.steps_end_ms.map(|ms| volume.rows.partition_point(|row| row.start_ms <= ms));
         for (at, row) in volume.rows.iter().enumerate() {
-            if story == Some(at) {
+            if steps_end == Some(at) {
                 out += &layout.steps_over();
             }
             out += &layout.row(row);
@@ -114,8 +114,8 @@ impl Layout {
 
     /// Marks the end of the steps.
     fn steps_over(&self) -> String {
-        let Some(ms) = self.story_ms else { return String::new() };
-        let row = Row { detail: "teardown follows".to_owned(), ..Row::moment(ms, "story over") };
+        let Some(ms) = self.steps_end_ms else { return String::new() };
+        let row = Row { detail: "teardown follows".to_owned(), ..Row::moment(ms, "steps over") };
         self.style.paint(Tone::Faint, self.row(&row).trim_end()) + "\n"
     }
 

@@ -25,8 +25,8 @@ pub struct Timeline {
     /// End of the run, in milliseconds since the start of the world.
     pub end_ms: u64,
     /// End of the steps, after which the teardown follows. None if no volume changed after it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub story_ms: Option<u64>,
+    #[serde(rename = "storyMs", skip_serializing_if = "Option::is_none")]
+    pub steps_end_ms: Option<u64>,
     /// Volumes in the order in which their claims were created.
     pub volumes: Vec<Volume>,
 }
@@ -97,7 +97,7 @@ impl Timeline {
     /// Sets the end of the steps to `ms`.
     pub fn steps_over(mut self, ms: u64) -> Self {
         let last = self.volumes.iter().flat_map(|v| &v.rows).map(|row| row.start_ms).max();
-        self.story_ms = Some(ms).filter(|ms| last.is_some_and(|last| last > *ms));
+        self.steps_end_ms = Some(ms).filter(|ms| last.is_some_and(|last| last > *ms));
         self
     }
 

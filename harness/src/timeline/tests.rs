@@ -326,11 +326,13 @@ fn signs_are_explained_and_the_axis_goes_from_the_beginning_to_the_end() {
     }
     let axis = text.lines().nth(1).unwrap_or_default();
     assert!(axis.contains(" 0.000s ─") && axis.ends_with("─ 22.800s"), "{axis}");
-    let over: Vec<&str> = text.lines().skip_while(|line| !line.contains("story over")).collect();
+    let over: Vec<&str> = text.lines().skip_while(|line| !line.contains("steps over")).collect();
     assert!(over[0].starts_with("  14.000s") && over[0].ends_with("teardown follows"), "{text}");
     assert!(over[1].starts_with("  15.000s"), "{text}");
     // The end of the steps is not shown if no event follows it.
-    assert!(!Timeline::build(&migration().0.events()).steps_over(99_000).render(Style::PLAIN, 4).contains("story"));
+    assert!(
+        !Timeline::build(&migration().0.events()).steps_over(99_000).render(Style::PLAIN, 4).contains("steps over")
+    );
 }
 
 impl History {

@@ -17,7 +17,7 @@ pub const UNSEEN: &[(&str, &str)] = &[
 ];
 
 pub const NO_SNAPSHOTS: &str = "the loops that take snapshots are not there yet";
-pub const NO_CALLER: &str = "no loop and no driver of a cluster calls it in these stories";
+pub const NO_CALLER: &str = "no loop and no driver of a cluster calls it in these scenarios";
 pub const LIST: &str = "it only lists, by the table that DescribeVpcs goes by";
 pub const OTHER_SERVICE: &str = "it is of another service than EC2, for which no step signs";
 pub const OF_ACCOUNT: &str = "no volume of a cluster depends on it; mock-ec2's own tests break it";

@@ -74,7 +74,7 @@ teardown: false
         + "  - wait: {object: pvc/more, is: gone, within: 5m}\n";
     let texts = [one(FIRST_VOLUME), EXPANSION.to_owned(), raw, group, files_and_power, bytes_and_power, two];
     let read = |text: &String| {
-        scenario::parse("story.yaml", &format!("{text}{END}")).unwrap_or_else(|e| panic!("{}", e.render(false, 100)))
+        scenario::parse("test.yaml", &format!("{text}{END}")).unwrap_or_else(|e| panic!("{}", e.render(false, 100)))
     };
     let whole =
         |(name, text): (&str, &str)| scenario::parse(name, text).unwrap_or_else(|e| panic!("{}", e.render(false, 100)));
@@ -183,6 +183,6 @@ pub fn counts() -> Vec<Fault> {
 }
 
 pub fn all_scenario_runs() -> &'static [ScenarioRun] {
-    static STORIES: OnceLock<Vec<ScenarioRun>> = OnceLock::new();
-    STORIES.get_or_init(|| scenario_runs().into_iter().map(ScenarioRun::of).collect())
+    static RUNS: OnceLock<Vec<ScenarioRun>> = OnceLock::new();
+    RUNS.get_or_init(|| scenario_runs().into_iter().map(ScenarioRun::of).collect())
 }

@@ -6,11 +6,11 @@ use crate::home::{Home, claim_and_pod, http};
 fn after_a_reset_it_is_as_new_at_the_same_addresses_live() {
     let home = Home::new();
     let ready = home.up("one", &["--nodes", "2"]);
-    let story = || {
+    let use_volume = || {
         claim_and_pod(&ready);
         home.ok(&["wait", "--name", "one", "--for", "pod/web=Running", "--timeout", "60s"]);
     };
-    story();
+    use_volume();
     home.ok(&["fault", "add", "--name", "one", "--crash", "csi-attacher"]);
     home.ok(&["fault", "add", "--name", "one", "slow", "--on", "csi", "--effect", "delay=5s"]);
     assert_eq!(home.ok(&["reset", "--name", "one"]), "one was reset\n");
@@ -26,7 +26,7 @@ fn after_a_reset_it_is_as_new_at_the_same_addresses_live() {
     let class = "/apis/storage.k8s.io/v1/storageclasses/gp3";
     assert_eq!(http(ready["kubernetesHttp"].as_str().unwrap(), "GET", class, &[], "").0, 200);
     // The same steps work again, and the timeline shows only them.
-    story();
+    use_volume();
     let timeline = home.ok(&["timeline", "--name", "one"]);
     assert_eq!(timeline.lines().filter(|line| line.starts_with("pvc/data")).count(), 1, "{timeline}");
     let crashes = home.log("one").matches(" crashed").count();

@@ -23,7 +23,7 @@ while :; do
 done
 "#;
 
-fn story(folder: &Folder, more: &str) {
+fn write_files(folder: &Folder, more: &str) {
     folder.script("mine.sh", STUBBORN);
     let wait = "  - wait: {object: configmap/done, is: exists, within: 100h}\n";
     let header = "name: s\nnodes: {count: 1}\ntime-scale: 60\ndeadline: 200h\nsteps:\n";
@@ -38,7 +38,7 @@ fn args(folder: &Folder) -> Vec<String> {
 #[test]
 fn a_program_that_forks_and_ignores_sigterm_is_gone_after_each_trial_and_its_log_is_bounded_live() {
     let folder = Folder::new();
-    story(&folder, "");
+    write_files(&folder, "");
     let own = args(&folder);
     let own: Vec<&str> =
         ["--only", "crash-after,lost-reply"].into_iter().chain(own.iter().map(String::as_str)).collect();
@@ -68,7 +68,7 @@ while :; do sleep 1; done
 #[test]
 fn a_secret_that_a_program_prints_is_in_no_report_live() {
     let folder = Folder::new();
-    story(&folder, "");
+    write_files(&folder, "");
     folder.script("mine.sh", TALKATIVE);
     let results = ["--json", "r.json", "--junit", "r.xml", "--report", "r.html", "--out", "found"];
     let own = ["--scenario", "s.yaml", "--only", "crash-after", "--at", "part-", "--again", "0"];
@@ -93,7 +93,7 @@ fn a_secret_that_a_program_prints_is_in_no_report_live() {
 fn start(folder: &Folder) -> Child {
     let pod = "  - claim: {name: data}\n  - pod: {name: web, claim: data}\n  - wait: {object: pod/web, is: Running}\n";
     let last = "  - apply: {apiVersion: v1, kind: ConfigMap, metadata: {name: last}}\n  - sleep: 50h\n";
-    story(folder, &format!("{pod}{last}"));
+    write_files(folder, &format!("{pod}{last}"));
     let own = args(folder);
     let own: Vec<&str> =
         ["perturb", "--backend", backend()].into_iter().chain(own.iter().map(String::as_str)).collect();

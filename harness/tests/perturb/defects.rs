@@ -8,8 +8,8 @@ use crate::tools::{Folder, Ran, file, python_has};
 
 /// Perturbs the controller with a seeded bug, and repeats each finding `again` times.
 fn keeper(folder: &Folder, defect: &str, only: &str, at: &str, again: &str, more: &[&str]) -> Ran {
-    let (story, program) = (file("keeper.yaml"), file("keeper.py"));
-    let line = ["--scenario", &story, "--only", only, "--at", at, "--settle", "2s", "--again"];
+    let (scenario, program) = (file("keeper.yaml"), file("keeper.py"));
+    let line = ["--scenario", &scenario, "--only", only, "--at", at, "--settle", "2s", "--again"];
     folder.perturb(&[&line[..], &[again], more, &["--", "python3", &program, defect]].concat())
 }
 

@@ -19,9 +19,9 @@ fn the_controller_of_the_shell_does_not_know_its_own_copy_until_it_is_mended_liv
         return;
     }
     let folder = Folder::new();
-    let (story, program) = (example("copy.yaml"), example("copy.sh"));
+    let (scenario, program) = (example("copy.yaml"), example("copy.sh"));
     let line =
-        ["--scenario", &story, "--only", "crash-after", "--at", "a-copy", "--within", "5s", "--again", "0", "--"];
+        ["--scenario", &scenario, "--only", "crash-after", "--at", "a-copy", "--within", "5s", "--again", "0", "--"];
     let ran = folder.perturb(&[&line[..], &[&program]].concat());
     assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
     let findings = ran.findings();
@@ -41,9 +41,9 @@ fn the_operator_of_kopf_makes_a_second_copy_live() {
         return;
     }
     let folder = Folder::new();
-    let (story, program) = (example("operator.yaml"), example("operator.py"));
+    let (scenario, program) = (example("operator.yaml"), example("operator.py"));
     let line =
-        ["--scenario", &story, "--only", "crash-after", "--at", "create configmaps default/a-copy", "--again", "0"];
+        ["--scenario", &scenario, "--only", "crash-after", "--at", "create configmaps default/a-copy", "--again", "0"];
     let start = ["--name", "operator", "--", "kopf", "run", "--standalone", "-n", "default", &program];
     let ran = folder.perturb(&[&line[..], &start].concat());
     assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);

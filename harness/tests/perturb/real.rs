@@ -31,8 +31,8 @@ fn a_finding_is_repeated_on_the_real_server_to_exclude_our_own_bugs_live() {
         return;
     }
     let folder = Folder::new();
-    let (story, program, real) = (example("copy.yaml"), example("copy.sh"), programs(&folder));
-    let line = ["--scenario", &story, "--only", "crash-after", "--at", "default/a-copy", "--within", "8s"];
+    let (scenario, program, real) = (example("copy.yaml"), example("copy.sh"), programs(&folder));
+    let line = ["--scenario", &scenario, "--only", "crash-after", "--at", "default/a-copy", "--within", "8s"];
     let line = [&line[..], &["--again", "0", "--real-apiserver", &real, "--"]].concat();
     let ran = folder.perturb(&[&line[..], &[&program]].concat());
     assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
@@ -59,19 +59,19 @@ fn a_finding_is_repeated_on_the_real_server_to_exclude_our_own_bugs_live() {
 #[test]
 fn a_server_that_does_not_start_is_reported_with_its_log_live() {
     let folder = Folder::new();
-    let (story, real) = (example("copy.yaml"), programs(&folder));
+    let (scenario, real) = (example("copy.yaml"), programs(&folder));
     let broken = folder.path().join("real/kube-apiserver");
     std::fs::remove_file(&broken).unwrap();
     folder.script("real/kube-apiserver", "echo this one is broken\nexit 3\n");
     folder.script("ends.sh", "sleep 1000\n");
-    let refused = folder.perturb(&["--scenario", &story, "--real-apiserver", "nowhere", "--", "./ends.sh"]);
+    let refused = folder.perturb(&["--scenario", &scenario, "--real-apiserver", "nowhere", "--", "./ends.sh"]);
     assert_eq!(refused.code, 2);
     assert!(refused.error().contains("nowhere/etcd is not a program"), "{}", refused.error());
     if !["curl", "jq"].into_iter().all(have) {
         return;
     }
     let line =
-        ["--scenario", &story, "--only", "crash-after", "--at", "default/a-copy", "--within", "8s", "--again", "0"];
+        ["--scenario", &scenario, "--only", "crash-after", "--at", "default/a-copy", "--within", "8s", "--again", "0"];
     let ran = folder.perturb(&[&line[..], &["--real-apiserver", &real, "--", &example("copy.sh")]].concat());
     assert_eq!(ran.code, 3, "{}{}", ran.out, ran.err);
     let error = ran.error();

@@ -5,5 +5,5 @@
 mod bounds;
 mod halves;
 mod refused;
-mod stories;
+mod runs;
 mod tools;

@@ -37,8 +37,8 @@ pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
         trace.push_str(&event.line().text());
         trace.push('\n');
     }
-    let story = Timeline::build(&events);
-    let story = story.render(Style::PLAIN, story.volumes.len());
+    let timeline = Timeline::build(&events);
+    let timeline = timeline.render(Style::PLAIN, timeline.volumes.len());
     let (mut state, mut ready) = (client.get("/state")?, running.ready.clone());
     let mut faults =
         json!({ "faults": client.get("/faults")?["faults"], "crashes": client.get("/crashes")?["crashes"] });
@@ -57,7 +57,7 @@ pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
         ("ready.json", pretty(&ready)),
         ("state.json", pretty(&state)),
         ("faults.json", pretty(&faults)),
-        ("timeline.txt", story),
+        ("timeline.txt", timeline),
         ("trace.jsonl", trace),
         ("log.txt", log),
     ];

@@ -8,7 +8,7 @@ use substrate::fault::Span;
 use crate::cluster::live;
 use crate::perturb::kind::Kind;
 
-const PROGRAM: &str = "Program and story";
+const PROGRAM: &str = "Program and scenario";
 const TRIALS: &str = "Trials";
 const HOW: &str = "How they are carried out";
 const RESULTS: &str = "Results";
@@ -16,8 +16,8 @@ const RESULTS: &str = "Results";
 /// Arguments of `mooring perturb`.
 #[derive(Clone, Debug, clap::Args)]
 pub(in crate::cli) struct Args {
-    /// The story: a scenario file, in which the user does what the program works on. When absent, one that comes with
-    /// the tool for what the program replaces.
+    /// Scenario file in which the user does what the program works on. When absent, one that comes with the tool for
+    /// what the program replaces.
     #[arg(long, value_name = "FILE", help_heading = PROGRAM)]
     pub scenario: Option<PathBuf>,
     /// Components that the program stands for, by their upstream names, separated by commas.
@@ -38,7 +38,7 @@ pub(in crate::cli) struct Args {
     /// At most so many trials, evenly spread over all of them.
     #[arg(long, value_name = "N", help_heading = TRIALS, value_parser = clap::value_parser!(u32).range(1..))]
     pub trials: Option<u32>,
-    /// Run the story unbroken three times, print what would be tried, and try nothing.
+    /// Run the scenario unbroken three times, print what would be tried, and try nothing.
     #[arg(long, help_heading = TRIALS, conflicts_with_all = ["out", "baseline", "write_baseline", "json", "junit", "report"])]
     pub list: bool,
     /// How often each finding is tried again, alone; 0 for never.
@@ -47,7 +47,7 @@ pub(in crate::cli) struct Args {
     /// Trials at a time.
     #[arg(long, value_name = "N", default_value_t = 2, help_heading = HOW, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub jobs: u16,
-    /// Wall time that a story may take from its first step on before it counts as stuck; when absent four times that of
+    /// Wall time that a run may take from its first step on before it counts as stuck; when absent four times that of
     /// the unbroken run, and at least 20s.
     #[arg(long, value_name = "DURATION", help_heading = HOW)]
     pub within: Option<Span>,

@@ -34,12 +34,12 @@ pub(super) struct Work<'a> {
 
 impl Work<'_> {
     pub(super) fn document(&self, trial: &Trial) -> Document {
-        let (story, _) = self.references.story(self.given, trial);
-        repeat::broken(story, trial, self.given.scenario.time_scale.live)
+        let (workload, _) = self.references.workload(self.given, trial);
+        repeat::broken(workload, trial, self.given.scenario.time_scale.live)
     }
 
     fn run(&self, trial: &Trial, halt: latest::Receiver<bool>) -> Result<(Verdict, Ended), trial::Trouble> {
-        let (_, usual) = self.references.story(self.given, trial);
+        let (_, usual) = self.references.workload(self.given, trial);
         let ended = trial::run(&self.references.setting, &self.document(trial), Some(usual), self.site, halt)?;
         let verdict = verdict::of(trial, &ended.facts(), &self.references.norm);
         Ok((verdict, ended))

@@ -65,11 +65,11 @@ pub(super) fn read(args: &Args) -> Result<Given, Refused> {
             ));
         }
         None => {
-            let story = workload::of(&replaces).ok_or_else(|| {
-                let what = "there is no story for a program that replaces nothing";
+            let workload = workload::of(&replaces).ok_or_else(|| {
+                let what = "there is no workload for a program that replaces nothing";
                 refused(what, "write what its user does into a scenario file, and name it with --scenario FILE")
             })?;
-            (format!("scenarios/perturb/{}", story.name), story.text.to_owned())
+            (format!("scenarios/perturb/{}", workload.name), workload.text.to_owned())
         }
     };
     // Parses the file as it is, for messages with the right positions.
@@ -86,14 +86,14 @@ pub(super) fn read(args: &Args) -> Result<Given, Refused> {
         );
     }
     if !written.faults.is_empty() {
-        return Err(format!("{source}: the story has faults of its own: perturbations come one at a time").into());
+        return Err(format!("{source}: the scenario has faults of its own: perturbations come one at a time").into());
     }
-    let (story, left_out) = tolerant(&tree);
+    let (tolerant_tree, left_out) = tolerant(&tree);
     let mut notes = Vec::new();
     if left_out > 0 {
-        notes.push(format!("{left_out} demands of the story are not made: they count, or look at a moment"));
+        notes.push(format!("{left_out} demands of the scenario are not made: they count, or look at a moment"));
     }
-    let document = repeat::with_programs(&story, &programs);
+    let document = repeat::with_programs(&tolerant_tree, &programs);
     let mut scenario = document.scenario(&source).map_err(|e| Wrong::File(vec![*e]))?;
     scenario.programs.clone_from(&programs);
     Ok(Given { document, scenario, programs, source, notes })

@@ -106,7 +106,7 @@ fn perturb(
     let calls = references.calls.clone();
     let all = plan::trials(&calls, &args.kinds(), args.at.as_deref());
     let all = plan::spread(all, args.trials.map(|most| most as usize));
-    let trials = references.with_stories(args, given, all, &site, &mut runs, progress)?;
+    let trials = references.with_changed_workloads(args, given, all, &site, &mut runs, progress)?;
     let mut about = About {
         scenario: given.scenario.name.clone(),
         source: given.source.clone(),

@@ -137,7 +137,7 @@ fn failure(args: &Args, given: &Given, ended: &Ended) -> Failure {
 
 impl References {
     /// Runs each changed workload once without the crash. Returns the trials whose workload is possible.
-    pub(super) fn with_stories(
+    pub(super) fn with_changed_workloads(
         &mut self,
         args: &Args,
         given: &Given,
@@ -148,15 +148,15 @@ impl References {
     ) -> Result<Vec<Trial>, Trouble> {
         let key = |trial: &Trial| Some((trial.kind, trial.call.step?, trial.call.key.program.clone()));
         let mut wanted: BTreeMap<ActKey, Option<Changed>> = BTreeMap::new();
-        for story in trials.iter().filter(|trial| trial.kind.changes_story()).filter_map(key) {
-            let (kind, step, program) = &story;
+        for act in trials.iter().filter(|trial| trial.kind.changes_workload()).filter_map(key) {
+            let (kind, step, program) = &act;
             let changed = user_acts::changed(&given.document, &given.scenario, *kind, *step, program);
-            wanted.insert(story, changed);
+            wanted.insert(act, changed);
         }
         let acts: Vec<(ActKey, Changed)> =
-            wanted.into_iter().filter_map(|(story, changed)| Some((story, changed?))).collect();
+            wanted.into_iter().filter_map(|(act, changed)| Some((act, changed?))).collect();
         if !args.list && !acts.is_empty() {
-            let phase = progress.phase(format!("{} stories in which the user goes on", acts.len()));
+            let phase = progress.phase(format!("{} workloads in which the user goes on", acts.len()));
             let mut left_out = 0;
             let setting = self.setting.clone();
             let mut ended = BTreeMap::new();
@@ -169,35 +169,35 @@ impl References {
             if runs.is_halted() {
                 return Err(Trouble::Interrupted);
             }
-            for (at, (story, changed)) in acts.into_iter().enumerate() {
+            for (at, (act, changed)) in acts.into_iter().enumerate() {
                 let well = [judge::Class::Survived, judge::Class::Declared];
                 match ended.remove(&at) {
                     Some(Ok(ended)) if well.contains(&ended.judged.class) => {
                         let usual = Usual::of_one(&ended.ends, &self.usual);
-                        self.acts.insert(story, (changed, usual));
+                        self.acts.insert(act, (changed, usual));
                     }
                     _ => left_out += 1,
                 }
             }
             if left_out > 0 {
                 self.notes.push(format!(
-                    "{left_out} stories in which the user goes on without waiting do not come to an end by themselves: \
+                    "{left_out} workloads in which the user goes on without waiting do not end by themselves: \
                      they are not tried"
                 ));
             }
             phase.done("");
         } else {
-            let planned = acts.into_iter().map(|(story, changed)| (story, (changed, Usual::default())));
+            let planned = acts.into_iter().map(|(act, changed)| (act, (changed, Usual::default())));
             self.acts.extend(planned);
         }
         let can = |trial: &Trial| {
-            !trial.kind.changes_story() || key(trial).is_some_and(|story| self.acts.contains_key(&story))
+            !trial.kind.changes_workload() || key(trial).is_some_and(|act| self.acts.contains_key(&act))
         };
         Ok(trials.into_iter().filter(can).collect())
     }
 
     /// Returns the workload of a trial and its expected final state.
-    pub(super) fn story<'a>(&'a self, given: &'a Given, trial: &Trial) -> (&'a Document, &'a Usual) {
+    pub(super) fn workload<'a>(&'a self, given: &'a Given, trial: &Trial) -> (&'a Document, &'a Usual) {
         match self.act(trial) {
             Some((changed, usual)) => (&changed.broken, usual),
             None => (&given.document, &self.usual),
@@ -212,6 +212,6 @@ impl References {
     fn act(&self, trial: &Trial) -> Option<&(Changed, Usual)> {
         let step = trial.call.step.unwrap_or_default();
         let key = (trial.kind, step, trial.call.key.program.clone());
-        self.acts.get(&key).filter(|_| trial.kind.changes_story())
+        self.acts.get(&key).filter(|_| trial.kind.changes_workload())
     }
 }

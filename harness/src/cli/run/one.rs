@@ -191,9 +191,9 @@ fn run_live(
             let no_pauses = PauseHook::none().with_timeout(limit);
             let pause_hook = pause_hook.as_ref().unwrap_or(&no_pauses);
             let begin = tokio::time::Instant::now();
-            let story = runner::run_with_pauses(scenario, &cluster, note, pause_hook);
+            let scenario_run = runner::run_with_pauses(scenario, &cluster, note, pause_hook);
             let outcome = tokio::select! { biased;
-                outcome = story => Ok(outcome),
+                outcome = scenario_run => Ok(outcome),
                 _ = stop.wait() => Err(Trouble::Interrupted),
                 // The steps themselves end at the limit.
                 () = pause_hook.outlast(begin, limit.saturating_add(GRACE)) => Err(Trouble::Timeout(limit)),
@@ -245,7 +245,7 @@ pub(super) fn judged(
         seed,
         events: outcome.events.len() as u64,
         backend: outcome.backend.clone(),
-        torn_down_ms: timeline.story_ms.map(|_| timeline.end_ms),
+        torn_down_ms: timeline.steps_end_ms.map(|_| timeline.end_ms),
         checked: outcome.checked.clone(),
         ..Summary::new(&scenario.name, args.world(), exit).times(outcome.elapsed, wall)
     };

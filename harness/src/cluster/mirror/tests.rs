@@ -14,14 +14,14 @@ use crate::scenario::object::{Kind, ObjectRef};
 
 const CONTROLLER: &str = "kube-system/ebs-csi-controller-control-plane";
 
-/// Runs `story` in a cluster of two nodes, one minute after its start.
-fn story<T>(story: impl AsyncFnOnce(World, Cluster) -> T) -> T {
+/// Runs `test` in a cluster of two nodes, one minute after its start.
+fn in_cluster<T>(test: impl AsyncFnOnce(World, Cluster) -> T) -> T {
     simulate(Options::default(), async |world| {
         let spec = ClusterSpec { mirrors: true, ..ClusterSpec::of_nodes(2) };
         let cluster = Cluster::simulate(&world, spec).unwrap();
         defaults::apply(cluster.objects(), cluster.spec()).await.unwrap();
         seconds(60).await;
-        story(world, cluster).await
+        test(world, cluster).await
     })
 }
 
@@ -63,7 +63,7 @@ async fn readiness(cluster: &Cluster, key: &str) -> (bool, Vec<u64>) {
 
 #[test]
 fn the_log_of_a_container_is_what_its_component_did() {
-    story(async |_, cluster| {
+    in_cluster(async |_, cluster| {
         use_a_volume(&cluster).await;
         let read = async |pod: &str, query: &str| cluster.objects().logs(&format!("kube-system/{pod}"), query).await;
         let controller = CONTROLLER.strip_prefix("kube-system/").unwrap();
@@ -95,7 +95,7 @@ fn the_log_of_a_container_is_what_its_component_did() {
 
 #[test]
 fn a_pod_is_as_its_processes_are() {
-    story(async |_, cluster| {
+    in_cluster(async |_, cluster| {
         assert_eq!(readiness(&cluster, CONTROLLER).await, (true, vec![0; 4]));
         cluster.crash("csi-attacher").await.unwrap();
         seconds(1).await;
@@ -113,7 +113,7 @@ fn a_pod_is_as_its_processes_are() {
 /// Otherwise the node agent would start them, and pod GC would remove those whose node has no object.
 #[test]
 fn no_loop_starts_places_or_removes_them() {
-    story(async |world, cluster| {
+    in_cluster(async |world, cluster| {
         let uid = async |key: &str| pod(&cluster, key).await.unwrap()["metadata"]["uid"].clone();
         let keys = [CONTROLLER, "kube-system/kube-scheduler-control-plane", "kube-system/ebs-csi-node-node-a"];
         let mut before = Vec::new();
@@ -138,7 +138,7 @@ fn no_loop_starts_places_or_removes_them() {
 
 #[test]
 fn the_invariants_wait_for_none_of_them_and_take_none_for_a_leftover() {
-    story(async |world, cluster| {
+    in_cluster(async |world, cluster| {
         let checks = Checks::begin(&world);
         use_a_volume(&cluster).await;
         let all = cluster.objects().list(Kind::pod()).await.unwrap();
@@ -161,7 +161,7 @@ fn the_invariants_wait_for_none_of_them_and_take_none_for_a_leftover() {
 
 #[test]
 fn a_deleted_pod_is_recreated_unless_its_node_is_gone() {
-    story(async |_, cluster| {
+    in_cluster(async |_, cluster| {
         let node_pod = "kube-system/ebs-csi-node-node-a";
         let delete = async |object: ObjectRef| cluster.objects().delete(&object, None).await.unwrap();
         let uid = pod(&cluster, CONTROLLER).await.unwrap()["metadata"]["uid"].clone();
@@ -189,7 +189,7 @@ fn a_deleted_pod_is_recreated_unless_its_node_is_gone() {
 
 #[test]
 fn an_object_that_no_loop_works_on_gets_an_event() {
-    story(async |_, cluster| {
+    in_cluster(async |_, cluster| {
         let pod = json!({ "restartPolicy": "Never", "containers": [{ "name": "c", "image": "i" }] });
         let job = json!({ "spec": { "template": { "spec": pod } } });
         apply(&cluster, "cronjob", "web", json!({ "schedule": "* * * * *", "jobTemplate": job })).await;

@@ -67,11 +67,11 @@ type Addition = fn(&mut Builder);
 /// Adds the drawn steps to `drawn`.
 pub(super) fn add(drawn: Drawn, rng: ChaCha8Rng) -> Drawn {
     let Drawn { document, mut kinds } = drawn;
-    let mut stories = Builder::new(&document, rng);
-    let (contends, lags, tries) = (stories.one_of(4), stories.one_of(4), stories.one_of(8));
-    let (moves, swaps, cuts) = (stories.one_of(2), stories.one_of(8), stories.one_of(6));
-    let (abandons, is_blind, stays) = (stories.one_of(8), stories.one_of(8), stories.one_of(8));
-    let fits = stories.has_room();
+    let mut builder = Builder::new(&document, rng);
+    let (contends, lags, tries) = (builder.one_of(4), builder.one_of(4), builder.one_of(8));
+    let (moves, swaps, cuts) = (builder.one_of(2), builder.one_of(8), builder.one_of(6));
+    let (abandons, is_blind, stays) = (builder.one_of(8), builder.one_of(8), builder.one_of(8));
+    let fits = builder.has_room();
     let additions: [(bool, Addition); KINDS.len()] = [
         (moves && fits, Builder::moves),
         (swaps && fits, Builder::swap),
@@ -84,15 +84,15 @@ pub(super) fn add(drawn: Drawn, rng: ChaCha8Rng) -> Drawn {
         (stays, Builder::stay),
     ];
     for ((is_drawn, addition), kind) in additions.into_iter().zip(KINDS) {
-        let before = stories.tree.clone();
+        let before = builder.tree.clone();
         if is_drawn {
-            addition(&mut stories);
+            addition(&mut builder);
         }
-        if stories.tree != before {
+        if builder.tree != before {
             kinds.push(kind);
         }
     }
-    Drawn { document: stories.finish(), kinds }
+    Drawn { document: builder.finish(), kinds }
 }
 
 fn pod(name: &str, claim: &str, node: &str, grace: &str) -> Value {
