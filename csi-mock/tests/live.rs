@@ -56,7 +56,7 @@ struct Live {
 }
 
 /// Runs a test in the live world, if this machine supports it and has the filesystem; otherwise prints a line.
-fn live(name: &str, kind: &'static str, story: impl AsyncFnOnce(Live) + Send + 'static) {
+fn live(name: &str, kind: &'static str, test: impl AsyncFnOnce(Live) + Send + 'static) {
     let found = capability();
     let missing = match found.loop_backend.clone() {
         Ok(()) if kind == RAW || found.filesystems().contains(&kind) => None,
@@ -83,7 +83,7 @@ fn live(name: &str, kind: &'static str, story: impl AsyncFnOnce(Live) + Send + '
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         runtime.block_on(async {
             let live = Live::start(&run, lock).await;
-            story(live).await;
+            test(live).await;
         });
     });
     thread.join().unwrap();

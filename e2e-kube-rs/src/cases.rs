@@ -182,7 +182,7 @@ pub async fn a_reflector_keeps_up_by_pages_and_by_streams(client: &Client) -> Re
             .default_backoff()
             .touched_objects();
         let follow = stream.for_each(|_| async {});
-        let story = async {
+        let steps = async {
             soon(reader.wait_until_ready()).await??;
             ensure!(reader.state().len() == 25, "{}", reader.state().len());
             api.create(&PostParams::default(), &settings("later", "1")).await?;
@@ -202,7 +202,7 @@ pub async fn a_reflector_keeps_up_by_pages_and_by_streams(client: &Client) -> Re
             soon(goes).await
         };
         tokio::select! { biased;
-            events_v1 = story => events_v1?,
+            events_v1 = steps => events_v1?,
             () = follow => bail!("the stream ended"),
         }
     }

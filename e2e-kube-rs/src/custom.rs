@@ -107,7 +107,7 @@ pub async fn a_controller_keeps_what_its_objects_own(client: &Client) -> Result<
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     };
-    let story = async {
+    let steps = async {
         soon(has("3")).await??;
         buckets.patch("kept", &PatchParams::default(), &Patch::Merge(json!({"spec": {"size": 5}}))).await?;
         soon(has("5")).await??;
@@ -119,7 +119,7 @@ pub async fn a_controller_keeps_what_its_objects_own(client: &Client) -> Result<
         Ok(())
     };
     tokio::select! { biased;
-        reported = story => reported?,
+        reported = steps => reported?,
         () = controller => bail!("the controller ended"),
     }
     owned.delete("kept", &DeleteParams::default()).await?;

@@ -245,7 +245,7 @@ fn a_cluster_of_containers_lives_through_a_crash_and_a_partition_live() {
     }
     let _alone = alone_with("docker").unwrap();
     let mut project = Project::prepare().unwrap();
-    if let Err(error) = story(&mut project) {
+    if let Err(error) = run_cluster(&mut project) {
         panic!("{error:#}\n{}", project.logs());
     }
 }
@@ -343,7 +343,7 @@ fn day(project: &Project) -> Result<()> {
     Ok(())
 }
 
-fn story(project: &mut Project) -> Result<()> {
+fn run_cluster(project: &mut Project) -> Result<()> {
     let begin = Instant::now();
     project.compose(&["up", "--detach", "--no-build"])?;
     let up = begin.elapsed();

@@ -102,7 +102,7 @@ count: 2
 "#;
 
 /// A command line, and texts that its output must contain; a leading `!` means that the command must fail.
-const STORY: &[(&str, &[&str])] = &[
+const COMMANDS: &[(&str, &[&str])] = &[
     ("version", &["Server Version"]),
     ("api-resources", &["volumeattachments", "storage.k8s.io/v1", "pvc"]),
     ("api-resources --categories=all", &["pods"]),
@@ -299,7 +299,7 @@ spec: {rules: [{host: a.example, http: {paths: [{path: /, pathType: Prefix, back
 "#;
 
 /// Commands on workloads. No controller runs here, so they never become ready.
-const WORKLOAD_STORY: &[(&str, &[&str])] = &[
+const WORKLOAD_COMMANDS: &[(&str, &[&str])] = &[
     ("api-resources --api-group=apps", &["deployments", "deploy", "statefulsets", "sts", "controllerrevisions"]),
     (
         "api-resources --namespaced=false -o name",
@@ -379,13 +379,13 @@ fn a_day_with_workloads() {
     }
     let server = Server::start();
     if minor(&server) < 30 {
-        eprintln!("kubectl is older than 1.30: the {} commands of this list are left out", WORKLOAD_STORY.len());
+        eprintln!("kubectl is older than 1.30: the {} commands of this list are left out", WORKLOAD_COMMANDS.len());
         return;
     }
     server.file("workloads.yaml", WORKLOADS);
     server.file("node.yaml", "apiVersion: v1\nkind: Node\nmetadata: {name: node-x}\n");
     assert!(server.kubectl(&["apply", "-f", "node.yaml"]).status.success());
-    tell(&server, WORKLOAD_STORY, &[]);
+    tell(&server, WORKLOAD_COMMANDS, &[]);
 }
 
 const DEFINITION: &str = r#"
@@ -417,7 +417,7 @@ spec:
           status: {type: object, x-kubernetes-preserve-unknown-fields: true}
 "#;
 
-const CUSTOM_STORY: &[(&str, &[&str])] = &[
+const CUSTOM_COMMANDS: &[(&str, &[&str])] = &[
     ("apply -f definition.yaml", &["customresourcedefinition.apiextensions.k8s.io/backups.example.com created"]),
     ("wait --for=condition=Established crd/backups.example.com --timeout=5s", &["condition met"]),
     ("api-resources --api-group=example.com", &["backups", "bk", "example.com/v1", "true", "Backup"]),
@@ -450,20 +450,20 @@ fn a_day_with_a_custom_kind() {
     }
     let server = Server::start();
     if minor(&server) < 30 {
-        eprintln!("kubectl is older than 1.30: the {} commands of this list are left out", CUSTOM_STORY.len());
+        eprintln!("kubectl is older than 1.30: the {} commands of this list are left out", CUSTOM_COMMANDS.len());
         return;
     }
     server.file("definition.yaml", DEFINITION);
     let backup = "apiVersion: example.com/v1\nkind: Backup\nmetadata: {name: nightly}\nspec: {source: data}\n";
     server.file("backup.yaml", backup);
     server.file("wrong.yaml", &backup.replace("{source: data}", "{source: data, sauce: x}"));
-    tell(&server, CUSTOM_STORY, &[]);
+    tell(&server, CUSTOM_COMMANDS, &[]);
 }
 
-/// Runs the commands of a story, except those that begin with a text in `left_out`.
-fn tell(server: &Server, story: &[(&str, &[&str])], left_out: &[&str]) {
+/// Runs `commands`, except those that begin with a text in `left_out`.
+fn tell(server: &Server, commands: &[(&str, &[&str])], left_out: &[&str]) {
     let mut failures = Vec::new();
-    for (line, wanted) in story {
+    for (line, wanted) in commands {
         let (command, fails) = line.strip_prefix('!').map_or((*line, false), |rest| (rest, true));
         if left_out.iter().any(|newer| command.starts_with(newer)) {
             continue;
@@ -477,7 +477,7 @@ fn tell(server: &Server, story: &[(&str, &[&str])], left_out: &[&str]) {
             failures.push(format!("$ kubectl {command}\n{text}\n  missing: {missing:?}"));
         }
     }
-    assert!(failures.is_empty(), "{} of {} commands:\n{}", failures.len(), story.len(), failures.join("\n"));
+    assert!(failures.is_empty(), "{} of {} commands:\n{}", failures.len(), commands.len(), failures.join("\n"));
 }
 
 /// Commands whose flags or output came with kubectl 1.24 to 1.30, and later commands that depend on them.
@@ -526,7 +526,7 @@ fn a_users_day_with_kubectl() {
         "unknown-field.yaml",
         "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: odd}\nspec: {storageClas: x, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n",
     );
-    tell(&server, STORY, if minor < 30 { SINCE_1_30 } else { &[] });
+    tell(&server, COMMANDS, if minor < 30 { SINCE_1_30 } else { &[] });
 }
 
 const LIST: &str = r#"{"kind": "List", "apiVersion": "v1", "metadata": {}, "items": [

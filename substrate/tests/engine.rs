@@ -331,7 +331,7 @@ fn a_stalled_receiver_blocks_no_other() {
 
 #[test]
 fn a_world_is_taken_apart_at_its_end_unless_it_is_left() {
-    async fn story(world: World, held: Arc<()>) -> u64 {
+    async fn hold(world: World, held: Arc<()>) -> u64 {
         let _process = Process::start(&world, "holder", move |ctx| {
             let held = held.clone();
             async move {
@@ -343,9 +343,9 @@ fn a_world_is_taken_apart_at_its_end_unless_it_is_left() {
         world.clock().mono().as_secs()
     }
     let held = Arc::new(());
-    assert_eq!(simulate(Options::default(), |world| story(world, held.clone())), 1);
+    assert_eq!(simulate(Options::default(), |world| hold(world, held.clone())), 1);
     assert_eq!(Arc::strong_count(&held), 1, "only the test holds it");
-    assert_eq!(simulate_and_leave(Options::default(), |world| story(world, held.clone())), 1);
+    assert_eq!(simulate_and_leave(Options::default(), |world| hold(world, held.clone())), 1);
     assert!(Arc::strong_count(&held) > 1, "what was left holds it, too");
 }
 

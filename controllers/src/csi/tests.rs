@@ -105,14 +105,14 @@ fn access_modes_map_to_csi(#[case] modes: &[&str], #[case] multi_writer: bool, #
     assert_eq!(access_mode(&modes, multi_writer).ok(), expected);
 }
 
-/// Runs `story` on the wall clock, with a process and a socket path.
-fn live<F: Future<Output = ()>>(story: impl FnOnce(Ctx, std::path::PathBuf) -> F) {
+/// Runs `test` on the wall clock, with a process and a socket path.
+fn live<F: Future<Output = ()>>(test: impl FnOnce(Ctx, std::path::PathBuf) -> F) {
     let dir = tempfile::tempdir().expect("a directory");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let world = World::live(Options::default());
         let process = Process::start(&world, "sidecar", |_| std::future::pending());
-        story(process.ctx().expect("it runs"), dir.path().join("csi.sock")).await;
+        test(process.ctx().expect("it runs"), dir.path().join("csi.sock")).await;
     });
 }
 

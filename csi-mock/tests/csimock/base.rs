@@ -27,8 +27,8 @@ pub async fn count(b: &Bench, rpc: &str) -> usize {
 }
 
 /// Runs a test with a driver that has all capabilities.
-pub fn driver<F: Future<Output = ()>>(story: impl FnOnce(Bench) -> F) {
-    once(false, Capabilities::all(), story);
+pub fn driver<F: Future<Output = ()>>(test: impl FnOnce(Bench) -> F) {
+    once(false, Capabilities::all(), test);
 }
 
 /// Makes the next call of `rpc` end with `effect` at `at`.

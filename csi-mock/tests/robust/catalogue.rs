@@ -93,12 +93,12 @@ async fn meet<E>(world: &World, fault: Fault, work: impl Future<Output = Result<
     Met { result, took: clock.mono() - began }
 }
 
-/// Returns the step of the story that calls this RPC; None for calls that only read.
+/// Returns the step that calls this RPC; None for calls that only read.
 fn step_of(name: &str) -> Option<usize> {
     STEPS.iter().position(|s| rpc(s) == name)
 }
 
-/// Makes a call that only reads objects of the story.
+/// Makes a call that only reads objects of the steps.
 async fn look(b: &Bench, name: &str, made: &Made) -> Result<(), Status> {
     let volume_id = made.volume.clone();
     match name {
@@ -149,31 +149,31 @@ async fn look(b: &Bench, name: &str, made: &Made) -> Result<(), Status> {
     Ok(())
 }
 
-/// Runs the story up to a call, applies these rows to the call and its repeats, and returns the final state. `made`:
+/// Runs the steps up to a call, applies these rows to the call and its repeats, and returns the final state. `made`:
 /// make the call once more, without a fault.
 fn fault_value(operation: &'static Operation, rows: &[(Possible, Moment)], made: bool) -> Value {
     let (fault_value, name) = (std::cell::RefCell::new(Value::Null), operation.name);
     once(false, Capabilities::all(), async |b| {
-        let mut story = Made::default();
+        let mut objects = Made::default();
         // Calls that only read are made when there is most to see.
         for earlier in &STEPS[..step_of(name).unwrap_or(10)] {
-            step(&b, earlier, &mut story).await.unwrap();
+            step(&b, earlier, &mut objects).await.unwrap();
         }
         if step_of(name).is_none() {
             // By then snapshots are completed.
             b.ctx.sleep(Duration::from_secs(24 * 3600)).await;
         }
-        let call = async |story: &mut Made| match step_of(name) {
-            Some(last) => step(&b, STEPS[last], story).await,
-            None => look(&b, name, story).await,
+        let call = async |objects: &mut Made| match step_of(name) {
+            Some(last) => step(&b, STEPS[last], objects).await,
+            None => look(&b, name, objects).await,
         };
         for (possible, at) in rows {
             let row = format!("{name} {:?} {at:?}", possible.effect);
             let fault = fault(operation, possible, *at);
-            check_call(&row, &fault, &meet(&b.world, fault.clone(), call(&mut story)).await);
+            check_call(&row, &fault, &meet(&b.world, fault.clone(), call(&mut objects)).await);
         }
         if made {
-            call(&mut story).await.unwrap();
+            call(&mut objects).await.unwrap();
         }
         // By then all transitions of the cloud have ended.
         b.ctx.sleep(Duration::from_secs(5 * 24 * 3600)).await;

@@ -1,4 +1,4 @@
-//! Seeded bugs of the driver: with the feature each changes the result of a story, without it none does.
+//! Seeded bugs of the driver: with the feature each changes the result of a test, without it none does.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -150,15 +150,15 @@ fn a_forgotten_unmount_leaves_the_mount_behind_an_answer_of_ok() {
     });
 }
 
-/// Returns the results of `story` without and with the seeded bug.
+/// Returns the results of `test` without and with the seeded bug.
 #[cfg(feature = "mutants")]
-fn both<F: Future<Output = T>, T: Default>(mutant: &str, story: impl Fn(Bench) -> F) -> (T, T) {
+fn both<F: Future<Output = T>, T: Default>(mutant: &str, test: impl Fn(Bench) -> F) -> (T, T) {
     assert!(MUTANTS.iter().any(|known| known.name == mutant), "{mutant} is not listed");
     let with = |mutants: BTreeSet<String>| {
         let out = std::cell::RefCell::new(T::default());
         let reported = &out;
         once_with(Options { mutants, ..Options::default() }, false, Capabilities::all(), async |b| {
-            *reported.borrow_mut() = story(b).await;
+            *reported.borrow_mut() = test(b).await;
         });
         out.into_inner()
     };

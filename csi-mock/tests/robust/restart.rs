@@ -52,7 +52,7 @@ pub struct Made {
     pub group: String,
 }
 
-/// Makes one call of the story.
+/// Makes the call of one step.
 pub async fn step(b: &Bench, name: &str, made: &mut Made) -> Result<(), Status> {
     let volume = made.volume.clone();
     let range = Some(CapacityRange { required_bytes: 2 * GIB, limit_bytes: 0 });
@@ -177,7 +177,7 @@ fn crash(op: &str, at: Moment) -> Fault {
     }
 }
 
-/// Runs the story up to and including step `last`, with a crash of that step at `moment`.
+/// Runs the steps up to and including `last`, with a crash of that step at `moment`.
 fn run(block: bool, last: usize, moment: Option<Moment>) -> Value {
     let reported = std::cell::RefCell::new(Value::Null);
     once(block, Capabilities::all(), async |mut b| {
@@ -199,7 +199,7 @@ fn run(block: bool, last: usize, moment: Option<Moment>) -> Value {
         if moment.is_none() {
             return;
         }
-        // And the rest of the story continues from there.
+        // The remaining steps continue from there.
         for name in &STEPS[last + 1..] {
             step(&b, name, &mut made).await.unwrap_or_else(|e| panic!("{name} after {}: {e}", STEPS[last]));
         }

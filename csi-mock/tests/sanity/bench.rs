@@ -96,8 +96,8 @@ fn driver(
 }
 
 /// Runs a test with one kind of volume and one set of capabilities.
-pub fn once<F: Future<Output = ()>>(block: bool, offered: Capabilities, story: impl FnOnce(Bench) -> F) {
-    once_with(Options::default(), block, offered, story);
+pub fn once<F: Future<Output = ()>>(block: bool, offered: Capabilities, test: impl FnOnce(Bench) -> F) {
+    once_with(Options::default(), block, offered, test);
 }
 
 /// Runs such a test in a world with these options.
@@ -105,7 +105,7 @@ pub fn once_with<F: Future<Output = ()>>(
     options: Options,
     block: bool,
     offered: Capabilities,
-    story: impl FnOnce(Bench) -> F,
+    test: impl FnOnce(Bench) -> F,
 ) {
     simulate(options, async |world| {
         let outside = Process::start(&world, "mock-ec2", |_| std::future::pending());
@@ -123,17 +123,17 @@ pub fn once_with<F: Future<Output = ()>>(
         let settings = Settings::new(offered);
         let (process, ctx, service) = driver(&world, &cloud, &nodes, &disk, &settings);
         let world = world.clone();
-        story(Bench { world, ctx, disk, disks, settings, service, nodes, block, ec2, cloud, process }).await;
+        test(Bench { world, ctx, disk, disks, settings, service, nodes, block, ec2, cloud, process }).await;
     });
 }
 
 /// Runs a test with mount and block volumes, with all and with minimal capabilities, if they include `needs`.
-pub fn case<F: Future<Output = ()>>(needs: &[Feature], story: impl Fn(Bench) -> F) {
+pub fn case<F: Future<Output = ()>>(needs: &[Feature], test: impl Fn(Bench) -> F) {
     let mut ran = 0;
     for block in [false, true] {
         for offered in [Capabilities::all(), Capabilities::minimal()] {
             if needs.iter().all(|f| offered.has(*f)) {
-                once(block, offered, &story);
+                once(block, offered, &test);
                 ran += 1;
             }
         }

@@ -31,7 +31,7 @@ struct Files {
     dir: tempfile::TempDir,
 }
 
-fn with_files<F: Future<Output = ()>>(story: impl FnOnce(Files) -> F) {
+fn with_files<F: Future<Output = ()>>(test: impl FnOnce(Files) -> F) {
     simulate(Options::default(), async |world| {
         let process = Process::start(&world, "csi", |_| std::future::pending());
         let ctx = process.ctx().unwrap();
@@ -41,7 +41,7 @@ fn with_files<F: Future<Output = ()>>(story: impl FnOnce(Files) -> F) {
         let cloud = Ec2::new(&Seed::root(1), config).unwrap().start(&ctx);
         let settings = Settings::new(Capabilities::all());
         let service = controller::start(&ctx, ControllerConfig { settings, ..ControllerConfig::new(cloud) });
-        story(Files { ctx, service, dir }).await;
+        test(Files { ctx, service, dir }).await;
     });
 }
 

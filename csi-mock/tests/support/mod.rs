@@ -18,12 +18,12 @@ use substrate::process::{Ctx, Process};
 use substrate::world::{Options, World, simulate};
 use substrate::{HttpService, Line};
 
-/// Runs `story` in virtual time inside one process.
-pub fn run<F: Future<Output = ()>>(story: impl FnOnce(World, Ctx) -> F) {
+/// Runs `test` in virtual time inside one process.
+pub fn run<F: Future<Output = ()>>(test: impl FnOnce(World, Ctx) -> F) {
     simulate(Options::default(), async |world| {
         let process = Process::start(&world, "test", |_| std::future::pending());
         let ctx = process.ctx().unwrap();
-        story(world, ctx).await;
+        test(world, ctx).await;
     });
 }
 

@@ -64,17 +64,17 @@ pub fn with_token() -> Config {
     Config { admin_token: Some(Secret::new("letmein-please")), ..config(LatencyProfile::Instant) }
 }
 
-/// Runs `story` with a cloud in virtual time.
-pub fn play<T, F: Future<Output = T>>(seed: u64, config: Config, story: impl FnOnce(Cloud) -> F) -> T {
-    play_with(seed, config, &[], story)
+/// Runs `test` with a cloud in virtual time.
+pub fn play<T, F: Future<Output = T>>(seed: u64, config: Config, test: impl FnOnce(Cloud) -> F) -> T {
+    play_with(seed, config, &[], test)
 }
 
-/// Runs `story` with a cloud in virtual time that has seeded bugs.
+/// Runs `test` with a cloud in virtual time that has seeded bugs.
 pub fn play_with<T, F: Future<Output = T>>(
     seed: u64,
     config: Config,
     mutants: &[&str],
-    story: impl FnOnce(Cloud) -> F,
+    test: impl FnOnce(Cloud) -> F,
 ) -> T {
     let mutants = mutants.iter().map(|name| (*name).to_owned()).collect();
     // Long, so that a busy machine fails no test; the test runner ends a hanging one.
@@ -84,7 +84,7 @@ pub fn play_with<T, F: Future<Output = T>>(
         let process = Process::start(&world, "mock-ec2", |_| std::future::pending());
         let ctx = process.ctx().unwrap();
         let service = ec2.start(&ctx);
-        story(Cloud { world, ec2, process, ctx, service }).await
+        test(Cloud { world, ec2, process, ctx, service }).await
     })
 }
 

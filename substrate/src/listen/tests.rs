@@ -41,11 +41,7 @@ async fn answer(request: Request<Body>) -> Result<Response<Body>, BoxError> {
     }
 }
 
-fn play<F: Future<Output = ()>>(
-    timeouts: ConnectionTimeouts,
-    most: Option<usize>,
-    story: impl FnOnce(SocketAddr) -> F,
-) {
+fn play<F: Future<Output = ()>>(timeouts: ConnectionTimeouts, most: Option<usize>, test: impl FnOnce(SocketAddr) -> F) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let world = World::live(Options::default());
@@ -57,7 +53,7 @@ fn play<F: Future<Output = ()>>(
         let mut admission = Admission::of(&ctx);
         admission.most = most.unwrap_or(admission.most);
         ctx.clone().spawn(accept(ctx, listener, service, None, timeouts, admission));
-        story(address).await;
+        test(address).await;
     });
 }
 
