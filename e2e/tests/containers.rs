@@ -329,7 +329,7 @@ fn hooks_run_after_the_start_and_before_the_stop_live() {
     kubectl(&["wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/after", "--timeout=90s"])
         .context(up.log())
         .unwrap();
-    assert_eq!(kubectl(&["logs", "after"]).unwrap(), "started\nflushed");
+    assert_eq!(kubectl(&["logs", "after"]).unwrap(), "started\nflushed\n");
 }
 
 #[test]
