@@ -365,7 +365,7 @@ mod tests {
     const INSTANCE: &str = "i-0123456789abcdef0";
     const NODE: &str = "node-a";
 
-    /// Returns the history of the volume after this story.
+    /// Returns the history of the volume after these steps.
     fn details_after(tell: impl Fn(&History)) -> Vec<&'static str> {
         let history = History { trace: Trace::new(Clock::live(), Level::Info) };
         tell(&history);

@@ -260,7 +260,7 @@ mod tests {
             }
         }
 
-        /// Returns the sentences of I10 without their first words, after a change of the story.
+        /// Returns the sentences of I10 without their first words, after a change of the steps.
         fn found(change: impl FnOnce(&mut Self)) -> Vec<String> {
             let mut history = Self::new();
             change(&mut history);

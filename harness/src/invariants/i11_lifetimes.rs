@@ -211,9 +211,9 @@ pub(super) mod tests {
     }
 
     /// Returns the violations of a run of commits: resource, object, user, whether the object ends, and the change.
-    pub fn removals(story: &[CommitSpec<'_>]) -> Vec<String> {
+    pub fn removals(steps: &[CommitSpec<'_>]) -> Vec<String> {
         let trace = Trace::new(Clock::live(), Level::Info);
-        for (rv, (resource, object, user, r#type, say)) in (1..).zip(story) {
+        for (rv, (resource, object, user, r#type, say)) in (1..).zip(steps) {
             let mut commit = Commit::new(*resource, *object, rv, *r#type);
             commit.user = (*user).into();
             say(&mut commit);

@@ -105,17 +105,17 @@ mod tests {
     const NODE_ATTACHED: &str = "the Node lists the volume in volumesAttached";
     const NODE_LISTS_NOT: &str = "the Node lists nothing in volumesInUse";
 
-    /// Returns the declared deviation of a detach at the end of this story; the outer `None` if it is not a violation.
-    fn declared_after(story: &[&str]) -> Option<Option<String>> {
+    /// Returns the declared deviation of a detach at the end of these steps; the outer `None` if it is not a violation.
+    fn declared_after(steps: &[&str]) -> Option<Option<String>> {
         let trace = Trace::new(Clock::live(), Level::Info);
         let (kubelet, driver): (Arc<str>, Arc<str>) = ("node-a/kubelet".into(), "node-a/csi-node".into());
         let of = || (Some(Text::from(VOLUME)), Some(Text::from("node-a")));
-        for (at, step) in story.iter().chain([&DETACHED]).enumerate() {
+        for (at, step) in steps.iter().chain([&DETACHED]).enumerate() {
             let ordinal = at as u64 + 1;
             let (volume, node) = of();
             match *step {
                 STARTS => {
-                    let before = story[..at].iter().filter(|step| **step == STARTS).count();
+                    let before = steps[..at].iter().filter(|step| **step == STARTS).count();
                     trace.info(&kubelet, ProcessStarted { incarnation: before as u32 + 1 });
                 }
                 STAGED => {

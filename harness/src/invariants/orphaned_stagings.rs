@@ -137,14 +137,14 @@ mod tests {
     const MADE: &str = "the volume is made";
 
     /// Returns the declared deviation of the staging directory that is left on node-a after these calls.
-    fn declared_after(story: &[&str]) -> Option<String> {
+    fn declared_after(steps: &[&str]) -> Option<String> {
         let trace = Trace::new(Clock::live(), Level::Info);
         let (kubelet, driver): (Arc<str>, Arc<str>) = ("node-a/kubelet".into(), "node-a/csi-node".into());
         let of = || (Some(Text::from(VOLUME)), Some(Text::from("node-a")));
-        for (at, step) in story.iter().enumerate() {
+        for (at, step) in steps.iter().enumerate() {
             let ordinal = at as u64 + 1;
             if *step == STARTS {
-                let before = story[..at].iter().filter(|step| **step == STARTS).count();
+                let before = steps[..at].iter().filter(|step| **step == STARTS).count();
                 trace.info(&kubelet, ProcessStarted { incarnation: before as u32 + 1 });
                 continue;
             }

@@ -209,7 +209,7 @@ mod tests {
         VolumeChanged::new(VOLUME.parse().unwrap(), VolumePhase::Creating, "us-east-1a", 1)
     }
 
-    /// An event in the story of a claim and its volume.
+    /// An event in the history of a claim and its volume.
     #[derive(Clone, Copy, Debug)]
     enum Does {
         Asks,
@@ -222,10 +222,10 @@ mod tests {
     }
     use Does::*;
 
-    /// Returns the declared deviation of the volume that is left after a story.
-    fn declared_after(story: &[Does]) -> Option<String> {
+    /// Returns the declared deviation of the volume that is left after these steps.
+    fn declared_after(steps: &[Does]) -> Option<String> {
         let invariants = Invariants::new(TimeScale::default());
-        replay(story, &mut |event| invariants.observe(event));
+        replay(steps, &mut |event| invariants.observe(event));
         invariants.at_end(&Leftovers { cloud_volumes: vec![VOLUME.to_owned()], ..Leftovers::default() });
         let violations = invariants.violations();
         let found = violations.iter().find(|v| v.id == "I5").unwrap();
@@ -234,15 +234,15 @@ mod tests {
         known.iter().find(|deviation| deviation.is(found).unwrap()).map(|deviation| deviation.id.clone())
     }
 
-    fn why_after(story: &[Does]) -> Option<&'static str> {
+    fn why_after(steps: &[Does]) -> Option<&'static str> {
         let mut unsaved = OrphanedVolumes::default();
-        replay(story, &mut |event| unsaved.observe(event));
+        replay(steps, &mut |event| unsaved.observe(event));
         unsaved.why(VOLUME)
     }
 
-    fn replay(story: &[Does], observe: &mut dyn FnMut(&Event)) {
+    fn replay(steps: &[Does], observe: &mut dyn FnMut(&Event)) {
         let events = simulate(Options::default(), async |world| {
-            for does in story {
+            for does in steps {
                 happens(&world, *does).await;
             }
             world.trace().events()
@@ -359,9 +359,9 @@ mod tests {
 
     #[test]
     fn an_answer_to_a_provisioner_that_has_ended_tells_the_next_nothing() {
-        let why = |story: &[Does]| {
+        let why = |steps: &[Does]| {
             let mut volumes = OrphanedVolumes::default();
-            replay(story, &mut |event| volumes.observe(event));
+            replay(steps, &mut |event| volumes.observe(event));
             let (rpc, volume, code) = ("CreateVolume".into(), Some(VOLUME.into()), "OK".into());
             let done = CsiDone { rpc, volume, node: None, ordinal: 1, code, took_ms: 1, message: None };
             volumes.on_done("csi-controller", &done);
