@@ -33,6 +33,7 @@ mod facts;
 mod i10_changed;
 mod i10_cloud;
 mod i10_placement;
+mod i10_recreate;
 mod i10_replicas;
 mod i10_scheduled;
 mod i10_taints;
@@ -199,6 +200,7 @@ struct State {
     ordinals: i3_ordinals::Ordinals,
     cloud: i10_cloud::Cloud,
     replicas: i10_replicas::Replicas,
+    recreate: i10_recreate::Recreate,
     evictions: i11_evictions::Evictions,
     present: i12_as_asked::Present,
     /// True if events come from several OS processes: events of the same millisecond may be out of order.
@@ -263,6 +265,7 @@ impl Invariants {
             ordinals,
             cloud,
             replicas,
+            recreate,
             evictions,
             present,
             is_mixed,
@@ -323,6 +326,7 @@ impl Invariants {
         let of_workloads = [
             (Id::I3, ordinals.check(checked, event)),
             (Id::I10, replicas.check(checked, event)),
+            (Id::I10, recreate.check(checked, event)),
             (Id::I11, evictions.check(checked, event)),
         ];
         asked.observe(event);
@@ -553,7 +557,7 @@ impl State {
             self.present,
         ) = Default::default();
         (self.teardown, self.in_use, self.pace, self.targets, self.scheduled, self.collected) = Default::default();
-        (self.ordinals, self.replicas, self.evictions, self.taints) = Default::default();
+        (self.ordinals, self.replicas, self.recreate, self.evictions, self.taints) = Default::default();
         self.heartbeats.forget();
         self.deleted = i3_deleted::Deleted::default();
     }
