@@ -684,4 +684,49 @@ pub const MUTANTS: &[Mutant] = &[
         about: "the garbage collector removes the orphan finalizer before it releases the dependents",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "node-selector-ignored",
+        about: "the scheduler ignores node selectors and node affinities",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "requests-not-compared",
+        about: "the scheduler ignores the requests of pods",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "recreate-not-awaited",
+        about: "a Deployment with the strategy Recreate creates new pods before the old ones have ended",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "foreground-not-awaited",
+        about: "the garbage collector removes the finalizer of a foreground deletion while dependents block it",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "force-detach-never",
+        about: "attach-detach never detaches a volume that its node has not unmounted",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "no-execute-ignored",
+        about: "taint eviction deletes no pod",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "reserved-volume-taken",
+        about: "the binder binds a claim to a volume that is reserved for another claim",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "job-ttl-ignored",
+        about: "finished Jobs stay beyond ttlSecondsAfterFinished",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "lost-node-stays-ready",
+        about: "node lifecycle never sets a node to Unknown",
+        recreates: "no public issue is known",
+    },
 ];

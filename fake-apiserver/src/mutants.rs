@@ -104,4 +104,9 @@ pub const MUTANTS: &[Mutant] = &[
         about: "a finalizer may be added to an object that is being deleted",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "default-class-not-set",
+        about: "a claim without a class does not get the default class",
+        recreates: "no public issue is known",
+    },
 ];

@@ -64,7 +64,8 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers, metrics: Metrics) {
     let pending = PendingOperations::new(ctx.scaled(timers.pending_initial), ctx.scaled(timers.pending_max));
     let max_wait_for_unmount =
         if mutant!(ctx, "force-detach-early") { Duration::from_secs(60) } else { timers.max_wait_for_unmount };
-    let mut reconciler = Reconciler::new(pending, ctx.scaled(max_wait_for_unmount), timers.disable_force_detach);
+    let never_forces = timers.disable_force_detach || mutant!(ctx, "force-detach-never");
+    let mut reconciler = Reconciler::new(pending, ctx.scaled(max_wait_for_unmount), never_forces);
     reconciler.ignores_other_nodes = mutant!(ctx, "multi-attach-check-skipped");
     reconciler.ignores_mounts = mutant!(ctx, "detach-without-unmount-wait");
     reconciler.remembers_out_of_service = mutant!(ctx, "out-of-service-remembered");

@@ -45,6 +45,7 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
     cache.ignores_class = mutant!(ctx, "class-not-compared");
     cache.ignores_mode = mutant!(ctx, "volume-mode-not-compared");
     cache.takes_largest = mutant!(ctx, "largest-volume-chosen");
+    cache.takes_reserved = mutant!(ctx, "reserved-volume-taken");
     cache.offers_released = mutant!(ctx, "released-volume-offered-again");
     // Failures wait for the next resync; the queues' own backoff is not used.
     let queue_base = timers.binder_sync;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
 
-use super::object::{ClaimKey, access_modes_satisfied, annotation, name, pod_claims, resource_version};
+use super::object::{ClaimKey, access_modes_satisfied, annotation, name, pod_claims, resource_version, volume_phase};
 use super::tally::Tally;
 use super::{annotations, matching};
 
@@ -44,6 +44,8 @@ pub struct BinderCache {
     pub(super) ignores_mode: bool,
     /// Seeded bug: binds a claim to the largest volume that matches.
     pub(super) takes_largest: bool,
+    /// Seeded bug: binds a claim to a volume that is reserved for another claim.
+    pub(super) takes_reserved: bool,
 }
 
 impl BinderCache {
@@ -175,8 +177,9 @@ impl BinderCache {
         let claim = asks_less.as_ref().unwrap_or(claim);
         // If the scheduler chooses, only reserved volumes are considered.
         let free = (!delay_binding).then_some(&self.unclaimed).into_iter().flatten();
-        let volumes = reserved.chain(free).filter_map(|name| self.volumes.get(name));
-        if self.ignores_class || self.ignores_mode || self.takes_largest {
+        let of_others = self.takes_reserved.then(|| self.volumes.keys()).into_iter().flatten();
+        let volumes = reserved.chain(free).chain(of_others).filter_map(|name| self.volumes.get(name));
+        if self.ignores_class || self.ignores_mode || self.takes_largest || self.takes_reserved {
             return self.wrong_match(claim, volumes, delay_binding);
         }
         matching::best_match(claim, volumes, delay_binding)
@@ -192,8 +195,12 @@ impl BinderCache {
         let class = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.clone());
         let mut volumes: Vec<_> = volumes.cloned().collect();
         let mode = claim.spec.as_ref().and_then(|spec| spec.volume_mode.clone());
-        for volume in volumes.iter_mut().filter(|_| self.ignores_class || self.ignores_mode) {
+        for volume in volumes.iter_mut().filter(|_| !self.takes_largest) {
+            let is_available = volume_phase(volume) == "Available";
             let spec = Arc::make_mut(volume).spec.get_or_insert_default();
+            if self.takes_reserved && is_available {
+                spec.claim_ref = None;
+            }
             if self.ignores_class {
                 spec.storage_class_name.clone_from(&class);
             }

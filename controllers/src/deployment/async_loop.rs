@@ -116,6 +116,7 @@ impl Controller {
             ignores_unavailable: mutant!(self.ctx, "max-unavailable-ignored"),
             ignores_surge: mutant!(self.ctx, "max-surge-ignored"),
             keeps_old_sets: mutant!(self.ctx, "old-sets-kept"),
+            recreates_at_once: mutant!(self.ctx, "recreate-not-awaited"),
         };
         if spec.selector == LabelSelector::default() {
             let message = "This deployment is selecting all pods. A non-empty selector is required.";

@@ -112,7 +112,8 @@ impl Round<'_> {
         for old in active(&sets.old) {
             is_scaled |= self.scale_set(&old, 0).await?.is_some();
         }
-        if is_scaled || sum(&sets.old, actual) > 0 || has_old_pods(sets.new.as_deref()) {
+        let is_old = is_scaled || sum(&sets.old, actual) > 0 || has_old_pods(sets.new.as_deref());
+        if is_old && !self.recreates_at_once {
             return self.sync_rollout(&sets).await;
         }
         if sets.new.is_none() {

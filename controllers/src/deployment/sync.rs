@@ -30,6 +30,8 @@ pub(super) struct Round<'a> {
     pub(super) ignores_surge: bool,
     /// Seeded bug: keeps all old sets.
     pub(super) keeps_old_sets: bool,
+    /// Seeded bug: creates new pods before the old ones have ended.
+    pub(super) recreates_at_once: bool,
 }
 
 impl Round<'_> {

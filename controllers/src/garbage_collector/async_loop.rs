@@ -254,7 +254,7 @@ impl Collector {
             let waiting = blocking.iter().filter(|one| !one.is_deleting_dependents);
             (!blocking.is_empty(), waiting.map(|one| one.identity.uid.clone()).collect::<Vec<_>>())
         };
-        if !is_blocked {
+        if !is_blocked || mutant!(self.0.ctx, "foreground-not-awaited") {
             return self.remove_finalizer(&node.identity, FOREGROUND).await;
         }
         self.take(waiting.into_iter().map(Task::Delete).collect());

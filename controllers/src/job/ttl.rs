@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
+use substrate::mutant;
 use substrate::process::Ctx;
 
 use super::conditions::finished;
@@ -43,6 +44,7 @@ pub(crate) async fn run(ctx: Ctx, client: Client) {
     while let Some(delta) = changes.recv().await {
         if let Delta::Applied { new, .. } = delta
             && time_left(&new, ctx.now().wall).is_some()
+            && !mutant!(ctx, "job-ttl-ignored")
         {
             queue.add(key(&*new));
         }

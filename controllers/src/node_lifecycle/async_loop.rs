@@ -38,8 +38,11 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
     leases.synced().await;
     ctx.spawn(mirror::run(ctx.clone(), client.clone(), nodes.clone()));
     let interval = |rate: f64| (rate > 0.0).then(|| ctx.scaled(Duration::from_secs_f64(1.0 / rate)));
-    let monitor_grace =
-        if mutant!(ctx, "node-unknown-early") { Duration::from_secs(20) } else { timers.node_monitor_grace };
+    let monitor_grace = match () {
+        () if mutant!(ctx, "node-unknown-early") => Duration::from_secs(20),
+        () if mutant!(ctx, "lost-node-stays-ready") => Duration::from_secs(1 << 30),
+        () => timers.node_monitor_grace,
+    };
     let async_loop = AsyncLoop {
         recorder: EventRecorder::new(&client, EVENT_SOURCE),
         grace: Grace { monitor: ctx.scaled(monitor_grace), startup: ctx.scaled(timers.node_startup_grace) },

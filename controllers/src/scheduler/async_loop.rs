@@ -13,6 +13,7 @@ use super::binding::{self, BindingError};
 use super::cache::{SchedulerCache, SeededBugs};
 use super::cycle::{Placement, schedule};
 use super::events::Recorder;
+use super::fit_error::Plugin;
 use super::hints::ClusterEvent;
 use super::node_info::PodKey;
 use super::nominations::Nomination;
@@ -71,6 +72,11 @@ pub async fn run(ctx: Ctx, client: Client, config: Config) {
         ignores_capacity: mutant!(ctx, "storage-capacity-ignored"),
         counts_each_use: mutant!(ctx, "shared-volume-counted-twice"),
         ignores_no_schedule: mutant!(ctx, "no-schedule-taint-ignored"),
+        skips: match () {
+            () if mutant!(ctx, "node-selector-ignored") => Some(Plugin::NodeAffinity),
+            () if mutant!(ctx, "requests-not-compared") => Some(Plugin::NodeResourcesFit),
+            () => None,
+        },
     };
     let queue = SchedulingQueue::new(waits, ctx.now().mono);
     let scheduler = Arc::new(Scheduler {

@@ -8,6 +8,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
 
 use super::assume::AssumeCache;
+use super::fit_error::Plugin;
 use super::node_info::{NodeInfo, Placed, PodKey};
 use super::nominations::Nominations;
 use super::resources::Resources;
@@ -53,6 +54,8 @@ pub struct SeededBugs {
     pub counts_each_use: bool,
     /// Ignores taints with the effect NoSchedule.
     pub ignores_no_schedule: bool,
+    /// Filter of the node that is skipped.
+    pub skips: Option<Plugin>,
 }
 
 /// Caches of the scheduler.

@@ -83,8 +83,9 @@ fn filters(
     info: &NodeInfo,
 ) -> Result<PodVolumes, Rejection> {
     let Some(node) = &info.node else { return Ok(PodVolumes::default()) };
-    let ignored = usize::from(cache.seeded_bugs.ignores_no_schedule);
-    node_filters::check(incoming.pod, &incoming.request, node, info, &node_filters::FORBIDDING[ignored..])?;
+    let bugs = &cache.seeded_bugs;
+    let effects = &node_filters::FORBIDDING[usize::from(bugs.ignores_no_schedule)..];
+    node_filters::check(incoming.pod, &incoming.request, node, info, effects, bugs.skips)?;
     volume_filters::restrictions(&incoming.volumes, others, info)?;
     volume_filters::limits(cache, &incoming.volumes, info)?;
     let volumes = volume_binding::filter(cache, &incoming.claims, info)?;

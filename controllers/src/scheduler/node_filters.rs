@@ -85,22 +85,33 @@ const UNTOLERATED: &str = "node(s) had untolerated taint(s)";
 /// Reason of NodeAffinity (`nodeaffinity.ErrReasonPod`).
 pub const NOT_SELECTED: &str = "node(s) didn't match Pod's node affinity/selector";
 
-/// Runs the filters in upstream's order, with the taints of these effects; reports the first rejection.
+/// Runs the filters in upstream's order, with the taints of these effects and without one that a seeded bug skips;
+/// reports the first rejection.
 ///
 /// # Errors
 /// The rejection.
-pub fn check(pod: &Pod, request: &Resources, node: &Node, info: &NodeInfo, effects: &[&str]) -> Result<(), Rejection> {
+pub fn check(
+    pod: &Pod,
+    request: &Resources,
+    node: &Node,
+    info: &NodeInfo,
+    effects: &[&str],
+    skipped: Option<Plugin>,
+) -> Result<(), Rejection> {
     if !schedulable(pod, node) {
         return Err(Rejection::hopeless(Plugin::NodeUnschedulable, "node(s) were unschedulable"));
     }
     if !effects_tolerated(pod, node, effects) {
         return Err(Rejection::hopeless(Plugin::TaintToleration, UNTOLERATED));
     }
-    if !affinity_matches(pod, node) {
+    if skipped != Some(Plugin::NodeAffinity) && !affinity_matches(pod, node) {
         return Err(Rejection::hopeless(Plugin::NodeAffinity, NOT_SELECTED));
     }
     if !ports_free(pod, info.pods.values().map(|placed| &*placed.pod)) {
         return Err(Rejection::resolvable(Plugin::NodePorts, PORTS_TAKEN));
+    }
+    if skipped == Some(Plugin::NodeResourcesFit) {
+        return Ok(());
     }
     let lacks = lacks(request, &info.used, &info.allocatable);
     let hopeless = lacks.iter().any(Lack::is_hopeless);

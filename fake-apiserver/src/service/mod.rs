@@ -278,6 +278,7 @@ impl Apiserver {
                 keeps_budgets: substrate::mutant!(ctx, "eviction-not-counted"),
                 expands_any_class: substrate::mutant!(ctx, "allow-expansion-ignored"),
                 skips_continued: substrate::mutant!(ctx, "continue-skips-one"),
+                leaves_class_out: substrate::mutant!(ctx, "default-class-not-set"),
                 takes_late_finalizers: substrate::mutant!(ctx, "finalizer-added-while-deleting"),
             });
         }

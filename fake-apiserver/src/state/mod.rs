@@ -165,6 +165,8 @@ pub struct Defects {
     pub skips_continued: bool,
     /// Accepts a new finalizer of a terminating object.
     pub takes_late_finalizers: bool,
+    /// Gives no default class to a claim.
+    pub leaves_class_out: bool,
 }
 
 /// The state of the cluster.

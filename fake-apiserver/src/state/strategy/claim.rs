@@ -63,7 +63,9 @@ pub(in crate::state) fn default(claim: &mut Value) {
 }
 
 fn admit_create(store: &Store, _: &Kind, claim: &mut Value) -> Result<(), Status> {
-    store.default_class(claim);
+    if !store.defects.leaves_class_out {
+        store.default_class(claim);
+    }
     Ok(())
 }
 
