@@ -7,16 +7,20 @@ use serde_json::{Value, json};
 
 use super::Drawn;
 use super::builder::{Builder, claim, delete, has_written, pod, wait, wait_that};
+use super::pairs::INSTANCE_REPLACED;
 
 /// Each addition occurs in one of this many runs.
 const ONE_OF: u64 = 10;
+
+/// Name of the addition that needs both nodes.
+const TAINTED_NODE: &str = "node with a taint";
 
 /// An addition: adds its objects and steps to a document.
 type Addition = fn(&mut Builder);
 
 /// All additions with their names. The random stream is consumed in this order.
 const ADDITIONS: &[(&str, Addition)] = &[
-    ("node with a taint", Builder::tainted_node),
+    (TAINTED_NODE, Builder::tainted_node),
     ("free volume of another class", Builder::other_class),
     ("snapshot that fails at first", Builder::failing_snapshot),
 ];
@@ -32,7 +36,9 @@ pub(super) fn add(drawn: Drawn, rng: ChaCha8Rng) -> Drawn {
     let mut choices = Builder::new(&document, rng);
     let fits = choices.has_room();
     for (name, addition) in ADDITIONS {
-        if choices.one_of(ONE_OF) && fits {
+        // Without the second node no node would be left for the pod.
+        let lacks_node = *name == TAINTED_NODE && kinds.contains(&INSTANCE_REPLACED);
+        if choices.one_of(ONE_OF) && fits && !lacks_node {
             addition(&mut choices);
             kinds.push(name);
         }
@@ -60,7 +66,10 @@ impl Builder {
             },
         });
         let taint = json!({ "node": node, "key": "reserved", "value": "disk", "effect": "NoSchedule" });
+        let is_ready = "self.?status.conditions.orValue([]).exists(c, c.type == 'Ready' && c.status == 'True')";
         self.steps([
+            // An addition before this one may have made the node again.
+            wait_that(&format!("node/{node}"), is_ready),
             json!({ "taint": taint }),
             json!({ "sleep": "5s" }),
             claim("elsewhere"),

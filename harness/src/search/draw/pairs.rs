@@ -10,6 +10,9 @@ use super::Drawn;
 use super::builder::{Builder, claim, delete, has_written, pod, wait, wait_that};
 use crate::search::document::Document;
 
+/// Name of the pair after which the cluster has one node fewer.
+pub(super) const INSTANCE_REPLACED: &str = "instance replaced and a fault";
+
 /// Each change occurs in one of this many runs.
 const ONE_OF: u64 = 16;
 /// Durations of the fault.
@@ -46,7 +49,7 @@ const CHANGES: &[(&str, Change)] = &[
     ("deleted, applied again and a fault", Builder::again),
     ("node made again and a fault", Builder::node_again),
     // It is the last one: its node does not come back.
-    ("instance replaced and a fault", Builder::replace),
+    (INSTANCE_REPLACED, Builder::replace),
 ];
 
 /// Returns the names of the changes.
