@@ -3,7 +3,7 @@
 //! for Unknown. An occasion is a pod that the scheduler puts on a node, and such a taint.
 //!
 //! Both decide by caches. So a taint counts for pods that were created a second after it, a condition counts for a minute
-//! after its end, and nothing is checked for ten minutes after a fault at reads of the API server.
+//! after its end, and a fault at reads of the API server ends the checks for ten minutes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
