@@ -62,7 +62,7 @@ fn each_defect_shows_and_none_without() {
             "status-in-main-write" => continue,
             // It needs a disruption budget.
             "budget-ignored" | "eviction-not-counted" => continue,
-            "allow-expansion-ignored" | "finalizer-added-while-deleting" => continue,
+            "allow-expansion-ignored" | "finalizer-added-while-deleting" | "default-class-not-set" => continue,
             // The test below shows it.
             "continue-skips-one" => continue,
             "list-ignores-selector" | "leaving-object-not-told" => continue,
