@@ -83,9 +83,7 @@ fn filters(
     info: &NodeInfo,
 ) -> Result<PodVolumes, Rejection> {
     let Some(node) = &info.node else { return Ok(PodVolumes::default()) };
-    let bugs = &cache.seeded_bugs;
-    let effects = &node_filters::FORBIDDING[usize::from(bugs.ignores_no_schedule)..];
-    node_filters::check(incoming.pod, &incoming.request, node, info, effects, bugs.skips)?;
+    node_filters::check(incoming.pod, &incoming.request, node, info, &cache.seeded_bugs)?;
     volume_filters::restrictions(&incoming.volumes, others, info)?;
     volume_filters::limits(cache, &incoming.volumes, info)?;
     let volumes = volume_binding::filter(cache, &incoming.claims, info)?;

@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Node, Pod, Taint, Toleration};
 
+use super::cache::SeededBugs;
 use super::fit_error::{Plugin, Rejection};
 use super::node_info::NodeInfo;
 use super::node_ports::{PORTS_TAKEN, ports_free};
@@ -30,7 +31,7 @@ pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
 }
 
 /// Effects of taints that forbid scheduling.
-pub const FORBIDDING: [&str; 2] = ["NoSchedule", "NoExecute"];
+const FORBIDDING: [&str; 2] = ["NoSchedule", "NoExecute"];
 
 /// Returns true if the pod tolerates the node's taints that forbid scheduling.
 pub fn taints_tolerated(pod: &Pod, node: &Node) -> bool {
@@ -85,32 +86,24 @@ const UNTOLERATED: &str = "node(s) had untolerated taint(s)";
 /// Reason of NodeAffinity (`nodeaffinity.ErrReasonPod`).
 pub const NOT_SELECTED: &str = "node(s) didn't match Pod's node affinity/selector";
 
-/// Runs the filters in upstream's order, with the taints of these effects and without one that a seeded bug skips;
-/// reports the first rejection.
+/// Runs the filters in upstream's order; reports the first rejection.
 ///
 /// # Errors
 /// The rejection.
-pub fn check(
-    pod: &Pod,
-    request: &Resources,
-    node: &Node,
-    info: &NodeInfo,
-    effects: &[&str],
-    skipped: Option<Plugin>,
-) -> Result<(), Rejection> {
+pub fn check(pod: &Pod, request: &Resources, node: &Node, info: &NodeInfo, bugs: &SeededBugs) -> Result<(), Rejection> {
     if !schedulable(pod, node) {
         return Err(Rejection::hopeless(Plugin::NodeUnschedulable, "node(s) were unschedulable"));
     }
-    if !effects_tolerated(pod, node, effects) {
+    if !effects_tolerated(pod, node, &FORBIDDING[usize::from(bugs.ignores_no_schedule)..]) {
         return Err(Rejection::hopeless(Plugin::TaintToleration, UNTOLERATED));
     }
-    if skipped != Some(Plugin::NodeAffinity) && !affinity_matches(pod, node) {
+    if bugs.skips != Some(Plugin::NodeAffinity) && !affinity_matches(pod, node) {
         return Err(Rejection::hopeless(Plugin::NodeAffinity, NOT_SELECTED));
     }
     if !ports_free(pod, info.pods.values().map(|placed| &*placed.pod)) {
         return Err(Rejection::resolvable(Plugin::NodePorts, PORTS_TAKEN));
     }
-    if skipped == Some(Plugin::NodeResourcesFit) {
+    if bugs.skips == Some(Plugin::NodeResourcesFit) {
         return Ok(());
     }
     let lacks = lacks(request, &info.used, &info.allocatable);
