@@ -185,7 +185,8 @@ impl BinderCache {
         matching::best_match(claim, volumes, delay_binding)
     }
 
-    /// Returns the match of the seeded bugs that ignore classes or sizes.
+    /// Returns the match of the seeded bugs that ignore the class, the volume mode or the reservation of a volume, or that
+    /// prefer the largest.
     fn wrong_match<'a>(
         &self,
         claim: &PersistentVolumeClaim,
@@ -195,7 +196,7 @@ impl BinderCache {
         let class = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.clone());
         let mut volumes: Vec<_> = volumes.cloned().collect();
         let mode = claim.spec.as_ref().and_then(|spec| spec.volume_mode.clone());
-        for volume in volumes.iter_mut().filter(|_| !self.takes_largest) {
+        for volume in &mut volumes {
             let is_available = volume_phase(volume) == "Available";
             let spec = Arc::make_mut(volume).spec.get_or_insert_default();
             if self.takes_reserved && is_available {
