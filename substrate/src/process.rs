@@ -147,6 +147,11 @@ impl Ctx {
         self.0.world.scale().apply(duration)
     }
 
+    /// Returns the time of the scenario that passes in `duration`: the reverse of [`scaled`](Self::scaled).
+    pub fn unscaled(&self, duration: Duration) -> Duration {
+        self.0.world.scale().undo(duration)
+    }
+
     /// Returns the deadline of a call, divided by the scenario's `time-scale` as far as the peer's work allows.
     pub fn scaled_timeout(&self, limit: Duration) -> Duration {
         self.0.world.scale().scaled_timeout(limit)

@@ -96,6 +96,11 @@ impl TimeScale {
         if self.0 == 1.0 { d } else { d.div_f64(self.0) }
     }
 
+    /// Returns a duration times the factor: the reverse of [`apply`](Self::apply).
+    pub fn undo(self, d: Duration) -> Duration {
+        if self.0 == 1.0 { d } else { d.mul_f64(self.0) }
+    }
+
     /// Returns the deadline of a call, divided by the factor, but at least a second (or `limit` itself, if that is
     /// shorter): a scaled deadline must not cut off real work of the peer, which a scale does not make faster.
     pub fn scaled_timeout(self, limit: Duration) -> Duration {
@@ -116,6 +121,7 @@ mod tests {
         assert_eq!(scale.scaled_timeout(S(10)), S(1));
         assert_eq!(scale.scaled_timeout(Duration::from_millis(300)), Duration::from_millis(300));
         assert_eq!(scale.apply(S(10)), Duration::from_millis(500));
+        assert_eq!(scale.undo(scale.apply(S(10))), S(10));
         assert_eq!(TimeScale::default().scaled_timeout(S(10)), S(10));
     }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::future::join_all;
 use http::HeaderValue;
 use k8s_openapi::api::core::v1::{Container, LifecycleHandler, ObjectReference, Pod};
 
@@ -55,9 +55,9 @@ pub(super) async fn stop_one(
 
 /// Stops the containers of a pod one by one if one of them has a hook. Returns the rest of their grace period.
 pub(super) async fn pre_stop(
-    agent: &Arc<Agent>,
+    agent: &Agent,
     uid: &str,
-    pod: &Arc<Pod>,
+    pod: &Pod,
     object: &Arc<ObjectReference>,
     record: Option<&PodRecord>,
     grace: Duration,
@@ -70,11 +70,9 @@ pub(super) async fn pre_stop(
         return grace;
     }
     let began = agent.ctx.now().mono;
-    let mut stops: Vec<BoxFuture<'static, ()>> = Vec::new();
+    let mut stops = Vec::new();
     for container in running {
-        let (agent, uid, pod) = (agent.clone(), uid.to_owned(), pod.clone());
-        let (object, container) = (object.clone(), container.clone());
-        stops.push(Box::pin(async move { pre_stop_one(&agent, &uid, &pod, &object, &container, grace).await }));
+        stops.push(pre_stop_one(agent, uid, pod, object, container, grace));
     }
     join_all(stops).await;
     rest(agent, began, grace)
@@ -91,7 +89,7 @@ async fn pre_stop_one(
 ) {
     let began = agent.ctx.now().mono;
     let mut left = grace;
-    if let Some(hook) = before_stop(container) {
+    if let Some(hook) = before_stop(container).filter(|_| !grace.is_zero()) {
         let done = tokio::select! { biased;
             done = run(agent, uid, container, hook) => done,
             // Upstream lets the hook run and stops the container.
@@ -111,7 +109,7 @@ fn before_stop(container: &Container) -> Option<&LifecycleHandler> {
 }
 
 fn rest(agent: &Agent, began: Duration, grace: Duration) -> Duration {
-    grace.saturating_sub(agent.ctx.now().mono - began).max(LEAST_GRACE)
+    grace.saturating_sub(agent.ctx.unscaled(agent.ctx.now().mono - began)).max(LEAST_GRACE)
 }
 
 fn event(agent: &Agent, pod: &Pod, object: &Arc<ObjectReference>, container: &Container, reason: &str, message: &str) {

@@ -290,7 +290,7 @@ fn republishes(agent: &Agent, uid: &str) -> bool {
 }
 
 /// Stops a pod's containers and waits for their end. A shorter grace period may be ordered meanwhile.
-async fn stop(agent: &Arc<Agent>, uid: &str, pod: &Arc<Pod>, orders: &mut latest::Receiver<Orders>) {
+async fn stop(agent: &Agent, uid: &str, pod: &Pod, orders: &mut latest::Receiver<Orders>) {
     let object = reference::<Pod>(pod);
     let record = agent.runtime.get(uid);
     let has_exited = |name: &str| {
