@@ -361,6 +361,8 @@ fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
     if args.detach && !detach::is_background() {
         return background(args, format);
     }
+    // Before a directory of the cluster exists: a signal must not leave it behind.
+    let signals = Signals::install().map_err(|e| environment(format!("cannot install the signal handlers: {e}")))?;
     let held = StateDirectory::of(&args.name)?.hold()?;
     spec.program_logs = Some(held.place().directory().to_owned());
     if let Some(token) = &args.token {
@@ -369,8 +371,6 @@ fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
     // In the background only people read the output.
     let silent = format == Format::Json && !detach::is_background();
     let progress = if silent { Progress::silent() } else { Progress::stderr() };
-    // Before the directory of the cluster exists: a signal must not leave it behind.
-    let signals = Signals::install().map_err(|e| environment(format!("cannot install the signal handlers: {e}")))?;
     let site = live::Site::prepare(args.backend, None).map_err(|e| environment(e.to_string()))?;
     let mut record = Record {
         pid: std::process::id(),
