@@ -213,17 +213,13 @@ impl StateDirectory {
     /// # Errors
     /// If another process holds it.
     pub(in crate::cli) fn hold(&self) -> Result<Held, Refusal> {
-        let path = self.lock_path();
         for _ in 0..TRIES {
             self.make()?;
-            let failed = |e: io::Error| lacking(format!("{}: {e}", path.display()));
-            let lock = File::options().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
-            if lock.try_lock().is_ok() {
+            let path = self.lock_path();
+            if let Some(lock) = self.lock().map_err(|e| lacking(format!("{}: {e}", path.display())))? {
                 // The previous holder may have removed the locked file meanwhile; the next process would then lock
                 // another file.
-                let same =
-                    fs::metadata(&path).is_ok_and(|there| lock.metadata().is_ok_and(|own| own.ino() == there.ino()));
-                if same {
+                if self.has(&lock) {
                     self.clear();
                     return Ok(Held { place: self.clone(), _lock: lock });
                 }
@@ -235,10 +231,28 @@ impl StateDirectory {
         Err(next(next(taken, format!("`mooring down{}` ends it", self.flag())), second))
     }
 
+    /// Locks the lock file. None if another process has it. A new file is locked before it gets its name: one without
+    /// a holder means that its process was killed.
+    fn lock(&self) -> io::Result<Option<File>> {
+        match File::options().write(true).open(self.lock_path()) {
+            Ok(lock) => return Ok(lock.try_lock().is_ok().then_some(lock)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        let new = tempfile::NamedTempFile::new_in(&self.directory)?;
+        new.as_file().lock()?;
+        Ok(new.persist_noclobber(self.lock_path()).ok())
+    }
+
     /// Returns true if a process holds the name.
     pub(in crate::cli) fn is_held(&self) -> bool {
-        let lock = File::open(self.lock_path());
-        lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(fs::TryLockError::WouldBlock)))
+        File::open(self.lock_path()).is_ok_and(|lock| is_locked(&lock))
+    }
+
+    /// Returns true if this is still the lock file of the name.
+    fn has(&self, lock: &File) -> bool {
+        let there = fs::metadata(self.lock_path());
+        there.is_ok_and(|there| lock.metadata().is_ok_and(|own| own.ino() == there.ino()))
     }
 
     /// Returns true if the name has a lock file.
@@ -248,15 +262,20 @@ impl StateDirectory {
 
     /// State of the Mooring. None if the name is unused.
     pub(in crate::cli) fn state(&self) -> Option<State> {
-        if !self.is_there() {
-            return None;
+        loop {
+            let lock = File::open(self.lock_path()).ok()?;
+            // The ready file exists before the lock is released, and not after.
+            if is_locked(&lock) {
+                return Some(self.ready().map_or(State::Starting, State::Up));
+            }
+            // The process may have ended in an orderly way just now, and another one may have taken the name.
+            if !self.is_there() {
+                return None;
+            }
+            if self.has(&lock) {
+                return Some(State::Killed);
+            }
         }
-        // In this order: the ready file exists before the lock is released, and not after.
-        if !self.is_held() {
-            // It may have ended in an orderly way just now.
-            return self.is_there().then_some(State::Killed);
-        }
-        Some(self.ready().map_or(State::Starting, State::Up))
     }
 
     /// Content of the ready file. None if it is missing or incomplete.
@@ -317,6 +336,11 @@ impl StateDirectory {
         }
         Ok(removed)
     }
+}
+
+/// Returns true if a process holds this lock file.
+fn is_locked(lock: &File) -> bool {
+    matches!(lock.try_lock_shared(), Err(fs::TryLockError::WouldBlock))
 }
 
 /// Returns true if the ready file at `path` belongs to process `pid`: a later Mooring may have written another one
@@ -392,6 +416,25 @@ mod tests {
         assert!(!ready.exists() && place.ready().is_none());
         drop(held);
         assert_eq!(place.state(), None);
+    }
+
+    #[test]
+    fn a_mooring_that_starts_or_ends_is_not_taken_for_a_killed_one() {
+        let root = tempfile::tempdir().unwrap();
+        let place = StateDirectory { name: "a".to_owned(), directory: root.path().join("a") };
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        let over = || is_over.load(std::sync::atomic::Ordering::SeqCst);
+        std::thread::scope(|scope| {
+            let sees_killed = scope.spawn(|| {
+                let states = std::iter::from_fn(|| (!over()).then(|| place.state()));
+                states.filter(|state| *state == Some(State::Killed)).count()
+            });
+            for _ in 0..500 {
+                drop(place.hold().unwrap());
+            }
+            is_over.store(true, std::sync::atomic::Ordering::SeqCst);
+            assert_eq!(sees_killed.join().unwrap(), 0);
+        });
     }
 
     #[test]
