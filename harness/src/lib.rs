@@ -154,9 +154,14 @@ pub mod search;
 mod secrets;
 #[doc(hidden)]
 pub mod seeds;
+#[doc(hidden)]
+pub mod spec;
+mod suggestions;
 pub mod testing;
 #[doc(hidden)]
 pub mod timeline;
+#[doc(hidden)]
+pub mod wiring;
 mod writes;
 
 pub(crate) use block_on::block_on;

@@ -8,7 +8,7 @@ use harness::cluster::{Cluster, ClusterSpec};
 use harness::output::Exit;
 use harness::runner::{self, Outcome};
 use harness::scenario;
-use harness::scenario::object::{Kind, ObjectRef};
+use harness::spec::object::{Kind, ObjectRef};
 use substrate::events::FaultFired;
 use substrate::world::{Options, simulate};
 

@@ -13,9 +13,9 @@ mod validator;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use harness::cluster::names::OPERATIONS;
 use harness::scenario;
 use harness::schema::SCHEMAS;
+use harness::spec::names::OPERATIONS;
 use serde_json::{Value, json};
 use substrate::fault::{Catalogue, Fault};
 use validator::Validator;

@@ -14,8 +14,8 @@ use tokio::time::Instant;
 use super::announce;
 use super::day::state_directory;
 use super::refusal::{Refusal, lacking, late, next};
+use crate::cluster::Objects;
 use crate::cluster::compose::project::{Doors, Project};
-use crate::runner::Objects;
 
 /// Region of the cloud in the compose file.
 const REGION: &str = "us-east-1";

@@ -29,12 +29,12 @@ use substrate::{Level, World};
 use super::announce::{self, Access};
 use super::day::state_directory::{self, Held, Record, StateDirectory};
 use super::refusal::{Refusal, lacking, show, usage};
-use crate::cluster::spec::node_name;
+use crate::cluster::defaults;
 use crate::cluster::{Checks, Cluster, ClusterSpec, Endpoints, NodeSpec, Secret, live};
 use crate::containers::{self, Containers};
 use crate::output::{self, Envelope, Exit, Failure, Format, Progress, Style};
-use crate::runner::defaults;
 use crate::scenario;
+use crate::spec::cluster::node_name;
 
 /// Arguments of `mooring up`.
 #[derive(Debug, clap::Args)]

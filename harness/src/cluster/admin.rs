@@ -38,9 +38,9 @@ use tokio::sync::Mutex as Turn;
 
 use super::checks::{Asked, Checks};
 use super::{Cluster, names};
+use crate::cluster::defaults;
 use crate::program::ProgramReport;
-use crate::runner::defaults;
-use crate::scenario::object::Condition;
+use crate::spec::object::Condition;
 
 /// All planes of faults.
 const PLANES: &[Plane] = &[Plane::Ec2, Plane::K8s, Plane::Csi, Plane::Link, Plane::Disk, Plane::Process, Plane::Clock];

@@ -21,11 +21,11 @@ use substrate::{Ctx, HttpService, Process, World, WorldKind};
 use super::member::Member;
 use super::mirror::Mirrors;
 use super::nodes::Machine;
-use super::wiring::Wiring;
 use super::{Cluster, ClusterSpec, Node, NodeSpec, names, supervisor};
 use crate::events::ClusterNode;
 use crate::program::Program;
-use crate::scenario::model::DriverSettings;
+use crate::spec::DriverSettings;
+use crate::wiring::Wiring;
 
 /// Why a cluster cannot be put together.
 #[derive(Debug, displaydoc::Display, thiserror::Error)]

@@ -8,9 +8,8 @@ use serde_json::{Value, json};
 use substrate::World;
 use substrate::fault::Span;
 
-use super::Cluster;
+use super::{Cluster, settle, teardown};
 use crate::invariants::{AppliedObjects, Invariants, declared};
-use crate::runner::{settle, teardown};
 
 /// Default time limit for the cluster to converge.
 const TIMEOUT: Span = Span(Duration::from_secs(5 * 60));

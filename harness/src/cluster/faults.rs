@@ -14,8 +14,8 @@ use substrate::fault::{Fault, Mistake, Report};
 use tokio::sync::Notify;
 
 use super::Cluster;
-use crate::runner::condition;
-use crate::scenario::object::Condition;
+use crate::cluster::condition;
+use crate::spec::object::Condition;
 
 /// Interval at which a condition is checked even without a matching event in the trace.
 const LOOK: Duration = Duration::from_secs(2);
@@ -161,10 +161,10 @@ mod tests {
     use substrate::world::{Options, simulate};
 
     use super::*;
-    use crate::cluster::ClusterSpec;
-    use crate::runner::defaults;
-    use crate::scenario::model::Manifest;
-    use crate::scenario::object::{Kind, ObjectRef};
+    use crate::cluster::defaults;
+    use crate::spec::ClusterSpec;
+    use crate::spec::Manifest;
+    use crate::spec::object::{Kind, ObjectRef};
 
     /// Runs `test` in a cluster of one node, ten seconds after its start.
     fn in_cluster(test: impl AsyncFnOnce(World, Cluster)) {

@@ -11,7 +11,7 @@ use substrate::{Ctx, HttpService, Process};
 
 use super::member::Member;
 use super::{Cluster, names};
-use crate::scenario::object::check_name;
+use crate::spec::object::check_name;
 
 /// Added processes by name. Clones share one list.
 #[derive(Clone, Default)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use substrate::{Ctx, HttpService};
 
 use super::names;
-use super::wiring::Wiring;
+use crate::wiring::Wiring;
 
 /// Client of the processes' metrics.
 #[derive(Clone)]

@@ -18,8 +18,8 @@ use substrate::{Ctx, Process, WorldKind};
 use super::assemble::StartContext;
 use super::node_files::Registry;
 use super::{NodeSpec, names};
-use crate::containers::Containers;
 use crate::scenario::model::LatencyProfile;
+use crate::spec::Containers;
 
 /// Values that the processes of one node share.
 #[derive(Clone)]

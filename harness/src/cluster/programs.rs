@@ -7,9 +7,9 @@ use serde_json::json;
 
 use super::live::Site;
 use super::sockets::Sockets;
-use super::wiring::Wiring;
 use super::{Cluster, ClusterError, ClusterSpec, Endpoints, Secret};
 use crate::program::{BoundedFile, Endpoint, Given, Program, ProgramSpec, Setup, Surroundings};
+use crate::wiring::Wiring;
 
 /// Name of cluster, user and context in the kubeconfig of a program.
 const CONTEXT: &str = "mooring";

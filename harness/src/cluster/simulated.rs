@@ -8,9 +8,9 @@ use mock_ec2::VolumeBytes;
 use substrate::World;
 
 use super::assemble::{ClusterError, Parts};
-use super::wiring::{Fabric, Wiring};
 use super::write_recorder::{RecordingFabric, WriteRecorder};
 use super::{Cluster, ClusterSpec};
+use crate::wiring::{Fabric, Wiring};
 
 /// Connects the cloud's volumes and snapshots to the bytes of the memory disks.
 #[derive(Debug)]

@@ -1,63 +1,11 @@
-//! Kinds of snapshots in a cluster. A cluster has them if one of the snapshot loops runs in it.
+//! Kinds of snapshots in an API server that was reset, or that is not Mooring's.
 
-use std::collections::BTreeMap;
-
-use serde_json::{Value, json};
-use substrate::WorldKind;
-
+use super::objects::Objects;
 use super::{Cluster, ClusterSpec};
-use crate::runner::Objects;
-use crate::scenario::model::Manifest;
-use crate::scenario::object::{Kind, ObjectRef};
-
-/// Resource of the definitions, as in a saved state.
-const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
-/// Resource of the classes, as in a saved state.
-const CLASSES: &str = "volumesnapshotclasses.snapshot.storage.k8s.io";
-/// Default class of snapshots, as the examples of the EBS driver call it.
-pub(crate) const CLASS: &str = "csi-aws-vsc";
-/// The loops.
-const LOOPS: [&str; 2] = [controllers::SNAPSHOT_CONTROLLER, controllers::SNAPSHOTTER];
-
-/// The default class, of the driver `driver`.
-pub(crate) fn default_class(driver: &str) -> Value {
-    json!({
-        "apiVersion": "snapshot.storage.k8s.io/v1",
-        "kind": "VolumeSnapshotClass",
-        "metadata": {
-            "name": CLASS,
-            "annotations": { "snapshot.storage.kubernetes.io/is-default-class": "true" },
-        },
-        "driver": driver,
-        "deletionPolicy": "Delete",
-    })
-}
+use crate::spec::custom::Customs;
+use crate::spec::{Kind, Manifest, ObjectRef};
 
 impl ClusterSpec {
-    /// Returns the specification of a cluster in a world of this kind. A simulation without snapshots leaves their
-    /// loops out, because they would have no work.
-    pub(crate) fn in_world(mut self, kind: WorldKind) -> Self {
-        if kind == WorldKind::Simulated && !self.has_snapshots {
-            self.without.extend(LOOPS.map(str::to_owned));
-        }
-        self
-    }
-
-    /// Adds the kinds of snapshots and, for users, a default class to the initial objects by resource. Keeps
-    /// definitions that are among the initial objects.
-    ///
-    /// # Errors
-    /// If a definition cannot be read.
-    pub(super) fn add_snapshot_kinds(&self, resources: &mut BTreeMap<String, Vec<Value>>) -> Result<(), String> {
-        for (resource, object) in self.snapshot_objects()? {
-            let all = resources.entry(resource.to_owned()).or_default();
-            if !all.iter().any(|other| other["metadata"]["name"] == object["metadata"]["name"]) {
-                all.push(object);
-            }
-        }
-        Ok(())
-    }
-
     /// Creates the same objects in an API server that was reset, or that is not ours.
     ///
     /// # Errors
@@ -67,22 +15,12 @@ impl ClusterSpec {
             let [api_version, kind, name] = [&value["apiVersion"], &value["kind"], &value["metadata"]["name"]]
                 .map(|text| text.as_str().unwrap_or_default().to_owned());
             let kind = Kind::of_manifest(&api_version, &kind)
-                .or_else(|| crate::scenario::custom::Customs::with_snapshots().of_manifest(&api_version, &kind))
+                .or_else(|| Customs::with_snapshots().of_manifest(&api_version, &kind))
                 .ok_or_else(|| format!("{kind} {name}: there is no such kind"))?;
             let object = ObjectRef::new(kind, None, &name);
             objects.apply(&Manifest { object, value }).await.map_err(|e| format!("{name}: {e}"))?;
         }
         Ok(())
-    }
-
-    fn snapshot_objects(&self) -> Result<Vec<(&'static str, Value)>, String> {
-        if LOOPS.iter().all(|name| self.without.contains(*name)) {
-            return Ok(Vec::new());
-        }
-        let definitions: Vec<Value> = controllers::snapshot::definitions().map_err(|e| e.to_string())?;
-        let definitions = definitions.into_iter().map(|one| (DEFINITIONS, one));
-        let class = self.mirrors.then(|| (CLASSES, default_class(&self.driver_name)));
-        Ok(definitions.chain(class).collect())
     }
 }
 
@@ -93,27 +31,5 @@ impl Cluster {
     /// Names the object that cannot be created.
     pub async fn create_at_origin(&self) -> Result<(), String> {
         self.spec.create_snapshot_kinds(&self.objects).await
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn resources(spec: &ClusterSpec) -> Vec<(String, usize)> {
-        let mut all = BTreeMap::new();
-        spec.add_snapshot_kinds(&mut all).unwrap();
-        all.into_iter().map(|(resource, objects)| (resource, objects.len())).collect()
-    }
-
-    #[test]
-    fn a_cluster_without_the_loops_has_no_kinds_of_snapshots() {
-        let spec = ClusterSpec { has_snapshots: false, ..ClusterSpec::default() };
-        assert_eq!(resources(&spec.clone().in_world(WorldKind::Live)), [(DEFINITIONS.to_owned(), 3)]);
-        assert_eq!(resources(&spec.in_world(WorldKind::Simulated)), []);
-        let people = ClusterSpec { mirrors: true, ..ClusterSpec::default() };
-        assert_eq!(resources(&people), [(DEFINITIONS.to_owned(), 3), (CLASSES.to_owned(), 1)]);
-        let own = ClusterSpec { without: LOOPS.map(str::to_owned).into(), ..people };
-        assert_eq!(resources(&own), []);
     }
 }

@@ -13,8 +13,8 @@ use substrate::link::Link;
 use substrate::{Ctx, HttpService, dial, listen};
 
 use super::Secret;
-use super::wiring::Wiring;
 use crate::program::{Endpoint as Own, ProgramSpec};
+use crate::wiring::Wiring;
 
 /// Name of the driver's controller service.
 const CONTROLLER: &str = "csi-controller";

@@ -13,7 +13,7 @@ use substrate::body::{call, collect, empty, full};
 use substrate::{BoxError, Ctx, HttpService};
 
 use super::Cluster;
-use super::wiring::{Fabric, Wiring};
+use crate::wiring::{Fabric, Wiring};
 use crate::writes::{Elsewhere, Names, Shown, Write};
 
 /// Maximum size of a body in bytes.

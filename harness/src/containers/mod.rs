@@ -24,22 +24,10 @@ use controllers::machine::api::{MountSource, ProgramSpec};
 use controllers::machine::programs::{Print, Programs, Started};
 
 use self::setup::{Identity, Mount, Setup};
+pub use crate::spec::Containers;
 
 /// User and group of programs that must not be root (`nobody`).
 const NOBODY: u32 = 65_534;
-
-/// Kind of the containers of a cluster.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Containers {
-    /// Modelled workloads that write records to their volumes.
-    #[default]
-    Modelled,
-    /// Processes of this machine that run the containers' commands.
-    Process {
-        /// True if they may be root.
-        as_root: bool,
-    },
-}
 
 /// Returns the reason why commands of containers cannot run on this machine, if there is one.
 pub(crate) fn obstacle() -> Option<&'static str> {

@@ -6,7 +6,7 @@ use fake_apiserver::state::manifest;
 use serde_json::{Map, Value};
 
 use super::{Document, ImportError, Note};
-use crate::scenario::object::Kind;
+use crate::spec::object::Kind;
 
 /// Imported kinds, in the order in which they are written.
 const TAKEN: [&str; 12] = [

@@ -14,8 +14,8 @@ use substrate::fault::Effect;
 
 use super::OBJECT;
 use super::facts::Facts;
-use crate::cluster::names::kubelet;
 use crate::events::VolumeRecordRemoved;
+use crate::spec::names::kubelet;
 
 /// A volume on a node.
 type Key = (String, String);

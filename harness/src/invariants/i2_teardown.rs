@@ -16,7 +16,7 @@ use substrate::json::Text;
 
 use super::Found;
 use super::facts::Facts;
-use crate::cluster::names;
+use crate::spec::names;
 
 /// Published target paths that a kubelet knows.
 #[derive(Debug, Default)]

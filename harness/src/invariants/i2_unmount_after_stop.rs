@@ -11,7 +11,7 @@ use substrate::events::{ProcessCrashed, ProcessStarted};
 
 use super::Found;
 use super::facts::Facts;
-use crate::cluster::names;
+use crate::spec::names;
 
 /// Running writers.
 #[derive(Debug, Default)]

@@ -14,7 +14,7 @@ use substrate::events::ProcessCrashed;
 
 use super::Found;
 use super::facts::Facts;
-use crate::cluster::names;
+use crate::spec::names;
 
 /// Nodes that are not checked.
 #[derive(Debug, Default)]

@@ -73,7 +73,8 @@ mod stale_reads;
 mod staleness;
 mod symptom;
 
-pub use checked::{Checked, Id};
+pub use crate::spec::Id;
+pub use checked::Checked;
 pub use converge::Pending;
 pub use i4_agreement::{Disagreement, Machines, Made};
 pub use i5_nothing_leaks::Leftovers;

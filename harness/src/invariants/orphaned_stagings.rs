@@ -14,7 +14,7 @@ use substrate::Event;
 use substrate::events::{ProcessCrashed, ProcessStarted};
 use substrate::json::Text;
 
-use crate::cluster::names::kubelet;
+use crate::spec::names::kubelet;
 
 /// Work of a kubelet on a volume, according to the calls of its driver.
 #[derive(Debug, Default)]

@@ -7,7 +7,7 @@ use serde::Serialize;
 use substrate::fault::{Hit, Operation, Plane, wild};
 
 use super::names;
-use crate::cluster::names::OPERATIONS;
+use crate::spec::names::OPERATIONS;
 
 /// Name of the driver's controller service on the network.
 pub const DRIVER: &str = "csi-controller";

@@ -16,7 +16,7 @@ use substrate::{Event, EventType as _, World};
 use super::call::{DRIVER, ObservedCall};
 use super::faults::{FAULT, GOES_ON};
 use crate::events::{ProgramEnded, ProgramStarted, ScenarioStep};
-use crate::program::ProgramSpec;
+use crate::spec::ProgramSpec;
 
 /// Prefix of the names of faults that only count.
 const PROBE: &str = "heard";

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::faults;
 use super::plan::Trial;
 use crate::output::cut;
-use crate::program::ProgramSpec;
 use crate::search::document::Document;
+use crate::spec::ProgramSpec;
 
 /// Longest line of a comment.
 const WIDTH: usize = 150;

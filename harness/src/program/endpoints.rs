@@ -8,7 +8,7 @@ use substrate::body::{Body, HttpService, call};
 use substrate::link::{Frames, PROGRAM, Streaming};
 use substrate::{Ctx, admin::Secret};
 
-use crate::cluster::wiring::Wiring;
+use crate::wiring::Wiring;
 
 /// A listener of a program, and the server behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

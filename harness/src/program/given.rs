@@ -22,13 +22,11 @@ use std::path::Path;
 use controllers::node_agent::expansion::expanded;
 
 use super::ProgramSpec;
-use crate::cluster::Secret;
-use crate::secrets::sounds_secret;
+use crate::secrets::{is_long, sounds_secret};
+use substrate::admin::Secret;
 
 /// Prefixes of variables of the runner that a program does not get.
 const OTHERS: [&str; 4] = ["AWS_", "KUBE", "CSI_", "MOORING_"];
-/// Minimum length of a value that counts as a secret: shorter ones occur in any log.
-const SHORTEST: usize = 6;
 
 /// Files and addresses of the cluster for a program.
 pub(crate) struct Surroundings<'a> {
@@ -48,11 +46,6 @@ pub(crate) struct Surroundings<'a> {
     pub csi: &'a Path,
     /// The file with all addresses.
     pub ready: &'a Path,
-}
-
-/// Returns true if a value is long enough to count as a secret and to be found in a text.
-pub(super) fn is_long(value: &str) -> bool {
-    value.len() >= SHORTEST
 }
 
 /// The environment of a program.

@@ -25,8 +25,8 @@ use super::guard::{self, GuardReport};
 use super::lines::Lines;
 use super::log::{BoundedFile, Ring};
 use super::{ProgramReport, ProgramSpec};
-use crate::cluster::wiring::Wiring;
 use crate::events::{ProgramEnded, ProgramNotStarted, ProgramStarted};
+use crate::wiring::Wiring;
 
 /// Minimum down time of a program that ended, as for the first restart of a container by the kubelet.
 const RESTART_AFTER: Duration = Duration::from_secs(1);

@@ -3,7 +3,6 @@
 //!
 //! | File | Contents |
 //! |---|---|
-//! | `spec` | the program in a scenario or on a command line |
 //! | `given` | its environment variables |
 //! | `backoff` | upstream's CrashLoopBackOff |
 //! | `lines`, `log` | its output: split into lines, without secrets, bounded |
@@ -20,12 +19,11 @@ mod life;
 pub(crate) mod lines;
 mod log;
 mod report;
-mod spec;
 
+pub use crate::spec::ProgramSpec;
 pub(crate) use endpoints::Endpoint;
 pub(crate) use given::{Given, Surroundings};
 pub(crate) use life::{Program, Setup, Sink};
 pub(crate) use lines::MASK;
 pub(crate) use log::BoundedFile;
 pub use report::ProgramReport;
-pub use spec::ProgramSpec;

@@ -14,7 +14,7 @@ use substrate::{Event, Line};
 
 use super::trace_line;
 use crate::events::{ClusterNode, ScenarioStep};
-use crate::scenario::object::{Kind, ObjectRef};
+use crate::spec::object::{Kind, ObjectRef};
 
 /// Resource and key of an object.
 type Key = (String, String);

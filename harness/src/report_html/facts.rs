@@ -20,10 +20,10 @@ use substrate::events::{
 };
 use substrate::fault::Effect;
 
+use crate::cluster::objects::USER_AGENT;
 use crate::events::{ClusterNode, ScenarioStep};
 use crate::output::took;
-use crate::runner::USER_AGENT;
-use crate::scenario::Kind;
+use crate::spec::Kind;
 
 /// Role of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -377,7 +377,7 @@ fn by(commit: &Commit) -> String {
     }
     let node = commit.pod.as_ref().and_then(|pod| pod.node.as_deref());
     let node = node.or_else(|| commit.object.rsplit('/').next().filter(|_| commit.node.is_some()));
-    node.map_or_else(|| program.to_owned(), crate::cluster::names::kubelet)
+    node.map_or_else(|| program.to_owned(), crate::spec::names::kubelet)
 }
 
 /// Short name of a kind in Events.

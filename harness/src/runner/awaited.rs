@@ -5,9 +5,9 @@ use std::str::FromStr;
 
 use substrate::json::Value as Tree;
 
-use crate::runner::{ObjectError, Objects, condition};
-use crate::scenario::object::{Condition, Kind, ObjectRef};
+use crate::cluster::{ObjectError, Objects, condition};
 use crate::scenario::predicate::{Subject, That, Unfit};
+use crate::spec::object::{Condition, Kind, ObjectRef};
 
 /// A condition to wait for.
 #[derive(Clone, Debug, PartialEq)]

@@ -18,11 +18,11 @@ use tokio::sync::futures::Notified;
 
 use super::describe::CALLER;
 use super::mirror::{self, Mirror};
-use super::objects::USER_AGENT;
+use crate::cluster::objects::USER_AGENT;
 use crate::events::ClusterNode;
 use crate::scenario::model::{Action, Expectation, Scenario};
-use crate::scenario::object::{Kind, ObjectRef};
 use crate::scenario::predicate::{CallPlane, Calls, Cloud, Forbidden, MetricsOf, Never, Pattern};
+use crate::spec::object::{Kind, ObjectRef};
 
 /// Maximum number of calls in a report.
 const SHOWN: usize = 6;

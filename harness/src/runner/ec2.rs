@@ -11,8 +11,8 @@ use serde_json::Value;
 use substrate::HttpService;
 use substrate::body::{call, collect, full};
 
-use super::objects::{PAUSE, TRIES, was_refused};
 use crate::cluster::Cluster;
+use crate::cluster::objects::{PAUSE, TRIES, was_refused};
 
 /// Maximum size of an answer in bytes.
 const ANSWER_LIMIT: usize = 16 << 20;

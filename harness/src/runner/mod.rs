@@ -2,21 +2,15 @@
 
 pub(crate) mod awaited;
 pub(crate) mod call_recorder;
-pub(crate) mod cloud;
-pub mod condition;
-pub mod defaults;
 mod describe;
 pub(crate) mod ec2;
 mod forbidden;
 mod listed;
 mod metrics;
 mod mirror;
-pub mod objects;
 mod pause_hook;
 mod programs;
-pub(crate) mod settle;
 mod steps;
-pub(crate) mod teardown;
 mod waiter;
 pub(crate) mod why;
 
@@ -27,7 +21,7 @@ use serde::Serialize;
 use substrate::Event;
 use substrate::fault::{Report, Span};
 
-use crate::cluster::{Cluster, names};
+use crate::cluster::{Cluster, names, settle, teardown};
 use crate::events::ScenarioStep;
 use crate::invariants::{Checked, Invariants, Leftovers, Violation, declared};
 use crate::program::ProgramReport;
@@ -35,8 +29,6 @@ use crate::scenario::model::{Scenario, Step};
 use call_recorder::CallRecorder;
 use waiter::Waiter;
 
-pub(crate) use objects::USER_AGENT;
-pub use objects::{ObjectError, Objects};
 pub use pause_hook::{PauseHook, Show};
 
 /// Outcome of a run.

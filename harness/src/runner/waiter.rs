@@ -9,7 +9,7 @@ use substrate::Event;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-use crate::scenario::object::{Kind, ObjectRef};
+use crate::spec::object::{Kind, ObjectRef};
 
 /// Kind of event for which a step waits.
 #[derive(Clone, Debug)]

@@ -8,9 +8,9 @@ use csi_mock::efs::EFS_DRIVER_NAME;
 use serde_json::{Value, json};
 use substrate::json::Value as Tree;
 
+use crate::cluster::{ObjectError, Objects};
 use crate::output::cut;
-use crate::runner::{ObjectError, Objects};
-use crate::scenario::object::{Kind, ObjectRef};
+use crate::spec::object::{Kind, ObjectRef};
 
 /// Maximum length of an Event's message, in characters.
 const SHOWN: usize = 300;

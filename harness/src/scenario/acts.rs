@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::object::ObjectRef;
+use crate::spec::ObjectRef;
 
 /// A parameter of a cloud request: a text, or an id that is known once the step begins.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::source_span::{Origin, SourceSpan};
 use super::words;
+use crate::suggestions::suggest;
 
 /// Suggestion for a file without the required keys.
 const FIRST_KEYS: &str = "begin with `name: …`, `nodes: {count: 1}` and `steps: […]`";
@@ -234,26 +235,6 @@ impl Diagnostic for ScenarioError {
         self.text.as_ref()?;
         let span = LabeledSpan::new(Some(self.label.clone()), self.place.offset, self.place.length.max(1));
         Some(Box::new(std::iter::once(span)))
-    }
-}
-
-/// Returns the member of `all` that is nearest to `word`, if one is near enough.
-pub(super) fn nearest<'a>(word: &str, all: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    all.map(|candidate| (strsim::jaro_winkler(&word.to_lowercase(), &candidate.to_lowercase()), candidate))
-        .filter(|(score, _)| *score >= 0.75)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, candidate)| candidate)
-}
-
-/// Formats "did you mean …", and the list of valid words.
-pub(super) fn suggest<'a>(word: &str, all: impl Iterator<Item = &'a str> + Clone, title: &str) -> String {
-    let list = all.clone().collect::<Vec<_>>().join(", ");
-    if list.is_empty() {
-        return format!("there are no {title}");
-    }
-    match nearest(word, all) {
-        Some(near) => format!("did you mean `{near}`? {title}: {list}"),
-        None => format!("{title}: {list}"),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::cluster::spec::node_name;
+use crate::spec::cluster::node_name;
 
 /// Text of `node-crash-short` at scale: `volumes` claims and pods, 20 on each node, on the first nodes. These lose
 /// power, their pods are force-deleted, and the replacements start on the other nodes. `nodes` must exceed the number

@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value};
 
-use super::custom::Customs;
 use super::diagnostic::Mistake;
 use super::lower;
 use super::model::Manifest;
 use super::source_span::SourceSpan;
+use crate::spec::custom::Customs;
 
 /// Reads the manifests in `text`, separated by `---`, and learns the kinds that they define. A `List` is replaced by
 /// its items.

@@ -4,22 +4,18 @@
 //! [`ScenarioError`] with the position in the file and a suggestion.
 //!
 //! The modules: `document` is the file as written (serde), `lower` converts it to the checked `model`, `predicate`
-//! contains the expectations of a model, `kind` and `object` name Kubernetes objects, `source_span` carries positions, `diagnostic`
-//! renders errors.
+//! contains the expectations of a model, `source_span` carries positions, `diagnostic` renders errors.
 
 pub mod acts;
-mod begin;
-pub(crate) mod custom;
+mod cluster;
 mod describe;
 mod diagnostic;
 mod document;
-mod kind;
 pub mod large;
 mod lower;
 pub(crate) mod manifests;
 pub mod model;
 pub mod needed;
-pub mod object;
 mod owners;
 pub mod predicate;
 pub(crate) mod reapplied;
@@ -28,12 +24,12 @@ mod snapshots;
 mod source_span;
 mod words;
 
+pub use crate::spec::{Kind, ObjectRef, State};
 pub use diagnostic::ScenarioError;
 pub use model::{
     Action, Attached, BytesIntact, Delete, Elapsed, Evict, Expectation, LatencyProfile, Manifest, NodeSpec, Scenario,
     Step, Taint, TimeScales, Untaint, Wait,
 };
-pub use object::{Kind, ObjectRef, State};
 pub use predicate::EventSeen;
 
 use std::path::Path;

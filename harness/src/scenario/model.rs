@@ -4,23 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-use csi_mock::capabilities::Capabilities;
 use csi_mock::efs::FileSystemSpec;
-use csi_mock::settings::LockKey;
 pub use mock_ec2::LatencyProfile;
-use serde_json::Value;
 use substrate::WorldKind;
 use substrate::fabric::Latency;
 use substrate::fault::Fault;
 
 use controllers::kube::metadata::Propagation;
-use mock_ec2::VolumeSpec;
 
 use super::acts::{AdminAction, Call, NodeFile, Patch};
-use super::object::{Kind, ObjectRef, State};
 use super::predicate::{Calls, Cloud, EventSeen, Holds, Metric, Never, That};
-use crate::invariants::Id;
-use crate::program::ProgramSpec;
+pub use crate::spec::{Begin, DriverSettings, Manifest};
+use crate::spec::{Id, Kind, ObjectRef, ProgramSpec, State};
 use crate::writes::{Elsewhere, Expected};
 
 /// A scenario in which every name exists and every step has exactly one action.
@@ -106,19 +101,6 @@ impl fmt::Display for Remark {
     }
 }
 
-/// Settings of the CSI driver. If absent, the driver's default applies.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct DriverSettings {
-    /// Key that its controller service locks during a publish.
-    pub lock: LockKey,
-    /// Capabilities that it offers.
-    pub capabilities: Option<Capabilities>,
-    /// Maximum number of volumes that its node service reports for a node.
-    pub attach_limit: Option<i64>,
-    /// Capacity of each zone in GiB.
-    pub capacity_gib: Option<u64>,
-}
-
 /// A node of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeSpec {
@@ -130,15 +112,6 @@ pub struct NodeSpec {
     pub instance_type: String,
     /// Id of its instance; the cloud gives one if absent.
     pub instance: Option<String>,
-}
-
-/// Initial state of a cluster, from an import.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Begin {
-    /// Volumes of the cloud, with their attachments.
-    pub volumes: Vec<VolumeSpec>,
-    /// Objects as stored in the API server: with uids, times and statuses.
-    pub objects: Vec<Manifest>,
 }
 
 /// Divisor of waits and latencies in each world. A plain number in the file applies to both.
@@ -154,15 +127,6 @@ impl Default for TimeScales {
     fn default() -> Self {
         Self { simulated: 1.0, live: 1.0 }
     }
-}
-
-/// A Kubernetes object as it is sent to the API server.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Manifest {
-    /// Name of the object, with the namespace filled in.
-    pub object: ObjectRef,
-    /// Unchanged manifest. A map `{saved: NAME}` in it stands for an id that an earlier step saved.
-    pub value: Value,
 }
 
 /// A step of a scenario.

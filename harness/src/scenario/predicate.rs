@@ -11,9 +11,9 @@ use serde::Deserialize;
 use substrate::fault::Span;
 use substrate::json::Value;
 
-use super::diagnostic::nearest;
-use super::object::{Kind, ObjectRef};
 use super::words;
+use crate::spec::{Kind, ObjectRef};
+use crate::suggestions::nearest;
 
 /// Maximum length of a field's value that is shown.
 const SHOWN: usize = 200;

@@ -2,8 +2,8 @@
 
 use super::header::deviation;
 use super::shape::{Map, Of, Row, RowOf, Word, may, must, one};
-use crate::invariants::Id;
 use crate::scenario::predicate::MetricsOf;
+use crate::spec::Id;
 
 /// An expectation.
 pub static EXPECT: Map = Map {

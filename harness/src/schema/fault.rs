@@ -9,7 +9,7 @@ use substrate::fault::{Catalogue, Kind, Moment, Operation, Plane};
 use super::render::{SPAN, Writer, suggested};
 use super::shape::{Map, Of, may};
 use super::{first_upper, sentence};
-use crate::cluster::names::OPERATIONS;
+use crate::spec::names::OPERATIONS;
 
 const PLANES: &[(Plane, &str)] = &[
     (Plane::Ec2, "The cloud's API."),

@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use substrate::Event;
 use substrate::events::FaultFired;
 
-use crate::cluster::names::OPERATIONS;
 use crate::scenario::Scenario;
+use crate::spec::names::OPERATIONS;
 
 /// Names of everything that was reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -20,8 +20,8 @@ use substrate::Seed;
 use substrate::seed::between;
 
 use super::document::Document;
-use crate::cluster::names::kubelet;
-use crate::cluster::spec::node_name;
+use crate::spec::cluster::node_name;
+use crate::spec::names::kubelet;
 
 /// Callers of the API server except the user.
 const CALLERS: &[&str] =

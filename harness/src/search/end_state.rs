@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::cluster::Cluster;
-use crate::runner::cloud;
-use crate::scenario::object::Kind;
+use crate::cluster::cloud;
+use crate::spec::object::Kind;
 
 /// The file at build time.
 const FILE: &str = include_str!("differences.yaml");

@@ -13,8 +13,8 @@ use substrate::fault::{
     Effect, Fault, Hit, Kind, Lease, Match, Moment, Operation, Plane, Span, WatchFault, When, wild,
 };
 
-use crate::cluster::names::OPERATIONS;
-use crate::runner::USER_AGENT;
+use crate::cluster::objects::USER_AGENT;
+use crate::spec::names::OPERATIONS;
 
 /// Longer than any caller waits for an answer: kubelet gives a CSI call two minutes.
 const LATE: Duration = Duration::from_secs(180);

@@ -15,10 +15,10 @@ use tokio::sync::Notify;
 
 use super::judge::{Task, options};
 use super::knowledge::Knowledge;
-use crate::cluster::{Cluster, ClusterSpec};
+use crate::cluster::{Cluster, ClusterSpec, cloud};
 use crate::output::{Style, Tone};
 use crate::report_html::Listener;
-use crate::runner::{self, cloud};
+use crate::runner;
 use crate::scenario::{self, Kind};
 
 /// A moment of a run.

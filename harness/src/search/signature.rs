@@ -2,7 +2,7 @@
 //! differ from run to run.
 
 use crate::invariants::Violation;
-use crate::scenario::object::Kind;
+use crate::spec::object::Kind;
 
 /// Returns the violation that is nearest to the bug, and the signature. A violation during the run has priority. A
 /// violation at the end is a symptom of a missing call or write; the first missing one of the chain counts.

@@ -12,9 +12,9 @@ use substrate::fabric::Latency;
 use super::failure::{Error, TestLocation};
 use super::{Cluster, Result, seeds, wait};
 use crate::cluster::live::BackendChoice;
-use crate::cluster::spec::node_name;
 use crate::cluster::{ClusterSpec, NodeSpec};
 use crate::scenario::LatencyProfile;
+use crate::spec::cluster::node_name;
 
 /// Default wall time limit of one command of a simulated cluster.
 const LIMIT: Duration = Duration::from_secs(60);

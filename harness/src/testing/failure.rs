@@ -10,10 +10,10 @@ use substrate::fault::Span;
 use substrate::{World, WorldKind};
 
 use super::stage::Lost;
+use crate::cluster::ObjectError;
 use crate::invariants::Violation;
 use crate::output::Style;
 use crate::report::{Fired, Report};
-use crate::runner::ObjectError;
 use crate::timeline::Timeline;
 
 /// Maximum number of volumes that are drawn in full.

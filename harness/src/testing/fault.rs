@@ -22,7 +22,7 @@ use indexmap::IndexMap;
 use substrate::fault::{Effect, Fault as Written, Lease, Match, Moment, Plane, Span, WatchFault, When};
 
 use super::{Error, Result};
-use crate::cluster::names::OPERATIONS;
+use crate::spec::names::OPERATIONS;
 
 /// A fault that is ready for [`Cluster::inject`](super::Cluster::inject).
 #[derive(Clone, Debug)]

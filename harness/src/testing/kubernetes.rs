@@ -15,11 +15,11 @@ use substrate::link::Streaming;
 use tower::Service;
 
 use super::failure::{Error, ErrorKind, Result};
-use crate::runner::Objects;
+use crate::cluster::Objects;
 use crate::scenario::acts::{Patch, PatchType};
-use crate::scenario::custom::Customs;
 use crate::scenario::manifests::manifests;
-use crate::scenario::object::ObjectRef;
+use crate::spec::custom::Customs;
+use crate::spec::object::ObjectRef;
 
 /// Maximum length of a watch line in bytes.
 const LONGEST: usize = 64 << 20;

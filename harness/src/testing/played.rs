@@ -11,11 +11,11 @@ use super::builder::Builder;
 use super::failure::{self, Error, ErrorKind, Result};
 use super::stage::Stage;
 use super::{seeds, wait};
-use crate::cluster::ClusterSpec;
 use crate::output::Style;
 use crate::report::Report;
 use crate::runner;
 use crate::scenario::{self, Scenario};
+use crate::spec::ClusterSpec;
 
 /// A scenario that passed.
 #[derive(Clone, Debug)]

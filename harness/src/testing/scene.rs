@@ -15,14 +15,14 @@ use tokio::sync::Notify;
 use super::failure::{Error, ErrorKind, Result};
 use super::fault::Fault;
 use super::stage::Scene;
+use crate::cluster::settle;
 use crate::cluster::{Cluster, Endpoints, access};
 use crate::invariants::AppliedObjects;
 use crate::runner::awaited::{Awaited, Seen};
-use crate::runner::settle;
 use crate::runner::why::Picture;
 use crate::scenario::manifests::manifests;
-use crate::scenario::object::{Condition, Kind, ObjectRef};
 use crate::scenario::predicate::{Subject, That};
+use crate::spec::object::{Condition, Kind, ObjectRef};
 
 /// Time limit of a workload to read its volumes.
 const READING: Duration = Duration::from_secs(30);

@@ -22,10 +22,10 @@ use substrate::{Level, WorldKind};
 use tokio::sync::{Notify, oneshot};
 
 use super::builder::Plan;
+use crate::cluster::defaults;
 use crate::cluster::live::{Addresses, Site};
 use crate::cluster::{Checks, Cluster, ClusterError, ClusterSpec, live};
-use crate::runner::defaults;
-use crate::scenario::custom::Customs;
+use crate::spec::custom::Customs;
 
 /// Time limit of an abandoned cluster to end.
 const GRACE: Duration = Duration::from_secs(5);

@@ -4,8 +4,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::shown::Shown;
-use crate::scenario::custom::Customs;
-use crate::scenario::object::ObjectRef;
+use crate::spec::custom::Customs;
+use crate::spec::object::ObjectRef;
 
 /// Placeholder for any value.
 pub(super) const ANY: &str = "<any>";

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::bail;
 use harness::runner::{ObjectError, Objects};
-use harness::scenario::model::Manifest;
-use harness::scenario::object::{Kind, ObjectRef};
+use harness::spec::Manifest;
+use harness::spec::object::{Kind, ObjectRef};
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
 use substrate::Seed;

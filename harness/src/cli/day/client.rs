@@ -12,9 +12,9 @@ use substrate::body::{Body, call, collect, full};
 use super::state_directory::{self, State, StateDirectory};
 use crate::cli::compose;
 use crate::cli::refusal::{Refusal, lacking, next};
-use crate::cluster::Secret;
+use crate::cluster::Objects;
 use crate::output::{Exit, Failure};
-use crate::runner::Objects;
+use substrate::admin::Secret;
 
 /// Maximum size of an answer in bytes: the whole state, or the whole trace.
 const LIMIT: usize = 512 << 20;

@@ -19,7 +19,7 @@ use crate::cluster::Wording;
 use crate::cluster::compose::project::Project;
 use crate::events::ClusterNode;
 use crate::runner::why::{Picture, Waiting};
-use crate::scenario::object::Kind;
+use crate::spec::object::Kind;
 
 fn failed(why: impl Into<String>) -> Refusal {
     next(lacking(why), "see `docker compose ps` and `docker compose logs`")

@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use crate::cli::refusal::{Refusal, lacking, next};
 use crate::cli::up::kubeconfig;
-use crate::cluster::Secret;
+use substrate::admin::Secret;
 
 /// Variable that `mooring env` and `mooring exec` set to the name.
 pub(in crate::cli) const NAME: &str = "MOORING_NAME";

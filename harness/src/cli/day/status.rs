@@ -11,9 +11,9 @@ use super::state_directory::Which;
 use super::{Done, containers};
 use crate::cli::compose::Containers;
 use crate::cli::refusal::{Refusal, lacking};
-use crate::runner::Objects;
+use crate::cluster::Objects;
 use crate::runner::why::{Picture, Waiting, full_disk};
-use crate::scenario::object::Kind;
+use crate::spec::object::Kind;
 
 /// Arguments of `mooring status`.
 #[derive(Debug, clap::Args)]

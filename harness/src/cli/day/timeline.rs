@@ -13,7 +13,7 @@ use super::{Done, containers};
 use crate::cli::compose::Containers;
 use crate::cli::refusal::{Refusal, lacking, next, usage};
 use crate::output::{self, Format, Style, took};
-use crate::scenario::object::{Kind, ObjectRef};
+use crate::spec::object::{Kind, ObjectRef};
 use crate::timeline::{Shape, Timeline};
 
 /// Arguments of `mooring timeline`.

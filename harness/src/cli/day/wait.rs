@@ -12,11 +12,11 @@ use super::client::Running;
 use super::state_directory::{State, StateDirectory, Which};
 use crate::cli::compose::{self, Containers};
 use crate::cli::refusal::{Refusal, lacking, late, next, usage};
+use crate::cluster::{Objects, condition};
 use crate::output::Progress;
 use crate::runner::awaited::{Awaited, Seen};
 use crate::runner::why::{Picture, full_disk};
-use crate::runner::{Objects, condition};
-use crate::scenario::object::{Condition, Kind, ObjectRef, State as Is};
+use crate::spec::object::{Condition, Kind, ObjectRef, State as Is};
 
 /// Interval between two checks.
 const LOOK: Duration = Duration::from_millis(50);

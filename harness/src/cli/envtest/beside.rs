@@ -12,9 +12,9 @@ use substrate::link::Link;
 use substrate::world::Options;
 use substrate::{Process, World};
 
-use crate::cluster::spec::node_name;
+use crate::cluster::defaults;
 use crate::cluster::{Cluster, ClusterSpec, NodeSpec, live};
-use crate::runner::defaults;
+use crate::spec::cluster::node_name;
 
 /// Process of the loops.
 const MANAGER: &str = "kube-controller-manager";

@@ -8,11 +8,11 @@ use crate::cli::search::Wrong;
 use crate::cli::up::named;
 use crate::cluster::{ClusterSpec, names, real};
 use crate::perturb::{repeat, workload};
-use crate::program::ProgramSpec;
-use crate::scenario::object::check_name;
 use crate::scenario::{self, Scenario};
 use crate::search::document::Document;
 use crate::search::tolerance::tolerant;
+use crate::spec::ProgramSpec;
+use crate::spec::object::check_name;
 
 /// A workload with its programs.
 pub(super) struct Given {

@@ -10,10 +10,10 @@ use super::args::Args;
 use super::play::{Trouble, close_trace, open_trace, options};
 use crate::cluster::compose::project::Project;
 use crate::cluster::{Cluster, ClusterSpec, live};
-use crate::invariants::Id;
 use crate::output::{Format, Progress};
 use crate::runner::{self, Outcome, PauseHook};
 use crate::scenario::model::{LatencyProfile, Scenario};
+use crate::spec::Id;
 
 /// Time allowed for the steps to report that they exceeded their time.
 const GRACE: Duration = Duration::from_secs(2);

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use crate::cli::announce::{self, Access};
 use crate::cluster::{Cluster, live};
-use crate::invariants::Id;
 use crate::scenario::model::{Action, Expectation, Scenario};
+use crate::spec::Id;
 
 /// Number of events that are kept after the steps.
 const EVENTS: usize = 50_000;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::cluster::live::BackendChoice;
 use crate::output::Failure;
 use crate::scenario::model::{Action, Manifest, Scenario};
-use crate::scenario::object::{Kind, ObjectRef};
+use crate::spec::object::{Kind, ObjectRef};
 
 /// Reason why `scenario` cannot pass live with disks of `backend` on this machine, if there is one.
 pub(super) fn of(scenario: &Scenario, backend: BackendChoice) -> Option<Failure> {

@@ -15,7 +15,7 @@ use substrate::{Event, World};
 
 use crate::events::{ProgramEnded, ProgramNotStarted, ProgramStarted};
 use crate::output::{Progress, cut};
-use crate::scenario::object::Kind;
+use crate::spec::object::Kind;
 
 /// Number of firings of a fault that are printed; then every tenth, hundredth … is.
 const PRINTED: u64 = 3;

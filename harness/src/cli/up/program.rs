@@ -6,8 +6,8 @@ use std::path::Path;
 use super::Args;
 use crate::cli::refusal::{Refusal, lacking, next, usage};
 use crate::cluster::{ClusterSpec, names};
-use crate::program::ProgramSpec;
-use crate::scenario::object::check_name;
+use crate::spec::ProgramSpec;
+use crate::spec::object::check_name;
 
 /// Program that the command line asks for.
 ///

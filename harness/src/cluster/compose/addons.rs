@@ -13,8 +13,8 @@ use substrate::body::{call, collect, empty};
 use substrate::host::{self, Host, HostOptions};
 use substrate::{BoxError, HttpService, dial};
 
-use crate::cluster::ClusterSpec;
-use crate::runner::{Objects, defaults};
+use crate::cluster::{Objects, defaults};
+use crate::spec::ClusterSpec;
 
 /// Interval between two checks.
 const LOOK: Duration = Duration::from_secs(1);
@@ -61,7 +61,7 @@ async fn run(host: Host, args: Args) -> anyhow::Result<()> {
     loop {
         match life(&apiserver).await {
             Ok(uid) if uid != done => {
-                defaults::apply_more(&objects, &crate::cluster::ClusterSpec::default()).await?;
+                defaults::apply_more(&objects, &crate::spec::ClusterSpec::default()).await?;
                 let people = ClusterSpec { mirrors: true, ..ClusterSpec::default() };
                 people.create_snapshot_kinds(&objects).await.map_err(|why| anyhow::anyhow!(why))?;
                 eprintln!("addons: the CSIDriver object, the classes and the kinds of snapshots are in place");

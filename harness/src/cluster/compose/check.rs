@@ -4,8 +4,8 @@ use substrate::fault::Names;
 
 use super::cluster::place;
 use crate::cluster::{ClusterSpec, names, unable};
-use crate::scenario::model::DriverSettings;
 use crate::scenario::{Action, Scenario};
+use crate::spec::DriverSettings;
 
 /// Checks that a scenario can run against containers.
 ///

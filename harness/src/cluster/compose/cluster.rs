@@ -20,13 +20,13 @@ use super::disk::ContainerDisk;
 use super::fault_channel::FaultChannel;
 use super::part::is_part;
 use super::project::Project;
+use crate::cluster::Objects;
 use crate::cluster::assemble::ClusterError;
 use crate::cluster::member::Member;
 use crate::cluster::node_files::Registry;
 use crate::cluster::{Cluster, ClusterSpec, Node, names, supervisor};
 use crate::events::ClusterNode;
-use crate::runner::Objects;
-use crate::scenario::object::{Kind, ObjectRef};
+use crate::spec::object::{Kind, ObjectRef};
 
 /// Kubelet directory in the container of a machine.
 const ROOT: &str = "/var/lib/kubelet";
@@ -364,7 +364,7 @@ async fn is_fresh(objects: &Objects) -> Result<(), ClusterError> {
     Ok(())
 }
 
-async fn cordon(objects: &Objects, node: &str, is: bool) -> Result<(), crate::runner::ObjectError> {
+async fn cordon(objects: &Objects, node: &str, is: bool) -> Result<(), crate::cluster::ObjectError> {
     let value = if is { Value::Bool(true) } else { Value::Null };
     objects.patch(&ObjectRef::new(Kind::node(), None, node), &json!({ "spec": { "unschedulable": value } })).await
 }
@@ -375,7 +375,7 @@ mod tests {
 
     fn at(text: &str) -> Result<At, String> {
         let spec = ClusterSpec {
-            nodes: vec![crate::cluster::NodeSpec {
+            nodes: vec![crate::spec::NodeSpec {
                 name: "node-a".to_owned(),
                 zone: "us-east-1a".to_owned(),
                 instance_type: "m5.large".to_owned(),

@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 
 use super::part;
 use crate::cluster::live::BackendChoice;
-use crate::cluster::names;
+use crate::spec::names;
 
 /// Time limit for a part to become ready.
 const START_LIMIT: Duration = Duration::from_secs(20);

@@ -12,9 +12,7 @@ mod suspects;
 #[cfg(test)]
 mod tests;
 pub(super) mod text;
-pub(super) mod unserved;
-
-use parking_lot::{Mutex, MutexGuard};
+pub(super) use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,11 +35,11 @@ use self::log::ComponentLog;
 use self::pods::{MirrorPod, NAMESPACE};
 use self::suspects::Suspect;
 use self::text::Wording;
-use self::unserved::{Row, Unserved};
-use super::wiring::Wiring;
 use super::{ClusterSpec, names};
 use crate::events::ProgramStarted;
 use crate::program::Sink;
+use crate::spec::unserved::{Row, Unserved};
+use crate::wiring::Wiring;
 
 /// Maximum number of objects that wait to be examined.
 const MOST: usize = 1_000;

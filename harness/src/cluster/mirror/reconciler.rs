@@ -12,8 +12,8 @@ use substrate::Ctx;
 
 use super::pods::{CONTROL_PLANE, MirrorPod, NAMESPACE};
 use super::suspects::Suspects;
-use super::{Created, Inner, lock, unserved};
-use crate::cluster::names;
+use super::{Created, Inner, lock};
+use crate::spec::{names, unserved};
 
 /// Time in which changes are collected before they are handled.
 const SETTLE: Duration = Duration::from_millis(20);

@@ -7,10 +7,10 @@ use substrate::World;
 use substrate::json::Value as Tree;
 use substrate::world::{Options, simulate};
 
+use crate::cluster::defaults;
 use crate::cluster::{Checks, Cluster, ClusterSpec};
-use crate::runner::defaults;
-use crate::scenario::model::Manifest;
-use crate::scenario::object::{Kind, ObjectRef};
+use crate::spec::Manifest;
+use crate::spec::object::{Kind, ObjectRef};
 
 const CONTROLLER: &str = "kube-system/ebs-csi-controller-control-plane";
 

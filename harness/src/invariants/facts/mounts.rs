@@ -4,7 +4,7 @@ use csi_mock::events::{CsiCall, CsiDone, DiskStaged};
 use substrate::Event;
 
 use super::Facts;
-use crate::cluster::names;
+use crate::spec::names;
 
 impl Facts {
     /// Records that the kubelet that requests a volume knows it.

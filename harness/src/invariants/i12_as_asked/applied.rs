@@ -7,9 +7,9 @@ use fake_apiserver::patch::{self, PatchKind};
 use substrate::json::{Value, to_value};
 
 use crate::scenario::acts::Patch;
-use crate::scenario::model::Manifest;
-use crate::scenario::object::{Kind, ObjectRef};
 use crate::scenario::reapplied;
+use crate::spec::Manifest;
+use crate::spec::object::{Kind, ObjectRef};
 
 /// An object that a user applied, and may have deleted afterwards.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use fake_apiserver::events::{Claim, Volume};
 
 use super::{Applied, Comparison};
 use crate::invariants::asked::Stored;
-use crate::scenario::object::Kind;
+use crate::spec::object::Kind;
 
 impl Comparison<'_> {
     /// Compares each claim with its manifest, and its size with its request.

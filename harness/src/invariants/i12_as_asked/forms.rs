@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use substrate::json::Value;
 
 use super::Comparison;
-use crate::scenario::object::Kind;
+use crate::spec::object::Kind;
 
 #[cfg(test)]
 mod tests;

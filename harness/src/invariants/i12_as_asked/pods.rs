@@ -8,7 +8,7 @@ use substrate::json::Value;
 use super::{Applied, Comparison};
 use crate::invariants::asked::Stored;
 use crate::invariants::i9_mounts::only_reads;
-use crate::scenario::object::Kind;
+use crate::spec::object::Kind;
 
 /// Fields in which a pod has requirements for the scheduler besides its volumes.
 const PLACED_BY: &[&str] =

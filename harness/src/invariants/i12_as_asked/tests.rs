@@ -7,8 +7,8 @@ use substrate::{Clock, Level, Trace};
 use super::*;
 use crate::invariants::Made;
 use crate::scenario::acts::{Patch, PatchType};
-use crate::scenario::model::Manifest;
-use crate::scenario::object::{Kind, ObjectRef};
+use crate::spec::Manifest;
+use crate::spec::object::{Kind, ObjectRef};
 
 const VOLUME: &str = "vol-0123456789abcdef0";
 const DRIVER: &str = "ebs.csi.aws.com";

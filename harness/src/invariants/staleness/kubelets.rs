@@ -16,7 +16,7 @@ use substrate::json::Text;
 
 use super::cache::{Cache, client};
 use super::handle;
-use crate::cluster::names;
+use crate::spec::names;
 
 /// The start of a kubelet's User-Agent.
 const KUBELET: &str = "kubelet";

@@ -13,7 +13,7 @@ use substrate::json::Value;
 use tokio::sync::Notify;
 
 use super::key;
-use crate::runner::objects::Objects;
+use crate::cluster::objects::Objects;
 use crate::scenario::predicate::Subject;
 
 /// Pause before a broken watch is opened again.
@@ -190,7 +190,7 @@ impl Follower {
         None
     }
 
-    async fn open(&mut self) -> Result<(), crate::runner::ObjectError> {
+    async fn open(&mut self) -> Result<(), crate::cluster::ObjectError> {
         let path = &self.progress.path;
         let trigger = if path.contains('?') { '&' } else { '?' };
         let path = format!("{path}{trigger}watch=true&allowWatchBookmarks=true&resourceVersion={}", self.revision);

@@ -25,9 +25,9 @@ use super::call_recorder::CallRecorder;
 use super::describe::CloudReader;
 use super::metrics::Meter;
 use super::mirror::Mirror;
-use super::objects::Objects;
-use crate::scenario::object::Kind;
+use crate::cluster::Objects;
 use crate::scenario::predicate::{Forbidden, Never, Subject};
+use crate::spec::object::Kind;
 
 /// Clients that the checks use.
 #[derive(Clone)]

@@ -5,7 +5,7 @@ use substrate::json::Value as Tree;
 use super::{Failure, Run};
 use crate::runner::ec2::{self, Answer};
 use crate::scenario::acts::{About, AdminAction, Call, Id};
-use crate::scenario::object::{Kind, ObjectRef};
+use crate::spec::object::{Kind, ObjectRef};
 
 /// Volume behind a claim or a PersistentVolume, as Kubernetes knows it.
 pub(super) struct Known {

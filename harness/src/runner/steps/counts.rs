@@ -4,9 +4,9 @@ use substrate::json::Value;
 
 use super::{Failure, Run};
 use crate::runner::waiter::Trigger;
-use crate::scenario::object::Kind;
 use crate::scenario::predicate::EventSeen;
 use crate::scenario::predicate::{CallPlane, Calls, Subject};
+use crate::spec::object::Kind;
 
 /// Number of recordings of an Event.
 pub(in crate::runner) fn event_count(event: &Value) -> u64 {

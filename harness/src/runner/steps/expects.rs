@@ -7,7 +7,7 @@ use substrate::fault::Span;
 use super::{Failure, Run};
 use crate::runner::waiter::Trigger;
 use crate::scenario::model::{Attached, BytesIntact, Elapsed, Expectation, Fired, Writes};
-use crate::scenario::object::Kind;
+use crate::spec::object::Kind;
 use crate::writes::compare;
 
 /// Interval of the checks whether a fault has fired.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use fake_apiserver::cel::over::Item;
 
 use super::{Failure, Run, Unmet};
-use crate::runner::condition::{self, Look};
-use crate::runner::objects::ObjectError;
+use crate::cluster::condition::{self, Look};
+use crate::cluster::objects::ObjectError;
 use crate::runner::waiter::Trigger;
 use crate::scenario::model::Wait;
 use crate::scenario::predicate::{Cloud, Holds, Metric, Subject, That};

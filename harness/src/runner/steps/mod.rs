@@ -23,14 +23,15 @@ use super::describe::CloudReader;
 use super::forbidden::{ForbiddenConditions, Jobs, Tools};
 use super::listed::Listed;
 use super::metrics::Meter;
-use super::objects::{ObjectError, Objects};
 use super::waiter::{Trigger, Waiter};
-use super::{Failure, SilentFault, defaults};
+use super::{Failure, SilentFault};
 use crate::cluster::Cluster;
+use crate::cluster::defaults;
+use crate::cluster::{ObjectError, Objects};
 use crate::invariants::{AppliedObjects, Checked, Id};
 use crate::scenario::model::{Action, Expectation, Manifest, Scenario, Step};
-use crate::scenario::object::{Kind, ObjectRef, State};
 use crate::scenario::saved;
+use crate::spec::object::{Kind, ObjectRef, State};
 
 /// Time limit for a node to become Ready before the first step.
 const READY: Duration = Duration::from_secs(120);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Failure, Run};
 use crate::scenario::model::{Delete, Evict, Taint, Untaint};
-use crate::scenario::object::{Kind, ObjectRef};
+use crate::spec::object::{Kind, ObjectRef};
 
 /// Pause after a refused eviction (kubectl `drain.go` evictPods).
 const EVICTION_RETRY: Duration = Duration::from_secs(5);

@@ -1,7 +1,7 @@
 //! Patches any object or subresource.
 
 use super::{Failure, Run};
-use crate::runner::objects::ObjectError;
+use crate::cluster::objects::ObjectError;
 use crate::scenario::acts::{Patch, Refused};
 
 impl Run<'_> {

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::{Failure, Run};
-use crate::runner::condition::{self, Look};
+use crate::cluster::condition::{self, Look};
 use crate::runner::waiter::Trigger;
 use crate::scenario::model::Wait;
-use crate::scenario::object::{ObjectRef, State};
+use crate::spec::object::{ObjectRef, State};
 
 impl Run<'_> {
     pub(super) async fn wait_step(&self, wait: &Wait) -> Result<(), Failure> {

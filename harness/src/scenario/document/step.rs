@@ -9,8 +9,8 @@ use super::acts::{Ec2, Heal, NodeFile, Partition, Patch};
 use super::predicate::{CallMade, CloudIs, MetricIs, Never, Times};
 use super::shapes::{OneOrMany, one_of};
 use super::short::{Claim, Class, Include, Pod, Repeat, Snapshot};
-use crate::scenario::object::State;
 use crate::scenario::source_span::Spanned;
+use crate::spec::object::State;
 use crate::writes::{Elsewhere, Line};
 
 one_of! {

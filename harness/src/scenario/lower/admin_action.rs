@@ -8,9 +8,10 @@ use serde_json::{Map, Value, json};
 use super::Checked;
 use super::steps::Steps;
 use crate::scenario::acts::{About, AdminAction, Id};
-use crate::scenario::diagnostic::{Mistake, suggest};
+use crate::scenario::diagnostic::Mistake;
 use crate::scenario::document as doc;
 use crate::scenario::source_span::{SourceSpan, Spanned};
+use crate::suggestions::suggest;
 
 /// A kind of poke.
 struct Row {

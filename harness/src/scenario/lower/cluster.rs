@@ -6,10 +6,11 @@ use csi_mock::capabilities::Capabilities;
 use substrate::WorldKind;
 
 use super::Checked;
-use crate::scenario::diagnostic::{Mistake, nearest, suggest};
+use crate::scenario::diagnostic::Mistake;
 use crate::scenario::document as doc;
 use crate::scenario::model::{DriverSettings, NodeSpec};
 use crate::scenario::source_span::Spanned;
+use crate::suggestions::{nearest, suggest};
 
 pub(super) fn without(names: Vec<Spanned<String>>) -> Checked<BTreeSet<String>> {
     let mut out = BTreeSet::new();

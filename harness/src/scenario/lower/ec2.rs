@@ -9,11 +9,12 @@ use serde_json::{Map, Value};
 use super::steps::{Steps, only};
 use super::{Checked, find};
 use crate::scenario::acts::{Call, Id, Save};
-use crate::scenario::diagnostic::{Mistake, nearest, suggest};
+use crate::scenario::diagnostic::Mistake;
 use crate::scenario::document as doc;
 use crate::scenario::model::Action;
-use crate::scenario::object::{Kind, ObjectRef};
 use crate::scenario::source_span::{SourceSpan, Spanned};
+use crate::spec::object::{Kind, ObjectRef};
+use crate::suggestions::{nearest, suggest};
 
 /// Keys of references to ids in parameters. EC2's own names begin with a capital letter.
 const REFERENCES: [&str; 3] = ["volume", "instance", "saved"];

@@ -11,10 +11,11 @@ use serde_json::Value;
 
 use super::Checked;
 use super::steps::Steps;
-use crate::scenario::diagnostic::{Mistake, suggest};
+use crate::scenario::diagnostic::Mistake;
 use crate::scenario::document as doc;
 use crate::scenario::source_span::{Origin, SourceSpan, Spanned};
 use crate::scenario::{MAX_BYTES, options};
+use crate::suggestions::suggest;
 
 /// Maximum number of repetitions.
 const MAX_COUNT: usize = 10_000;

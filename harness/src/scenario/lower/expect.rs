@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use super::Checked;
 use super::steps::{Steps, only};
-use crate::invariants::Id;
-use crate::scenario::diagnostic::{Mistake, suggest};
+use crate::scenario::diagnostic::Mistake;
 use crate::scenario::document as doc;
 use crate::scenario::model::{Attached, BytesIntact, Elapsed, Expectation, Fired, Writes};
-use crate::scenario::object::{Kind, ObjectRef};
 use crate::scenario::predicate::Subject;
 use crate::scenario::source_span::Spanned;
+use crate::spec::Id;
+use crate::spec::object::{Kind, ObjectRef};
+use crate::suggestions::suggest;
 use crate::writes::expected;
 
 impl Steps<'_> {

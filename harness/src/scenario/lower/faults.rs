@@ -4,9 +4,10 @@ use substrate::fault::{Effect, Fault, Plane};
 
 use super::steps::Steps;
 use super::{Checked, find};
-use crate::scenario::diagnostic::{Mistake, suggest};
-use crate::scenario::object::Condition;
+use crate::scenario::diagnostic::Mistake;
 use crate::scenario::source_span::Spanned;
+use crate::spec::object::Condition;
+use crate::suggestions::suggest;
 
 impl Steps<'_> {
     /// Checks that a fault is in force here, and removes it.

@@ -7,11 +7,12 @@ use substrate::fault::Span;
 
 use super::{Checked, find};
 use crate::invariants::declared;
-use crate::scenario::diagnostic::{Mistake, suggest};
+use crate::scenario::diagnostic::Mistake;
 use crate::scenario::document as doc;
 use crate::scenario::model::{NodeSpec, TimeScales};
-use crate::scenario::object::check_name;
 use crate::scenario::source_span::{SourceSpan, Spanned};
+use crate::spec::object::check_name;
+use crate::suggestions::suggest;
 
 /// Maximum number of nodes of a cluster.
 const MAX_NODES: u32 = 1000;

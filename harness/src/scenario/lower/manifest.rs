@@ -9,13 +9,14 @@ use super::ec2::placeholder;
 use super::expand::plain;
 use super::steps::Steps;
 use super::{Checked, find};
-use crate::scenario::custom::Customs;
-use crate::scenario::diagnostic::{Mistake, nearest, suggest};
+use crate::scenario::diagnostic::Mistake;
 use crate::scenario::model::{Manifest, Remark};
-use crate::scenario::object::{Kind, ObjectRef, check_name};
 use crate::scenario::saved;
 use crate::scenario::source_span::{SourceSpan, Spanned};
 use crate::scenario::words::{self, Plain};
+use crate::spec::custom::Customs;
+use crate::spec::object::{Kind, ObjectRef, check_name};
+use crate::suggestions::{nearest, suggest};
 
 /// Placeholder for the uid of an object while a manifest is checked.
 const SAMPLE_UID: &str = "00000000-0000-4000-8000-000000000000";

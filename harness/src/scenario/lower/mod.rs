@@ -23,15 +23,15 @@ use std::time::Duration;
 
 pub(super) use manifest::manifest as manifest_of;
 
-use super::custom::Customs;
 use super::diagnostic::Mistake;
 use super::document as doc;
 use super::model::*;
-use super::object::check_name;
 use super::source_span::Origin;
-use crate::cluster::spec::NodeSpec as ClusterNode;
-use crate::cluster::{ClusterSpec, Unserved, names};
-use crate::program::ProgramSpec;
+use crate::spec::ProgramSpec;
+use crate::spec::cluster::NodeSpec as ClusterNode;
+use crate::spec::custom::Customs;
+use crate::spec::object::check_name;
+use crate::spec::{ClusterSpec, Unserved, names};
 
 /// Default deadline of a scenario.
 const DEADLINE: Duration = Duration::from_secs(30 * 60);

@@ -4,9 +4,10 @@ use substrate::fault::{Effect, Fault, Lease, Match, Moment, Plane, When};
 
 use super::Checked;
 use super::steps::Steps;
-use crate::scenario::diagnostic::{Mistake, suggest};
+use crate::scenario::diagnostic::Mistake;
 use crate::scenario::document as doc;
 use crate::scenario::source_span::Spanned;
+use crate::suggestions::suggest;
 
 impl Steps<'_> {
     /// Converts a partition to its fault.

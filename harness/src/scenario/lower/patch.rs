@@ -5,9 +5,10 @@ use serde_json::Value;
 use super::Checked;
 use super::steps::Steps;
 use crate::scenario::acts::{Patch, PatchType, Refused};
-use crate::scenario::diagnostic::{Mistake, suggest};
+use crate::scenario::diagnostic::Mistake;
 use crate::scenario::document as doc;
 use crate::scenario::source_span::Spanned;
+use crate::suggestions::suggest;
 
 /// Reasons of a Status (apimachinery `StatusReason`).
 const REASONS: [&str; 17] = [

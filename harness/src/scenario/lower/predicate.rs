@@ -7,16 +7,17 @@ use substrate::fault::{Effect, Fault, Lease, Match, Mistake as FaultMistake, Mom
 
 use super::steps::{Steps, only};
 use super::{Checked, find};
-use crate::cluster::names::has_metrics;
-use crate::scenario::diagnostic::{Mistake, nearest, suggest};
+use crate::scenario::diagnostic::Mistake;
 use crate::scenario::document as doc;
 use crate::scenario::model::Expectation;
-use crate::scenario::object::{Kind, ObjectRef};
 use crate::scenario::predicate::EventSeen;
 use crate::scenario::predicate::{
     CallPlane, Calls, Cloud, CloudSubject, Forbidden, Holds, Metric, MetricsOf, Never, Pattern, Subject, That, Times,
 };
 use crate::scenario::source_span::{SourceSpan, Spanned};
+use crate::spec::names::has_metrics;
+use crate::spec::object::{Kind, ObjectRef};
+use crate::suggestions::{nearest, suggest};
 
 /// States of an instance.
 const INSTANCE_STATES: [&str; 6] = ["pending", "running", "stopping", "stopped", "shutting-down", "terminated"];

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use substrate::WorldKind;
 
 use super::{Checked, Text, find};
-use crate::cluster::{ClusterSpec, names};
-use crate::program::ProgramSpec;
-use crate::scenario::diagnostic::{Mistake, suggest};
+use crate::scenario::diagnostic::Mistake;
 use crate::scenario::document as doc;
-use crate::scenario::object::check_name;
 use crate::scenario::source_span::{SourceSpan, Spanned};
+use crate::spec::ProgramSpec;
+use crate::spec::object::check_name;
+use crate::spec::{ClusterSpec, names};
+use crate::suggestions::suggest;
 
 /// Maximum number of programs in one file.
 const MOST: usize = 16;

@@ -5,13 +5,13 @@ use serde_json::{Map, Value, json};
 use super::Checked;
 use super::manifest::manifest;
 use super::steps::{Steps, only};
-use crate::cluster::snapshots;
-use crate::scenario::custom::Customs;
 use crate::scenario::diagnostic::Mistake;
 use crate::scenario::document as doc;
-use crate::scenario::model::Manifest;
-use crate::scenario::object::{Kind, ObjectRef, check_name};
 use crate::scenario::source_span::{SourceSpan, Spanned};
+use crate::spec::Manifest;
+use crate::spec::custom::Customs;
+use crate::spec::object::{Kind, ObjectRef, check_name};
+use crate::spec::snapshots;
 
 /// Default class of claims. It is added to a file that does not define it.
 pub(super) const CLASS: &str = "gp3";

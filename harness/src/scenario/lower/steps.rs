@@ -11,14 +11,15 @@ use substrate::fault::{Catalogue, Span};
 use super::expand::MAX_TEXT;
 use super::predicate::no_namespace;
 use super::{Checked, MOST_MISTAKES, Text};
-use crate::cluster::Unserved;
-use crate::scenario::custom::Customs;
-use crate::scenario::diagnostic::{Mistake, nearest, suggest};
+use crate::scenario::diagnostic::Mistake;
 use crate::scenario::document as doc;
 use crate::scenario::model::{Action, Delete, Evict, Manifest, NodeSpec, Remark, Step, Taint, Untaint, Wait};
-use crate::scenario::object::{Kind, ObjectRef, State};
 use crate::scenario::predicate::Holds;
 use crate::scenario::source_span::{Origin, SourceSpan, Spanned};
+use crate::spec::Unserved;
+use crate::spec::custom::Customs;
+use crate::spec::object::{Kind, ObjectRef, State};
+use crate::suggestions::{nearest, suggest};
 
 /// Default time limit of a `wait`.
 const WITHIN: Duration = Duration::from_secs(5 * 60);

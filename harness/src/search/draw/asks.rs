@@ -10,7 +10,7 @@ use super::Drawn;
 use super::builder::{Builder, delete, has_written, pod, wait};
 use super::extras::cloud_is_left_alone;
 use super::priorities::{self, Prize};
-use crate::cluster::spec::node_name;
+use crate::spec::cluster::node_name;
 
 /// One of this many runs has an addition.
 const ONE_OF: u64 = 10;

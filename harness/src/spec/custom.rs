@@ -146,7 +146,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::scenario::ObjectRef;
+    use crate::spec::ObjectRef;
 
     fn customs() -> Customs {
         let mut customs = Customs::default();

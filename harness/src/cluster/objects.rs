@@ -17,18 +17,18 @@ use substrate::{BoxError, HttpService};
 
 use super::condition::Look;
 use crate::scenario::acts::{Patch, PatchType};
-use crate::scenario::model::Manifest;
-use crate::scenario::object::{Kind, ObjectRef};
 use crate::scenario::reapplied;
+use crate::spec::Manifest;
+use crate::spec::object::{Kind, ObjectRef};
 
 /// Maximum size of an answer in bytes.
 const ANSWER_LIMIT: usize = 64 << 20;
 /// Maximum number of attempts for a request: a server that ended has half a minute to come back.
-pub(super) const TRIES: u32 = 30;
+pub(crate) const TRIES: u32 = 30;
 /// Time limit for an answer, as with `kubectl --request-timeout`. Without it a hanging request would stop the run.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Pause between attempts.
-pub(super) const PAUSE: Duration = Duration::from_secs(1);
+pub(crate) const PAUSE: Duration = Duration::from_secs(1);
 
 /// User agent of the runner.
 pub(crate) const USER_AGENT: &str = "mooring-scenario";
@@ -61,7 +61,7 @@ impl ObjectError {
     }
 
     /// Returns true if the server asks to come back later, as for an eviction that a disruption budget refuses.
-    pub(super) fn is_too_many(&self) -> bool {
+    pub(crate) fn is_too_many(&self) -> bool {
         matches!(self, Self::Status { code: 429, .. })
     }
 
@@ -173,7 +173,7 @@ impl Objects {
     ///
     /// # Errors
     /// Returns the error of the API server.
-    pub(super) async fn list_text(&self, path: &str) -> Result<Bytes, ObjectError> {
+    pub(crate) async fn list_text(&self, path: &str) -> Result<Bytes, ObjectError> {
         self.send(Method::GET, path, None).await
     }
 
@@ -290,7 +290,7 @@ impl Objects {
     ///
     /// # Errors
     /// Returns the error of the API server: 429 if a disruption budget refuses.
-    pub(super) async fn evict(&self, pod: &ObjectRef, grace_seconds: Option<i64>) -> Result<(), ObjectError> {
+    pub(crate) async fn evict(&self, pod: &ObjectRef, grace_seconds: Option<i64>) -> Result<(), ObjectError> {
         let body = json!({
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -373,7 +373,7 @@ impl Objects {
 }
 
 /// Returns true if no server accepted the request.
-pub(super) fn was_refused(error: &BoxError) -> bool {
+pub(crate) fn was_refused(error: &BoxError) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&**error);
     while let Some(error) = cause {
         let refused = matches!(error.downcast_ref(), Some(LinkError::Refused(_)));

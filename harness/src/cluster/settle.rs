@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::cloud::{self, CloudVolume};
 use crate::cluster::Cluster;
 use crate::invariants::{AppliedObjects, Disagreement, Invariants, Machines, StoredObjects};
-use crate::scenario::object::{Kind, ObjectRef};
+use crate::spec::object::{Kind, ObjectRef};
 use csi_mock::disk::MountKind;
 use csi_mock::efs::of_access_point;
 use substrate::fault::Span;
@@ -24,7 +24,7 @@ const REST: Duration = Duration::from_secs(90);
 
 /// Ends faults, starts everything that is down, and removes the out-of-service taint, as an operator does after a node
 /// is back.
-pub(super) async fn heal(cluster: &Cluster) {
+pub(crate) async fn heal(cluster: &Cluster) {
     cluster.clear_faults().await;
     for name in cluster.down_nodes() {
         // All names in the list exist.
@@ -48,7 +48,7 @@ async fn untaint(cluster: &Cluster, node: &str) {
 }
 
 /// Waits until the cluster converges, and reports the result to `invariants`.
-pub(super) async fn converge(cluster: &Cluster, invariants: &Invariants, applied_objects: &AppliedObjects) {
+pub(crate) async fn converge(cluster: &Cluster, invariants: &Invariants, applied_objects: &AppliedObjects) {
     converge_within(cluster, invariants, applied_objects, cluster.scaled(TIMEOUT)).await;
 }
 
@@ -104,7 +104,7 @@ pub(crate) async fn converge_within(
 
 /// Waits until there are no more changes, and reports to `invariants` if that never happens. Only in simulation: in the
 /// live world such a wait takes real time, and would not detect a state that flaps more slowly than [`PAUSE`].
-pub(super) async fn rest(cluster: &Cluster, invariants: &Invariants) {
+pub(crate) async fn rest(cluster: &Cluster, invariants: &Invariants) {
     if !cluster.is_simulated() {
         return;
     }

@@ -1,11 +1,22 @@
-//! Initial state of a cluster, in the form that its servers take.
+//! Initial state of a cluster.
 
 use std::collections::BTreeMap;
 
 use fake_apiserver::state::qualified;
 use serde_json::Value;
 
-use super::model::{Begin, Manifest};
+use mock_ec2::VolumeSpec;
+
+use super::Manifest;
+
+/// Initial state of a cluster, from an import.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Begin {
+    /// Volumes of the cloud, with their attachments.
+    pub volumes: Vec<VolumeSpec>,
+    /// Objects as stored in the API server: with uids, times and statuses.
+    pub objects: Vec<Manifest>,
+}
 
 impl Begin {
     /// True if there is no initial state.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer};
 
-use crate::scenario::object::{Kind, State};
+use crate::spec::object::{Kind, State};
 
 /// Fields of any object that define its state; all others are ignored.
 #[derive(Debug, Default, Deserialize)]

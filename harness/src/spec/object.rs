@@ -76,7 +76,7 @@ impl ObjectRef {
         };
         let Some(kind) = customs.find(word) else {
             let words: Vec<String> = customs.words().collect();
-            let near = super::diagnostic::nearest(word, words.iter().map(String::as_str));
+            let near = crate::suggestions::nearest(word, words.iter().map(String::as_str));
             let hint = near.map(|w| format!(", did you mean `{w}`?")).unwrap_or_default();
             return Err(format!("`{word}` is not a kind of object{hint}"));
         };
@@ -148,7 +148,7 @@ impl FromStr for Condition {
             Some(is) => Ok(Self { object, is: *is }),
             None => {
                 let words: Vec<String> = states.iter().map(State::to_string).collect();
-                let help = super::diagnostic::suggest(word, words.iter().map(String::as_str), "its states");
+                let help = crate::suggestions::suggest(word, words.iter().map(String::as_str), "its states");
                 Err(format!("a {} is never {word}; {help}", object.kind.kind()))
             }
         }

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use csi_mock::efs::EFS_DRIVER_NAME;
 
 use super::objects::{ObjectError, Objects};
-use crate::cluster::ClusterSpec;
-use crate::scenario::model::Manifest;
-use crate::scenario::object::{Kind, ObjectRef};
+use crate::spec::ClusterSpec;
+use crate::spec::Manifest;
+use crate::spec::object::{Kind, ObjectRef};
 
 /// CSIDriver object of the EBS driver's chart.
 pub(crate) fn csi_driver(name: &str) -> Manifest {

@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 
-use super::given::is_long;
 use crate::output::quoted;
-use crate::secrets::sounds_secret;
+use crate::secrets::{is_long, sounds_secret};
 
 /// A user's program.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ const LIMIT: usize = 64 << 20;
 
 /// A volume other than a root volume.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct CloudVolume {
+pub(crate) struct CloudVolume {
     /// Volume id.
     pub id: String,
     /// Instances of its attachments, in any state.
@@ -27,7 +27,7 @@ pub(super) struct CloudVolume {
 ///
 /// # Errors
 /// If the cloud does not answer, or its answer is invalid.
-pub(super) async fn volumes(cluster: &Cluster) -> Result<Vec<CloudVolume>, substrate::BoxError> {
+pub(crate) async fn volumes(cluster: &Cluster) -> Result<Vec<CloudVolume>, substrate::BoxError> {
     read(&state(cluster).await?).ok_or_else(|| "its state has no volumes".into())
 }
 

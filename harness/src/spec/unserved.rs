@@ -63,7 +63,7 @@ const ROWS: [Row; 7] = [
 const MANAGER: &str = "kube-controller-manager";
 
 /// Reason of the Event.
-pub(super) const REASON: &str = "NoController";
+pub(crate) const REASON: &str = "NoController";
 
 /// Kinds of this cluster that no component handles.
 #[derive(Clone, Copy, Debug, Default)]

@@ -13,7 +13,7 @@ use super::cloud;
 use super::objects::ObjectError;
 use crate::cluster::Cluster;
 use crate::invariants::{Invariants, Leftovers};
-use crate::scenario::object::{Kind, ObjectRef};
+use crate::spec::object::{Kind, ObjectRef};
 
 /// Time limit for the cluster to release everything: a forced detach and a reserve.
 const TIMEOUT: Duration = Duration::from_secs(600);
@@ -32,7 +32,7 @@ const OWNERS: [(&str, &str); 5] = [
 ];
 
 /// Deletes the owners of pods, pods and claims, and returns the leftovers.
-pub(super) async fn tear_down(cluster: &Cluster, invariants: &Invariants) -> Leftovers {
+pub(crate) async fn tear_down(cluster: &Cluster, invariants: &Invariants) -> Leftovers {
     if cluster.spec().has_workloads {
         for kind in OWNERS.iter().filter_map(|(api_version, kind)| Kind::of_manifest(api_version, kind)) {
             delete_all(cluster, kind).await;

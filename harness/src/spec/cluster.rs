@@ -5,12 +5,26 @@ use std::path::PathBuf;
 
 use controllers::Timers;
 use controllers::flags::{self, FlagError};
+use csi_mock::capabilities::Capabilities;
 use csi_mock::efs::{EFS_DRIVER_NAME, FileSystemSpec};
+use csi_mock::settings::LockKey;
+use mock_ec2::LatencyProfile;
+use substrate::admin::Secret;
 
-use super::Secret;
-use crate::containers::Containers;
-use crate::program::ProgramSpec;
-use crate::scenario::model::{Begin, DriverSettings, LatencyProfile, Scenario};
+use super::{Begin, Containers, ProgramSpec};
+
+/// Settings of the CSI driver. If absent, the driver's default applies.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DriverSettings {
+    /// Key that its controller service locks during a publish.
+    pub lock: LockKey,
+    /// Capabilities that it offers.
+    pub capabilities: Option<Capabilities>,
+    /// Maximum number of volumes that its node service reports for a node.
+    pub attach_limit: Option<i64>,
+    /// Capacity of each zone in GiB.
+    pub capacity_gib: Option<u64>,
+}
 
 /// One node and the instance that it runs on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,44 +175,8 @@ impl ClusterSpec {
         spec
     }
 
-    /// The cluster that `scenario` describes.
-    pub fn of_scenario(scenario: &Scenario) -> Self {
-        let mut spec = Self {
-            latency: scenario.latency,
-            replicas: scenario.replicas.clone(),
-            leader_elect: scenario.leader_elect,
-            flags: scenario.flags.clone(),
-            driver: scenario.driver.clone(),
-            efs: scenario.efs.clone(),
-            without: scenario.without.clone(),
-            begin: scenario.begin.clone(),
-            has_owners: scenario.has_owners(),
-            records_writes: scenario.compares_writes(),
-            has_snapshots: scenario.has_snapshots(),
-            has_workloads: scenario.has_workloads(),
-            programs: scenario.programs.clone(),
-            ..Self::default()
-        };
-        if !scenario.zones.is_empty() {
-            spec.zones.clone_from(&scenario.zones);
-        }
-        spec.region = scenario.begin.region().unwrap_or(spec.region);
-        for node in &scenario.nodes {
-            let zone = node.zone.clone().unwrap_or_else(|| spec.first_zone());
-            if !spec.zones.contains(&zone) {
-                spec.zones.push(zone.clone());
-            }
-            spec.nodes.push(NodeSpec {
-                name: node.name.clone(),
-                zone,
-                instance_type: node.instance_type.clone(),
-                instance: node.instance.clone(),
-            });
-        }
-        spec
-    }
-
-    fn first_zone(&self) -> String {
+    /// Its first zone.
+    pub(crate) fn first_zone(&self) -> String {
         self.zones.first().cloned().unwrap_or_else(|| "us-east-1a".to_owned())
     }
 }
