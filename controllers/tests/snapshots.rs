@@ -15,9 +15,11 @@ use csi_proto::csi::ListSnapshotsRequest;
 use csi_proto::csi::controller_client::ControllerClient;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
 use substrate::World;
+use substrate::clock::TimeScale;
 use substrate::fault::Fault;
 use substrate::json::{Value, from_value, json, to_value};
 use substrate::link::Link;
+use substrate::world::{Options, simulate};
 
 const CONTENT_FINALIZER: &str = "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection";
 const BOUND: &str = "snapshot.storage.kubernetes.io/volumesnapshot-bound-protection";
@@ -461,5 +463,29 @@ fn a_lost_content_is_an_error_of_a_ready_snapshot() {
         })
         .await;
         assert_eq!(get(&rig).await.unwrap()["status"]["readyToUse"], false);
+    });
+}
+
+/// The controller does not watch claims, so a finalizer that it has left goes with the next look at all snapshots. The
+/// time scale divides the period of these looks once.
+#[test]
+fn a_time_scale_divides_the_resync_period_once() {
+    let options = Options { scale: TimeScale::new(60.0), ..Options::default() };
+    simulate(options, async |world: World| {
+        let rig = rig(&world).await;
+        snapshot(&rig, None).await;
+        until_ready(&rig).await;
+        let is_free = async || !claim(&rig).await.has_finalizer(OF_CLAIM);
+        rig.until(S(5), "the claim is free", is_free).await;
+        let mut held = PersistentVolumeClaim::clone(&*claim(&rig).await);
+        held.metadata.finalizers.get_or_insert_default().push(OF_CLAIM.to_owned());
+        rig.client.namespaced("default").replace(&held).await.expect("held");
+        // The default is 15 minutes.
+        let period = rig.world.scale().apply(S(15 * 60)).as_millis() as u64;
+        let began = rig.now_ms();
+        assert!(began < period / 2, "the first look is over");
+        rig.until(S(60), "the claim is free again", is_free).await;
+        let freed = rig.now_ms();
+        assert!((period..period + 1000).contains(&freed), "freed after {freed} ms, and the period is {period} ms");
     });
 }

@@ -229,6 +229,9 @@ pub struct Claim {
     /// True if it is being deleted.
     #[serde(default, skip_serializing_if = "is_false")]
     pub deleting: bool,
+    /// True if snapshot-controller protects it as the source of a snapshot.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_source: bool,
     /// The uid of its controller, such as the pod of an ephemeral volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Text>,
@@ -433,6 +436,10 @@ fn is_deleting(object: &Value) -> bool {
     !object["metadata"]["deletionTimestamp"].is_null()
 }
 
+fn has_finalizer(object: &Value, name: &str) -> bool {
+    object["metadata"]["finalizers"].as_array().is_some_and(|all| all.iter().any(|finalizer| finalizer == name))
+}
+
 /// Returns the claim of a pod's volume, if the volume is ephemeral.
 fn ephemeral_claim(pod: &Value, volume: &Value) -> Option<Text> {
     let name = volume["name"].as_str().filter(|_| !volume["ephemeral"].is_null())?;
@@ -536,6 +543,7 @@ impl Claim {
     fn of(object: &Value) -> Self {
         Self {
             deleting: is_deleting(object),
+            is_source: has_finalizer(object, "snapshot.storage.kubernetes.io/pvc-as-source-protection"),
             owner: controller(object),
             phase: word(&object["status"]["phase"]),
             uid: word(&object["metadata"]["uid"]).unwrap_or_default(),

@@ -48,7 +48,7 @@ async fn defined(ctx: &Ctx, client: &Client) {
         if all {
             return;
         }
-        ctx.sleep(ctx.scaled(pause)).await;
+        ctx.sleep(pause).await;
         waited += pause;
         pause = pause.mul_f64(1.5);
         if waited > KINDS_WITHIN {

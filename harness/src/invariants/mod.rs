@@ -12,7 +12,7 @@
 //! | I8 | when faults are over, everything converges within 20 minutes; failed calls are repeated after a pause; a node is given up after its grace period | at quiescence, and at every event |
 //! | I9 | a volume is staged from the device that its attachment's metadata names, and mounted as and where its PersistentVolume and its pods request; a read-only PersistentVolume is published so | at every event |
 //! | I10 | volumes are created, changed, bound and used as claims, classes, limits, taints and the scheduler request; rollouts and Jobs keep to their numbers of pods | at every event |
-//! | I11 | no driver deletes a volume with the reclaim policy Retain, a volume of a running pod, or an attached volume; no component removes a claim or a class in use, a bound volume, a pod that was not deleted, a claim whose owner exists, a pod of a Ready node for an out-of-service taint, a pod of an untainted node by eviction, or a pod that tolerates the taints of its node for longer; an eviction spends a disruption of its budget | at every event |
+//! | I11 | no driver deletes a volume with the reclaim policy Retain, a volume of a running pod, or an attached volume; no component removes a claim or a class in use, a bound volume, a pod that was not deleted, a claim whose owner exists, a pod of a Ready node for an out-of-service taint, a pod of an untainted node by eviction, or a pod that tolerates the taints of its node for longer; an eviction spends a disruption of its budget; the source of a snapshot is free when the last snapshot goes | at every event |
 //! | I12 | at the end each object, and the volume of each claim and pod, matches its manifest and has the marks of its components; deleted objects are gone | at quiescence |
 //!
 //! A forced detach is legitimate if, at that moment, the stored Node has the out-of-service taint, or is not Ready and
@@ -40,6 +40,7 @@ mod i10_taints;
 mod i11_collected;
 mod i11_evictions;
 mod i11_lifetimes;
+mod i11_sources;
 pub(crate) mod i12_as_asked;
 mod i1_one_attachment;
 mod i1_one_writer;
@@ -203,6 +204,7 @@ struct State {
     replicas: i10_replicas::Replicas,
     recreate: i10_recreate::Recreate,
     evictions: i11_evictions::Evictions,
+    sources: i11_sources::Sources,
     present: i12_as_asked::Present,
     /// True if events come from several OS processes: events of the same millisecond may be out of order.
     is_mixed: bool,
@@ -268,6 +270,7 @@ impl Invariants {
             replicas,
             recreate,
             evictions,
+            sources,
             present,
             is_mixed,
             ..
@@ -330,6 +333,9 @@ impl Invariants {
             (Id::I10, recreate.check(checked, event)),
             (Id::I11, evictions.check(checked, event)),
         ];
+        let is_unseen = |claim: &str| staleness.may_lack_finalizer(claim, event.ms);
+        let volume_of = |claim: &str| facts.handle_of_claim(claim).map(str::to_owned);
+        let released = sources.check(checked, event, is_unseen, volume_of);
         asked.observe(event);
         present.observe(event);
         streams.learn(event, checked);
@@ -356,6 +362,7 @@ impl Invariants {
             (Id::I10, tainted),
             (Id::I11, i11),
             (Id::I11, collects),
+            (Id::I11, released),
         ]
         .into_iter()
         .chain(apart)
@@ -559,6 +566,7 @@ impl State {
         ) = Default::default();
         (self.teardown, self.in_use, self.pace, self.targets, self.scheduled, self.collected) = Default::default();
         (self.ordinals, self.replicas, self.recreate, self.evictions, self.taints) = Default::default();
+        self.sources = i11_sources::Sources::default();
         self.heartbeats.forget();
         self.deleted = i3_deleted::Deleted::default();
     }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use anyhow::bail;
-use harness::runner::{ObjectError, Objects};
+use harness::cluster::{ObjectError, Objects};
 use harness::spec::Manifest;
 use harness::spec::object::{Kind, ObjectRef};
 use rand_chacha::ChaCha8Rng;

@@ -102,7 +102,7 @@ impl Controller {
     /// Adds all objects to the queues once a period (`--resync-period`).
     async fn resync(self: Arc<Self>, period: Duration) {
         loop {
-            self.ctx.sleep(self.ctx.scaled(period)).await;
+            self.ctx.sleep(period).await;
             self.snapshots.list().iter().for_each(|one| self.snapshot_queue.add(key(one)));
             self.contents.list().iter().for_each(|one| self.content_queue.add(one.name().to_owned()));
         }

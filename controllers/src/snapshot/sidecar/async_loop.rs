@@ -96,7 +96,7 @@ impl Sidecar {
     /// Adds all contents to the queue once a period (`--resync-period`).
     async fn resync(self: Arc<Self>, period: Duration) {
         loop {
-            self.ctx.sleep(self.ctx.scaled(period)).await;
+            self.ctx.sleep(period).await;
             self.contents.list().iter().for_each(|one| self.queue.add(one.name().to_owned()));
         }
     }

@@ -92,6 +92,8 @@ pub(super) struct Staleness {
     claims: cache::Cache<Option<Text>>,
     /// The volume of each existing claim, as the scheduler reads it.
     scheduled_by: cache::Cache<Option<Text>>,
+    /// True for each claim that is protected as the source of a snapshot, as snapshot-controller reads it.
+    sources: cache::Cache<bool>,
     /// Existing VolumeAttachments, as the attacher reads them.
     attachments: cache::Cache<Option<Attachment>>,
 }
@@ -130,8 +132,14 @@ impl Staleness {
             kubelets: kubelets::Kubelets::new(scale),
             claims: cache::Cache::new(scale, CONTROLLER_MANAGER, "persistentvolumeclaims"),
             scheduled_by: cache::Cache::new(scale, "kube-scheduler", "persistentvolumeclaims"),
+            sources: cache::Cache::new(scale, "snapshot-controller", "persistentvolumeclaims"),
             attachments: cache::Cache::new(scale, ATTACHER, "volumeattachments"),
         }
+    }
+
+    /// Returns true if snapshot-controller may have a claim without the finalizer of a source in its cache at `ms`.
+    pub fn may_lack_finalizer(&self, claim: &str, ms: u64) -> bool {
+        self.sources.may_have(claim, ms, |_, is_source| !is_source)
     }
 
     /// Returns true if attach-detach may have the out-of-service taint of a node in its cache at `ms`.
@@ -186,6 +194,7 @@ impl Staleness {
         let claim = |commit: &Commit| (commit.r#type != EventType::Deleted).then(|| volume(commit));
         self.claims.observe(event, claim);
         self.scheduled_by.observe(event, claim);
+        self.sources.observe(event, |commit| commit.pvc.as_ref().is_some_and(|claim| claim.is_source));
         self.attachments.observe(event, Attachment::of);
         if let Some(opened) = event.get::<WatchOpened>() {
             self.on_opened(event, opened);
