@@ -729,4 +729,84 @@ pub const MUTANTS: &[Mutant] = &[
         about: "node lifecycle never sets a node to Unknown",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "node-affinity-not-written",
+        about: "external-provisioner creates each PersistentVolume without a node affinity",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "recorded-node-id-ignored",
+        about: "external-attacher ignores the node id of a VolumeAttachment whose CSINode is gone",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "growth-before-start-missed",
+        about: "external-resizer does not expand claims that grew before it started",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "unbound-content-left",
+        about: "snapshot-controller leaves the content of a snapshot that is deleted before its status names it",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "pending-snapshot-not-polled",
+        about: "csi-snapshotter does not look again at a snapshot that is not ready yet",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "bound-capacity-not-written",
+        about: "the binder does not write the capacity of the volume to a bound claim",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "freed-claim-not-checked",
+        about: "pvc-protection does not check a deleted claim again when the last pod that uses it is gone",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "previous-node-read",
+        about: "attach-detach evaluates the previous version of a changed Node",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "bound-claim-wakes-no-pod",
+        about: "kube-scheduler does not retry a waiting pod when its claim changes",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "recreated-owner-accepted",
+        about: "the garbage collector takes a new owner of the same name for the owner that is gone",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "terminating-pods-fill-places",
+        about: "the ReplicaSet controller counts pods that are being deleted as replicas",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "pods-of-deleted-job-held",
+        about: "the Job controller keeps its finalizer on the pods of a deleted Job",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "paused-rollout-goes-on",
+        about: "the Deployment controller rolls out the changes of a paused Deployment",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "finished-pod-not-replaced",
+        about: "the StatefulSet controller does not replace a pod that has failed",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "daemon-tolerations-dropped",
+        about: "the DaemonSet controller creates pods without the tolerations of daemons",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "terminating-endpoint-ready",
+        about: "the EndpointSlice controller lists a pod that is being deleted as ready",
+        recreates: "no public issue is known",
+    },
 ];

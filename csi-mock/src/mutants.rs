@@ -229,4 +229,24 @@ pub const MUTANTS: &[Mutant] = &[
         about: "the driver of shared file systems gives each access point the first group of the range",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "preferred-zone-ignored",
+        about: "CreateVolume creates a volume in the last of the requested zones, not in the first",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "expansion-is-not-waited-for",
+        about: "ControllerExpandVolume answers OK as soon as the cloud has begun to modify the volume",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "pending-snapshot-told-ready",
+        about: "CreateSnapshot answers that a pending snapshot is ready to use",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "unpublish-takes-every-target",
+        about: "NodeUnpublishVolume unmounts the volume at the target paths of all pods of the node",
+        recreates: "no public issue is known",
+    },
 ];

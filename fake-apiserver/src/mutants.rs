@@ -109,4 +109,29 @@ pub const MUTANTS: &[Mutant] = &[
         about: "a claim without a class does not get the default class",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "waiting-events-merged",
+        about: "a watch sends only the first of several waiting events in a row about one object",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "status-patch-replaces-lists",
+        about: "a strategic merge patch of a status replaces lists instead of merging them by key",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "namespace-goes-before-content",
+        about: "a deleted namespace goes while objects in it still wait for their finalizers or grace periods",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "orphaning-ignored",
+        about: "a delete with the propagation policy Orphan sets no orphan finalizer",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "generation-not-raised",
+        about: "a change of the spec does not raise metadata.generation",
+        recreates: "no public issue is known",
+    },
 ];

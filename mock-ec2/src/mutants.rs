@@ -132,6 +132,26 @@ pub const MUTANTS: &[Mutant] = &[
         about: "ModifyVolume modifies a volume more than four times in 24 hours",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "tags-replaced",
+        about: "CreateTags removes the tags that the volume had before",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "shared-volume-freed",
+        about: "DetachVolume from one of several instances makes the volume `available`",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "stopped-instance-loses-volumes",
+        about: "StopInstances detaches the data volumes of the instance",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "attached-device-not-grown",
+        about: "the device of an attached volume keeps its size after ModifyVolume",
+        recreates: "no public issue is known",
+    },
 ];
 
 /// Returns the seeded bugs that are switched on in the world of `ctx`.
@@ -162,5 +182,9 @@ pub(crate) fn seeded_bugs(ctx: &Ctx) -> SeededBugs {
         attaches_early: mutant!(ctx, "attached-while-creating"),
         trusts_tokens: mutant!(ctx, "token-parameters-not-compared"),
         modifies_at_any_pace: mutant!(ctx, "modification-pace-ignored"),
+        replaces_tags: mutant!(ctx, "tags-replaced"),
+        frees_shared: mutant!(ctx, "shared-volume-freed"),
+        stop_detaches: mutant!(ctx, "stopped-instance-loses-volumes"),
+        keeps_device_size: mutant!(ctx, "attached-device-not-grown"),
     }
 }

@@ -326,6 +326,12 @@ impl Storage {
                 self.bytes.iter().for_each(|b| b.remove(snapshot.as_str()));
                 (snapshot.as_str(), Some(inner.remove(snapshot.as_str())))
             }
+            Event::Modification(ModificationChanged { volume, state: ModificationState::Optimizing, .. })
+                if published.state.seeded_bugs().keeps_device_size
+                    && published.state.volume(volume).is_ok_and(|v| !v.attachments.is_empty()) =>
+            {
+                return Ok(());
+            }
             Event::Modification(ModificationChanged {
                 volume, state: ModificationState::Optimizing, size_gib, ..
             }) => {

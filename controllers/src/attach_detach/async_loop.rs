@@ -231,7 +231,8 @@ impl AsyncLoop {
                     self.reconciler.actual.touch_report(name);
                     self.dirty = true;
                 }
-                self.dirty |= self.reconciler.set_node(name, node_view(&new));
+                let seen = old.as_ref().filter(|_| mutant!(self.ctx, "previous-node-read")).unwrap_or(&new);
+                self.dirty |= self.reconciler.set_node(name, node_view(seen));
                 self.dirty |= self.reconciler.actual.set_mounted(name, volumes_in_use(&new));
             }
             Delta::Deleted(node) => {

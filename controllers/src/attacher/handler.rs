@@ -224,6 +224,7 @@ impl Handler {
         {
             return Ok(driver.node_id.clone());
         }
+        let attachment = attachment.filter(|_| !mutant!(self.ctx, "recorded-node-id-ignored"));
         if let Some(id) = attachment.and_then(|a| a.annotation(NODE_ID_ANNOTATION)) {
             return Ok(id.to_owned());
         }

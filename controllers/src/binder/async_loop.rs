@@ -257,7 +257,13 @@ impl Binder {
             }
             Call::ReplaceClaimStatus(claim)
                 if claim_phase(&claim) == "Lost" && mutant!(self.ctx, "lost-claim-stays-bound") => {}
-            Call::ReplaceClaimStatus(claim) => {
+            Call::ReplaceClaimStatus(mut claim) => {
+                if claim_phase(&claim) == "Bound"
+                    && mutant!(self.ctx, "bound-capacity-not-written")
+                    && let Some(status) = &mut claim.status
+                {
+                    status.capacity = None;
+                }
                 let claim = claims.replace_status(&claim).await?;
                 self.cache().store_claim(claim);
             }

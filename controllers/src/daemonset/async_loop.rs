@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
+use substrate::mutant;
 use substrate::process::Ctx;
 
 use super::nodes::{assign, concerns, fit, is_same_place, target, template};
@@ -276,7 +277,13 @@ impl Controller {
         creates.truncate(BURST);
         deletes.truncate(BURST);
         self.expectations.set_counts(owner, creates.len(), deletes.len(), self.ctx.now().mono);
-        let template = template(set, hash);
+        let mut template = template(set, hash);
+        if mutant!(self.ctx, "daemon-tolerations-dropped")
+            && let Some(spec) = &mut template.spec
+        {
+            let own = set.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+            spec.tolerations = own.and_then(|own| own.tolerations.clone());
+        }
         let pod = |node: &str| {
             let mut pod = pod_from_template(&template, set.name(), controller_ref(&**set));
             assign(pod.spec.get_or_insert_default(), node);

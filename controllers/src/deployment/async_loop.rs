@@ -134,7 +134,7 @@ impl Controller {
             return round.status_only(&all).await.map(|()| Again::No);
         }
         round.check_paused().await?;
-        if spec.paused == Some(true) {
+        if spec.paused == Some(true) && !mutant!(self.ctx, "paused-rollout-goes-on") {
             return round.sync(&all).await.map(|()| Again::No);
         }
         if let Some(revision) = rollback::wanted(deployment) {

@@ -8,6 +8,7 @@ use anyhow::{Result, bail};
 use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use k8s_openapi::api::discovery::v1::{EndpointPort, EndpointSlice};
 use parking_lot::Mutex;
+use substrate::mutant;
 use substrate::process::Ctx;
 
 use super::endpoints::{endpoint, has_endpoint, node_name, ports};
@@ -214,7 +215,13 @@ impl Controller {
             }
             let ports: Vec<EndpointPort> = ports(service, pod);
             for family in families {
-                let Some(endpoint) = endpoint(service, pod, node.as_deref(), family) else { continue };
+                let Some(mut endpoint) = endpoint(service, pod, node.as_deref(), family) else { continue };
+                if mutant!(self.client.ctx(), "terminating-endpoint-ready")
+                    && let Some(conditions) = &mut endpoint.conditions
+                    && conditions.serving == Some(true)
+                {
+                    conditions.ready = Some(true);
+                }
                 match all.iter_mut().find(|one| one.family == *family && one.ports == ports) {
                     Some(one) => one.endpoints.push(endpoint),
                     None => {

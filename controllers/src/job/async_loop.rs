@@ -165,6 +165,9 @@ impl Controller {
             return Outcome::Done;
         }
         let job = owner.and_then(|of| resolve(&self.jobs, pod.namespace(), of));
+        if job.is_none() && mutant!(self.ctx, "pods-of-deleted-job-held") {
+            return Outcome::Done;
+        }
         if job.is_some_and(|job| conditions::finished(&job).is_none() || !is_ours(&job)) {
             return Outcome::Done;
         }

@@ -149,4 +149,9 @@ pub const MUTANTS: &[Mutant] = &[
         about: "volumesInUse lists a volume only while a pod wants it, not while it is mounted",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "grace-period-not-granted",
+        about: "the kubelet kills the containers of a deleted pod without its grace period",
+        recreates: "no public issue is known",
+    },
 ];

@@ -305,6 +305,9 @@ async fn stop(agent: &Agent, uid: &str, pod: &Pod, orders: &mut latest::Receiver
     let mut hooks = true;
     loop {
         let mut grace = orders.borrow_and_update().terminate.unwrap_or_default();
+        if substrate::mutant!(agent.ctx, "grace-period-not-granted") {
+            grace = Duration::ZERO;
+        }
         if std::mem::take(&mut hooks) {
             tokio::select! { biased;
                 // A shorter grace period: the hooks have had theirs.

@@ -109,6 +109,7 @@ impl Controller {
         self.state().users.apply(delta);
         // A pod that is deleted, finished, or replaced by another of its name may free claims.
         let affected = match delta {
+            Delta::Deleted(_) if mutant!(self.ctx, "freed-claim-not-checked") => return,
             Delta::Deleted(pod) => pod,
             Delta::Applied { old: Some(old), new } if old.uid() != new.uid() => old,
             Delta::Applied { new, .. } => new,

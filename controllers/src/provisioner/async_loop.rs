@@ -341,6 +341,9 @@ impl Controller {
                     if mutant!(self.ctx, "access-modes-dropped") {
                         spec.access_modes = Some(vec!["ReadWriteOnce".to_owned()]);
                     }
+                    if mutant!(self.ctx, "node-affinity-not-written") {
+                        spec.node_affinity = None;
+                    }
                     if mutant!(self.ctx, "reclaim-policy-dropped") {
                         spec.persistent_volume_reclaim_policy = Some("Delete".to_owned());
                     }

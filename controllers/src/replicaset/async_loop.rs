@@ -118,7 +118,9 @@ impl Controller {
         let all = self.pods.list_in(set.namespace());
         let is_own = |pod: &Pod| is_controlled_by(&pod.metadata, &**set) && set.selects(pod);
         let terminating = all.iter().filter(|pod| is_terminating(pod) && is_own(pod)).count();
-        let active = all.into_iter().filter(|pod| is_active(pod)).collect();
+        let counts_terminating = mutant!(self.ctx, "terminating-pods-fill-places");
+        let is_counted = |pod: &Pod| is_active(pod) || counts_terminating && is_terminating(pod);
+        let active = all.into_iter().filter(|pod| is_counted(pod)).collect();
         let active = RefManager::new(&self.client, &**set).claim(active, |pod| set.selects(pod)).await?;
         let managed =
             if may_write && !set.is_deleting() { self.manage(owner, set, spec, &active).await } else { Ok(()) };

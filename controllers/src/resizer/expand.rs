@@ -52,6 +52,7 @@ pub(super) async fn run(common: Common, controller_expands: bool) {
     let slow = SlowSet::new(common.ctx.scaled(timers.sidecar_retry_max));
     let mut changes = common.claims.subscribe();
     let ctx = common.ctx.clone();
+    let misses_old = mutant!(ctx, "growth-before-start-missed");
     let memory = Mutex::new(Memory { slow, final_errors: BTreeSet::new() });
     let resizer = Arc::new(Resizer { common, controller_expands, memory });
     ctx.spawn(queue.clone().run(WORKERS, move |key: Key| {
@@ -61,7 +62,7 @@ pub(super) async fn run(common: Common, controller_expands: bool) {
     while let Some(delta) = changes.recv().await {
         match delta {
             Delta::Applied { old, new } => {
-                if old.is_none_or(|old| size::is_news(&old, &new)) {
+                if old.map_or(!misses_old, |old| size::is_news(&old, &new)) {
                     queue.add(Common::key(&new));
                 }
             }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
+use substrate::mutant;
 
 use super::async_loop::{NAME, Scheduler, State};
 use super::hints::{ClusterEvent, pod_may_fit_now, worth_retrying};
@@ -114,7 +115,9 @@ impl Scheduler {
         match delta {
             Delta::Applied { old, new } => {
                 state.cache.claims.store(ClaimKey::of(&new), new.clone());
-                self.happened(&mut state, ClusterEvent::Claim(old.as_deref(), &new));
+                if old.is_none() || !mutant!(self.ctx, "bound-claim-wakes-no-pod") {
+                    self.happened(&mut state, ClusterEvent::Claim(old.as_deref(), &new));
+                }
             }
             Delta::Deleted(claim) => state.cache.claims.remove(&ClaimKey::of(&claim)),
         }

@@ -16,7 +16,7 @@ use super::revisions::{self, Live};
 use super::status::{self, Revisions};
 use crate::kube::queue::Outcome;
 use crate::kube::{Client, Delta, EventRecorder, Informer, Kind, ListParams, WorkQueue};
-use crate::workload::availability::{is_ready, next_check, seconds};
+use crate::workload::availability::{is_ready, is_terminal, next_check, seconds};
 use crate::workload::consistency::Consistency;
 use crate::workload::controller_ref::controller_of;
 use crate::workload::history::{self, History};
@@ -222,6 +222,9 @@ impl Controller {
         let cached = |name: &str| self.control.claims.get(sets.set.namespace(), name);
         let monotonic = plan::is_monotonic(spec);
         let step = |pod: &Pod| {
+            if is_terminal(pod) && mutant!(self.ctx, "finished-pod-not-replaced") {
+                return Step::default();
+            }
             let step = plan::replica(sets, spec, pod, &cached, now);
             Step { blocks: step.blocks && !mutant!(self.ctx, "ordinals-not-awaited"), ..step }
         };

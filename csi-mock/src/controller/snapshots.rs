@@ -125,7 +125,9 @@ impl ControllerService {
             }
         };
         call.after_effect().await?;
-        Ok(CreateSnapshotResponse { snapshot: Some(to_csi(&snapshot)) })
+        let mut answer = to_csi(&snapshot);
+        answer.ready_to_use |= mutant!(self.calls.ctx(), "pending-snapshot-told-ready");
+        Ok(CreateSnapshotResponse { snapshot: Some(answer) })
     }
 
     pub(super) async fn delete_snapshot(

@@ -111,6 +111,9 @@ impl ControllerService {
         if mutant!(ctx, "multi-attach-dropped") {
             order.multi_attach = false;
         }
+        if mutant!(ctx, "preferred-zone-ignored") {
+            order.zones.reverse();
+        }
     }
 
     /// Checks the source: it must exist, its bytes must fit, and a clone is in the zone of its source.

@@ -158,6 +158,9 @@ impl NodeService {
             let (volume, path) = (volume.into(), target.into());
             self.calls.ctx().emit(DiskUnpublished { volume, node: self.node(), path });
         }
+        if mutant!(self.calls.ctx(), "unpublish-takes-every-target") {
+            self.unpublish_all(volume).await?;
+        }
         if unmounted {
             self.done(call, "unstage", volume, target).await?;
         }
@@ -168,5 +171,16 @@ impl NodeService {
         call.after_effect().await?;
         self.table().unpublished(volume, target);
         Ok(NodeUnpublishVolumeResponse {})
+    }
+
+    /// Seeded bug: unmounts a volume at all targets.
+    async fn unpublish_all(&self, volume: &str) -> Result<(), Status> {
+        for mount in self.mounts(volume).await?.into_iter().filter(|m| m.kind == MountKind::Target) {
+            if self.disk().unpublish(volume, &mount.path).await.map_err(|e| status(&e))? {
+                let path = mount.path.display().to_string().as_str().into();
+                self.calls.ctx().emit(DiskUnpublished { volume: volume.into(), node: self.node(), path });
+            }
+        }
+        Ok(())
     }
 }

@@ -280,6 +280,10 @@ impl Apiserver {
                 skips_continued: substrate::mutant!(ctx, "continue-skips-one"),
                 leaves_class_out: substrate::mutant!(ctx, "default-class-not-set"),
                 takes_late_finalizers: substrate::mutant!(ctx, "finalizer-added-while-deleting"),
+                replaces_lists: substrate::mutant!(ctx, "status-patch-replaces-lists"),
+                forgets_terminating: substrate::mutant!(ctx, "namespace-goes-before-content"),
+                forgets_orphans: substrate::mutant!(ctx, "orphaning-ignored"),
+                keeps_generation: substrate::mutant!(ctx, "generation-not-raised"),
             });
         }
         ctx.faults().declare(OPERATIONS);

@@ -56,6 +56,8 @@ impl Store {
         options: DeleteOptions,
         is_asked_for: bool,
     ) -> Result<Reply, Status> {
+        let forgets_orphans = self.defects.forgets_orphans && options.propagation == Some(Propagation::Orphan);
+        let options = if forgets_orphans { DeleteOptions { propagation: None, ..options } } else { options };
         let served = &target.kind;
         let kind = kinds::stored(served);
         let key = target.key();

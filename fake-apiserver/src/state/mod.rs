@@ -167,6 +167,14 @@ pub struct Defects {
     pub takes_late_finalizers: bool,
     /// Gives no default class to a claim.
     pub leaves_class_out: bool,
+    /// Applies a strategic merge patch of a status as a merge patch.
+    pub replaces_lists: bool,
+    /// Removes a terminating namespace whose remaining objects are terminating.
+    pub forgets_terminating: bool,
+    /// Treats a delete that orphans the dependents as any other.
+    pub forgets_orphans: bool,
+    /// Leaves metadata.generation as it is.
+    pub keeps_generation: bool,
 }
 
 /// The state of the cluster.

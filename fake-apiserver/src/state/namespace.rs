@@ -155,7 +155,11 @@ impl Store {
         let namespaces = kinds::NAMESPACES;
         let Some(found) = self.get(namespaces, namespace).filter(|n| is_terminating(&n.value)).cloned() else { return };
         let prefix = prefix(Some(namespace));
-        let holds = |kind: &Kind| within(self.kind_store(kind).objects(), &prefix, &prefix).next().is_some();
+        let forgets = self.defects.forgets_terminating;
+        let holds = |kind: &Kind| {
+            let mut objects = within(self.kind_store(kind).objects(), &prefix, &prefix);
+            objects.any(|(_, object)| !(forgets && is_terminating(&object.value)))
+        };
         if self.stored_kinds().into_iter().filter(|k| k.namespaced).any(|kind| holds(&kind)) {
             return;
         }

@@ -141,7 +141,9 @@ impl Store {
         let before = viewed.as_ref().unwrap_or(&old.value);
         let listed = managed::names_managers(&patch).then(|| managed::with_managers(before));
         let before = listed.as_ref().unwrap_or(before);
-        let mut object = patch::apply(served, patch_kind, patch, before).map_err(|error| refused(&error))?;
+        let replaces = self.defects.replaces_lists && patch_kind == PatchKind::Strategic && target.part == Part::Status;
+        let applied_as = if replaces { PatchKind::Merge } else { patch_kind };
+        let mut object = patch::apply(served, applied_as, patch, before).map_err(|error| refused(&error))?;
         let sent =
             (options.fields == FieldValidation::Strict && patch_kind != PatchKind::Strategic).then(|| object.clone());
         let refuse = |object: &Value, why: String| {

@@ -224,7 +224,9 @@ impl Store {
         }
         // The old object has its zero values, too; from here on the two are compared.
         self.complete(kind, &mut write.object);
-        strategy::count(kind, &mut write.object, &old.value);
+        if !self.defects.keeps_generation {
+            strategy::count(kind, &mut write.object, &old.value);
+        }
         // A scale changes the object itself.
         let written = if part == Part::Scale { Part::Main } else { part };
         write.errors.extend(strategy::validate_update(kind, written, &write.object, &old.value));

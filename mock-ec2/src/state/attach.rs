@@ -210,7 +210,7 @@ impl State {
         let Some(attachment) = volume.attachments.remove(instance_id) else { return };
         self.timers.cancel(&attachment.progress);
         let gone = Event::detached(volume, instance_id, &attachment, attachment.forced);
-        let (free, root) = (volume.attachments.is_empty(), volume.root);
+        let (free, root) = (volume.attachments.is_empty() || self.seeded_bugs.frees_shared, volume.root);
         let going = self.seeded_bugs.delete_while_attached && volume.state == VolumeState::Deleting;
         if free && !going {
             volume.state = VolumeState::Available;

@@ -104,7 +104,12 @@ impl State {
         let state = instance.state;
         self.note_instance(id, state);
         match state {
-            InstanceState::Stopped => self.guest_ended(now, id),
+            InstanceState::Stopped => {
+                self.guest_ended(now, id);
+                if self.seeded_bugs.stop_detaches {
+                    self.let_go(Call { now, dry_run: false, stick: None }, id);
+                }
+            }
             InstanceState::Terminated => self.end_instance(now, id),
             _ => {}
         }

@@ -60,6 +60,14 @@ pub struct SeededBugs {
     pub trusts_tokens: bool,
     /// A volume is modified any number of times in a day.
     pub modifies_at_any_pace: bool,
+    /// New tags replace all earlier ones.
+    pub replaces_tags: bool,
+    /// A volume is `available` after the end of one of its attachments.
+    pub frees_shared: bool,
+    /// A stopped instance loses its data volumes.
+    pub stop_detaches: bool,
+    /// The bytes of an attached volume do not grow with it.
+    pub keeps_device_size: bool,
 }
 
 /// Attachments hidden from callers of the API while their devices exist.

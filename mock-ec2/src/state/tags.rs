@@ -40,8 +40,14 @@ impl State {
             check_tags(self.tags_of(resource)?, &request.tags)?;
         }
         call.check_dry_run()?;
+        let replaces = self.seeded_bugs.replaces_tags;
         for resource in &request.resources {
-            self.retag(resource, |tags| tags.extend(request.tags.clone()));
+            self.retag(resource, |tags| {
+                if replaces {
+                    tags.clear();
+                }
+                tags.extend(request.tags.clone());
+            });
         }
         Ok(Reply::Done)
     }

@@ -24,7 +24,11 @@ fn content_name(snapshot: &VolumeSnapshot) -> String {
 
 impl Controller {
     pub(super) async fn process_deletion(&self, snapshot: &VolumeSnapshot) -> Result<(), String> {
-        let content = self.content_store.get("", &content_name(snapshot)).filter(|content| content.is_of(snapshot));
+        let name = match mutant!(self.ctx, "unbound-content-left") {
+            true => snapshot.content().unwrap_or_default().to_owned(),
+            false => content_name(snapshot),
+        };
+        let content = self.content_store.get("", &name).filter(|content| content.is_of(snapshot));
         if !is_snapshot_deletion_candidate(snapshot) {
             return Ok(());
         }

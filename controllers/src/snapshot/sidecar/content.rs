@@ -45,7 +45,7 @@ impl Sidecar {
         match result {
             Ok(new) => {
                 self.keep(&new);
-                Ok(!new.is_ready())
+                Ok(!new.is_ready() && !mutant!(self.ctx, "pending-snapshot-not-polled"))
             }
             Err((last, error)) => {
                 self.fail(&last, reason, &format!("Failed to {act}: {error}")).await;
