@@ -653,7 +653,7 @@ fn time_may_run_faster_in_one_of_the_worlds() {
 fn kinds_have_paths_and_every_word_leads_back() {
     assert_eq!("sc/gp3".parse::<ObjectRef>().expect("valid").path(), "/apis/storage.k8s.io/v1/storageclasses/gp3");
     assert_eq!("pvc/a/data".parse::<ObjectRef>().expect("valid").key(), "a/data");
-    let none = custom::Customs::default();
+    let none = crate::spec::custom::Customs::default();
     for word in none.words() {
         let kind = Kind::of_word(&word).expect("a word of the table");
         assert_eq!(Kind::of_manifest(&kind.api_version(), kind.kind()), Some(kind));
