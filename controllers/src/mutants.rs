@@ -729,4 +729,9 @@ pub const MUTANTS: &[Mutant] = &[
         about: "node lifecycle never sets a node to Unknown",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "published-capacity-kept",
+        about: "the provisioner never updates a published capacity",
+        recreates: "no public issue is known",
+    },
 ];

@@ -155,8 +155,8 @@ impl Capacities {
         self.syncs(|item| item.class == class)
     }
 
-    /// Returns the tasks for the items in the topology of a volume (`refreshTopology`). A term must have exactly the keys
-    /// of the segment, as upstream.
+    /// Returns the tasks for the items in the topology of a volume (`refreshTopology`). A term must have exactly the
+    /// keys of the segment, as upstream.
     pub fn of_topology(&self, affinity: &VolumeNodeAffinity) -> Vec<Task> {
         let terms = affinity.required.iter().flat_map(|required| &required.node_selector_terms);
         let wanted: BTreeSet<Segment> = terms.filter_map(segment_of).collect();
