@@ -170,11 +170,11 @@ substrate::events! {
         pub message: Option<String>,
     }
 
-    /// A write of external-provisioner failed. Only at the trace level, and for observers that ask for it.
+    /// A write or GetCapacity of csi-provisioner failed. Only at the trace level, and for observers that ask for it.
     pub struct ProvisionerError = "provisioner.error" {
-        /// `save`, `delete` or `finalizer`.
+        /// `save`, `delete`, `finalizer`, `release` or `capacity`.
         pub what: Text,
-        /// The PersistentVolume.
+        /// The PersistentVolume, the snapshot, or the StorageClass or CSIStorageCapacity.
         pub object: Text,
         /// The error.
         pub error: String,

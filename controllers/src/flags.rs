@@ -132,6 +132,10 @@ flags! {
         "timeout": Duration(provisioner_timeout), "the longest call of the driver";
         "retry-interval-start": Duration(sidecar_retry_start), "the first backoff of a claim that failed";
         "retry-interval-max": Duration(sidecar_retry_max), "its longest backoff";
+        "enable-capacity": Switch(enable_capacity), "whether the driver's capacity is published (CSIStorageCapacity)";
+        "capacity-for-immediate-binding": Switch(capacity_for_immediate_binding),
+            "whether it is published also for StorageClasses that bind at once";
+        "capacity-poll-interval": Duration(capacity_poll_interval), "how often the driver is asked for its capacity";
         "leader-election-lease-duration": Duration(election_lease), "how long a lease is believed without a renewal";
         "leader-election-renew-deadline": Duration(election_renew_deadline), "how long a leader tries to renew its lease";
         "leader-election-retry-period": Duration(sidecar_election_retry), "how often leaders renew, and others look";

@@ -809,4 +809,9 @@ pub const MUTANTS: &[Mutant] = &[
         about: "the EndpointSlice controller lists a pod that is being deleted as ready",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "published-capacity-kept",
+        about: "the provisioner never updates a published capacity",
+        recreates: "no public issue is known",
+    },
 ];

@@ -51,6 +51,12 @@ pub struct Timers {
     pub sidecar_retry_start: Duration,
     /// Longest retry of a sidecar's item (`--retry-interval-max`): 5 min.
     pub sidecar_retry_max: Duration,
+    /// Publishes CSIStorageCapacity objects (external-provisioner `--enable-capacity`): false.
+    pub enable_capacity: bool,
+    /// Publishes them also for classes that bind at once (`--capacity-for-immediate-binding`): false.
+    pub capacity_for_immediate_binding: bool,
+    /// Period of the poll of the driver's capacity (`--capacity-poll-interval`): 1 min.
+    pub capacity_poll_interval: Duration,
     /// Period of external-attacher's comparison with ListVolumes (`--reconcile-sync`): 1 min.
     pub attacher_reconcile_sync: Duration,
 
@@ -134,6 +140,9 @@ impl Default for Timers {
             snapshot_resync: min(15),
             sidecar_retry_start: s(1),
             sidecar_retry_max: min(5),
+            enable_capacity: false,
+            capacity_for_immediate_binding: false,
+            capacity_poll_interval: min(1),
             attacher_reconcile_sync: min(1),
             binder_sync: s(15),
             bind_timeout: s(600),

@@ -126,6 +126,17 @@ families! {
     DELETE_SECONDS = "controller_persistentvolume_delete_duration_seconds",
         "Latency in seconds to delete persistent volumes. Failed deletion attempts are ignored. Broken down by storage class name.",
         &["class"], DEFAULT;
+    /// external-provisioner `pkg/capacity/capacity.go`.
+    CAPACITIES_GOAL = "csistoragecapacities_desired_goal",
+        "[ALPHA] Number of CSIStorageCapacity objects that are supposed to be managed automatically.", &[], Kind::Gauge;
+    /// external-provisioner `pkg/capacity/capacity.go`.
+    CAPACITIES_CURRENT = "csistoragecapacities_desired_current",
+        "[ALPHA] Number of CSIStorageCapacity objects that exist and are supposed to be managed automatically.",
+        &[], Kind::Gauge;
+    /// external-provisioner `pkg/capacity/capacity.go`.
+    CAPACITIES_OBSOLETE = "csistoragecapacities_obsolete",
+        "[ALPHA] Number of CSIStorageCapacity objects that exist and will be deleted automatically. Objects that exist and may need an update are not considered obsolete and therefore not included in this value.",
+        &[], Kind::Gauge;
     /// `component-base/metrics/prometheus/clientgo/leaderelection/metrics.go`.
     MASTER_STATUS = "leader_election_master_status",
         "[ALPHA] Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master. 'name' is the string used to identify the lease. Please make sure to group by name.",

@@ -1,5 +1,6 @@
 //! The async loop: queues of claims, of volumes, and of objects whose save failed.
 
+mod capacity;
 mod clones;
 mod deletion;
 mod snapshots;
@@ -21,6 +22,7 @@ use substrate::mutant;
 use substrate::process::Ctx;
 use tonic::{Code, Status};
 
+use self::capacity::Publisher;
 use super::decide;
 use super::outcome::{self, State};
 use super::parameters::Secret;
@@ -124,6 +126,7 @@ pub async fn run(ctx: Ctx, client: Client, reached: Reached) {
     sources.csi_nodes.synced().await;
     sources.attachments.synced().await;
 
+    let capacity = Publisher::start(&ctx, &client, &config.timers, &driver, &sources);
     let (base, max) = (config.timers.sidecar_retry_start, config.timers.sidecar_retry_max);
     let controller = Arc::new(Controller {
         recorder: EventRecorder::new(&client, &component),
@@ -143,6 +146,7 @@ pub async fn run(ctx: Ctx, client: Client, reached: Reached) {
         driver,
         identity,
         sources,
+        capacity,
     });
     if controller.driver.capabilities.clone_volume {
         ctx.spawn(clones::run(controller.clone()));
@@ -213,6 +217,8 @@ struct Controller {
     volumes: WorkQueue<String>,
     unsaved: WorkQueue<String>,
     state: Mutex<Memory>,
+    /// Publishes the driver's capacity; None without `--enable-capacity`.
+    capacity: Option<Arc<Publisher>>,
 }
 
 /// Reason why an attempt created no volume.
@@ -348,6 +354,9 @@ impl Controller {
                         spec.persistent_volume_reclaim_policy = Some("Delete".to_owned());
                     }
                 }
+                if let Some(capacity) = &self.capacity {
+                    capacity.volume_created(&volume, class);
+                }
                 self.save(Box::new(volume)).await;
                 let took = self.ctx.now().mono.saturating_sub(began);
                 self.metrics.observe(&families::PROVISION_SECONDS, &labels(claim), took);
@@ -356,6 +365,9 @@ impl Controller {
             }
             Err(failed) => failed,
         };
+        if let Some(capacity) = &self.capacity {
+            capacity.creation_failed(state, class);
+        }
         if let Failure::Prepare(PrepareError::Populator(_)) = failure {
             let message = "Assuming an external populator will provision the volume";
             self.recorder.event(object.clone(), "Normal", "Provisioning", message);

@@ -3,9 +3,10 @@
 //!
 //! Pure parts: [`decide`] (responsibility), [`topology`], [`parameters`], [`request`] (the CreateVolume request),
 //! [`source`] (content of a new volume), [`outcome`] (meaning of an error), [`persistent_volume`] (the object to
-//! write). `async_loop` runs them.
+//! write), [`capacity`] (published capacity). `async_loop` runs them.
 
 mod async_loop;
+pub mod capacity;
 pub mod decide;
 pub mod outcome;
 pub mod parameters;

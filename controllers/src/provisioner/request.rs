@@ -31,6 +31,8 @@ pub struct Capabilities {
     pub clone_volume: bool,
     /// Controller MODIFY_VOLUME.
     pub modify_volume: bool,
+    /// Controller GET_CAPACITY.
+    pub get_capacity: bool,
 }
 
 impl From<&Driver> for Capabilities {
@@ -43,6 +45,7 @@ impl From<&Driver> for Capabilities {
             create_delete_snapshot: driver.can(Rpc::CreateDeleteSnapshot),
             clone_volume: driver.can(Rpc::CloneVolume),
             modify_volume: driver.can(Rpc::ModifyVolume),
+            get_capacity: driver.can(Rpc::GetCapacity),
         }
     }
 }

@@ -200,7 +200,8 @@ fn aggregate(
     Ok(remembered.requisite.clone())
 }
 
-fn segment(labels: &Segment, keys: &[String]) -> Option<Segment> {
+/// Returns the segment of a node with these labels; None if a label is missing.
+pub(super) fn segment(labels: &Segment, keys: &[String]) -> Option<Segment> {
     keys.iter().map(|key| Some((key.clone(), labels.get(key)?.clone()))).collect()
 }
 

@@ -141,7 +141,8 @@ impl ControllerService {
             check::supported("volume_capabilities", &capability, newer)?;
         }
         Shape::read(&request.parameters, &BTreeMap::new())?;
-        let zone = match &request.accessible_topology {
+        // A topology without segments, as of a driver without topology, is no restriction.
+        let zone = match request.accessible_topology.as_ref().filter(|topology| !topology.segments.is_empty()) {
             None => None,
             Some(topology) => {
                 let zone = topology.segments.get(WELL_KNOWN_ZONE_KEY).or_else(|| topology.segments.get(ZONE_KEY));

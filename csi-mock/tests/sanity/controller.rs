@@ -36,6 +36,9 @@ fn get_capacity_should_return_capacity() {
             let request = GetCapacityRequest { accessible_topology: Some(topology(zone)), ..Default::default() };
             b.controller().get_capacity(request).await.unwrap().into_inner().available_capacity
         };
+        let everywhere = GetCapacityRequest { accessible_topology: Some(Topology::default()), ..Default::default() };
+        let everywhere = b.controller().get_capacity(everywhere).await.unwrap().into_inner();
+        assert_eq!(everywhere.available_capacity, reported.available_capacity, "a topology without segments");
         b.volume("v", 7).await;
         assert_eq!(within("us-east-1b").await - within("us-east-1a").await, 7 * GIB);
         assert_eq!(within("mars-1a").await, 0);

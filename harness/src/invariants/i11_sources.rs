@@ -61,9 +61,16 @@ impl Sources {
         }
         checked.add(Id::I11, 1);
         let claim = self.held.iter().find(|claim| namespace(claim) == namespace(object))?;
-        let message = format!("pvc/{claim} is protected as the source of a snapshot, and the last snapshot, {object}, is gone");
+        let message =
+            format!("pvc/{claim} is protected as the source of a snapshot, and the last snapshot, {object}, is gone");
         let details = [("claimInCacheIsFree", may_lack(claim).into())].into();
-        Some(Found { message, operation: commit.verb.to_string(), volume: volume_of(claim), details, ..Found::default() })
+        Some(Found {
+            message,
+            operation: commit.verb.to_string(),
+            volume: volume_of(claim),
+            details,
+            ..Found::default()
+        })
     }
 }
 

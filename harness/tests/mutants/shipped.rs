@@ -108,6 +108,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("features/static-binding", "largest-volume-chosen"),
     ("features/static-binding", "class-not-compared"),
     ("features/storage-capacity", "storage-capacity-ignored"),
+    ("features/published-capacity", "published-capacity-kept"),
     ("features/volume-limit", "shared-volume-counted-twice"),
     ("features/drain", "no-schedule-taint-ignored"),
     ("features/node-not-ready", "not-ready-told-as-unreachable"),

@@ -44,6 +44,9 @@ impl Controller {
             self.recorder.event(reference(&*current), "Warning", "VolumeFailedDelete", message);
             return Outcome::Retry;
         }
+        if let Some(capacity) = &self.capacity {
+            capacity.volume_deleted(&current);
+        }
         match self.remove_object(&current).await {
             Ok(()) => {
                 let took = self.ctx.now().mono.saturating_sub(began);
