@@ -20,7 +20,8 @@ pub fn segments(
     let of = |csi_node: &Arc<CSINode>| {
         let keys = topology_keys(csi_node, driver)?;
         // A CSINode may outlive its Node.
-        segment(node_labels(&node(csi_node.name())?), keys)
+        let node = node(csi_node.name())?;
+        segment(node_labels(&node), keys)
     };
     csi_nodes.iter().filter_map(of).collect()
 }
