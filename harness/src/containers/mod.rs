@@ -10,12 +10,14 @@
 //! | `life` | one program, from its start to its exit, behind the guard of user programs |
 //! | `session` | a user's program in a container (`kubectl exec`) |
 //! | `enter` | the hidden command that enters a container and becomes such a program |
+//! | `terminal` | the terminal of a program |
 
 pub(crate) mod enter;
 mod life;
 pub(crate) mod root;
 mod session;
 mod setup;
+mod terminal;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
