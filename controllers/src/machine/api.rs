@@ -74,6 +74,15 @@ pub struct ProgramSpec {
     /// Group that owns its volumes (`fsGroup`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fs_group: Option<u32>,
+    /// If set, its standard input is what attached clients write. Default: it is empty.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stdin: bool,
+    /// If set, its standard input ends with that of the first attached client (`stdinOnce`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stdin_once: bool,
+    /// If set, its standard streams are a terminal.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tty: bool,
     /// Its mounts.
     pub mounts: Vec<MountSpec>,
     /// Reasons why other mounts of the pod are left out.

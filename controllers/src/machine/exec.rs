@@ -25,15 +25,20 @@ pub(super) fn parameters(query: &[(String, String)]) -> Result<Exec, String> {
     let all = |key: &str| -> Vec<String> {
         query.iter().filter(|(name, _)| name == key).map(|(_, value)| value.clone()).collect()
     };
-    let flag = |key: &str| all(key).first().is_some_and(|value| !matches!(value.as_str(), "false" | "0"));
     let command = all("command");
     if command.is_empty() {
         return Err("you must specify at least 1 command for the container".to_owned());
     }
-    Ok(Exec { command, tty: flag("tty"), stdin: flag("stdin") })
+    Ok(Exec { command, tty: flag(query, "tty"), stdin: flag(query, "stdin") })
 }
 
-/// Returns true if a request only asks whether a program can be started.
+/// Reads a boolean parameter. As apimachinery converts a query: any value except these two is true.
+pub(super) fn flag(query: &[(String, String)], key: &str) -> bool {
+    let found = query.iter().find(|(name, _)| name == key);
+    found.is_some_and(|(_, value)| !matches!(value.as_str(), "false" | "0"))
+}
+
+/// Returns true if a request only asks whether the connection is possible.
 pub(super) fn only_checks(query: &[(String, String)]) -> bool {
     query.iter().any(|(name, value)| name == "check" && value == "true")
 }
@@ -62,16 +67,18 @@ pub(super) fn connect(machine: &Machine, session: Session, request: Body) -> Bod
     })))
 }
 
-/// Copies the output until the program has ended.
+/// Copies the output until the program has ended, or the session.
 async fn copy_output(output: &mut mpsc::Receiver<Output>, answer: &mpsc::Sender<Bytes>) {
     while let Some(one) = output.recv().await {
         let (channel, content) = match one {
             Output::Stdout(bytes) => (channels::STDOUT, bytes),
             Output::Stderr(bytes) => (channels::STDERR, bytes),
             Output::Exit(code) => (channels::RESULT, result(code)),
+            Output::Detached => (channels::RESULT, result(0)),
             Output::Failed(why) => (channels::RESULT, failure(&why)),
         };
-        if answer.send(channels::encode(channel, &content)).await.is_err() {
+        let sent = answer.send(channels::encode(channel, &content)).await;
+        if sent.is_err() || channel == channels::RESULT {
             return;
         }
     }

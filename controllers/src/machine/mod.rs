@@ -4,9 +4,11 @@
 //! They end without a notice when the machine's process ends. A container is a modelled workload that writes records to
 //! the pod's volumes, and exits with code 1 when it cannot read or write. A live machine can run its command instead
 //! ([`programs`]). A kubelet talks to the runtime over HTTP: it runs, stops and removes the containers of a pod, starts
-//! one again after its exit, reads their logs, starts further programs in them, and follows an event stream.
+//! one again after its exit, reads their logs, attaches clients to them, starts further programs in them, and follows an
+//! event stream.
 
 pub mod api;
+mod attach;
 mod cli;
 mod container;
 pub mod container_log;

@@ -49,6 +49,9 @@ pub trait Program: Send + Sync {
 
     /// Starts another program in its container. It ends with process `ctx`.
     fn exec(&self, ctx: &Ctx, exec: &Exec) -> Session;
+
+    /// Attaches a client to it. The session ends with process `ctx`, and with the program.
+    fn attach(&self, ctx: &Ctx, attach: Attach) -> Session;
 }
 
 /// Program that a user starts in a container.
@@ -62,15 +65,27 @@ pub struct Exec {
     pub stdin: bool,
 }
 
-/// A user's program in a container. It is killed when the sender of its input is dropped.
+/// Streams that a client attaches to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attach {
+    /// True if it sends input.
+    pub stdin: bool,
+    /// True if it gets output.
+    pub stdout: bool,
+    /// True if it gets error output as a stream of its own. A terminal has none.
+    pub stderr: bool,
+}
+
+/// Connection of a client with a program in a container. A program that the client has started is killed when the
+/// sender of the input or the receiver of the output is dropped.
 pub struct Session {
-    /// Its input.
+    /// Input of the program.
     pub input: mpsc::Sender<Input>,
-    /// Its output, which ends with its exit.
+    /// Its output, which ends with its exit or with the end of the session.
     pub output: mpsc::Receiver<Output>,
 }
 
-/// Input of a user's program.
+/// Input of a program from a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     /// Bytes.
@@ -86,7 +101,7 @@ pub enum Input {
     },
 }
 
-/// Output of a user's program.
+/// Output of a program for a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Bytes of its output.
@@ -95,6 +110,8 @@ pub enum Output {
     Stderr(Bytes),
     /// Its exit code.
     Exit(i32),
+    /// End of the session of an attached client.
+    Detached,
     /// Reason why it was not started.
     Failed(String),
 }

@@ -8,6 +8,7 @@
 //! | `POST /v1/pods/{uid}/containers/{container}/start` | starts a container again after its exit, or after the init containers ([`StartContainer`]); may be repeated |
 //! | `POST /v1/pods/{uid}/containers/{container}/stop` | asks the program of one container to stop ([`Stop`]) and does not wait |
 //! | `POST /v1/pods/{uid}/exec/{container}` | starts a program in a container, with kubelet's parameters; with `check=true` only checks that it is possible; the bodies are messages of [`channels`](substrate::channels) |
+//! | `POST /v1/pods/{uid}/attach/{container}` | attaches a client to a container, with the same parameters and bodies |
 //! | `DELETE /v1/pods/{uid}` | forgets a pod whose containers have stopped, and its logs |
 //! | `GET /v1/pods/{uid}/logs/{container}` | a container's log, with kubelet's parameters; `attempt=N` selects the start after N others, of the two latest |
 
@@ -26,7 +27,7 @@ use substrate::body::{Body, BoxError, boxed, collect, from_service, full};
 use super::api::{PodSpec, StartContainer, Stop};
 use super::container_log::LogOptions;
 use super::query::query;
-use super::{Machine, exec};
+use super::{Machine, attach, exec};
 
 /// Longest request, in bytes: a pod with the contents of its ConfigMaps and Secrets, each of which has at most 1 MiB.
 const LIMIT: usize = 8 << 20;
@@ -90,6 +91,16 @@ async fn answer(machine: &Arc<Machine>, request: Request<Body>) -> Result<Respon
             };
             Ok(reply(StatusCode::OK, "application/octet-stream", answer))
         }
+        ["v1", "pods", uid, "attach", container] if post => {
+            let attach = attach::parameters(&parameters);
+            let target = attach::Target::find(machine, uid, container, attach).await;
+            let target = target.map_err(|why| (StatusCode::CONFLICT, why))?;
+            let answer = match exec::only_checks(&parameters) {
+                true => full(""),
+                false => exec::connect(machine, target.attach(&machine.ctx, attach), body),
+            };
+            Ok(reply(StatusCode::OK, "application/octet-stream", answer))
+        }
         ["v1", "pods", uid] if parts.method == Method::DELETE => match machine.remove(uid) {
             Ok(true) => json(StatusCode::OK, &()),
             Ok(false) => Err(missing(uid)),
@@ -113,7 +124,7 @@ async fn answer(machine: &Arc<Machine>, request: Request<Body>) -> Result<Respon
         | ["v1", "pods", _]
         | ["v1", "pods", _, "stop"]
         | ["v1", "pods", _, "logs", _]
-        | ["v1", "pods", _, "exec", _]
+        | ["v1", "pods", _, "exec" | "attach", _]
         | ["v1", "pods", _, "containers", _, "start" | "stop"] => {
             let why = format!("{} is not allowed on {}", parts.method, parts.uri.path());
             Err((StatusCode::METHOD_NOT_ALLOWED, why))

@@ -4,11 +4,13 @@ use std::path::PathBuf;
 
 use csi_mock::disk::{MemoryDisks, faulty};
 use http::{Method, Request};
-use http_body_util::BodyExt;
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
 use substrate::Process;
-use substrate::body::{call, collect, full};
+use substrate::body::{BoxError, boxed, call, collect, full};
+use substrate::channels::{self, Decoder};
 use substrate::json::{Value, json};
-use substrate::link::{Link, Streaming};
+use substrate::link::{Frames, Link, Streaming};
 use substrate::world::{Options, World, simulate};
 
 use super::api::State;
@@ -265,6 +267,40 @@ fn a_container_exits_as_planned() {
 }
 
 #[test]
+fn a_client_attached_to_a_modelled_container_gets_its_lines_and_its_end() {
+    in_simulation(async |world| {
+        let rig = Rig::new(&world, |_| {});
+        rig.run("p", 0).await;
+        let (code, why) = rig.ask(Method::POST, "/v1/pods/p/attach/app?stdin=true&stdout=true", &Value::Null).await;
+        assert!(code == 409 && why.to_string().contains("container app is a modelled workload"), "{why}");
+        let ctx = rig.kubelet.ctx().expect("a kubelet");
+        let open = boxed(StreamBody::new(futures_util::stream::pending::<Result<Frame<Bytes>, BoxError>>()));
+        let request = Request::post("/v1/pods/p/attach/app?stdout=true").extension(Streaming).extension(Frames);
+        let request = request.body(open).expect("a request");
+        let answer = call(Link::connect(&ctx, "runtime-node-a"), request).await.expect("an answer");
+        let (mut body, mut decoder, mut messages) = (answer.into_body(), Decoder::default(), Vec::new());
+        let read = async {
+            while let Some(Ok(frame)) = body.frame().await {
+                decoder.add(frame.data_ref().map_or(&[][..], |data| data));
+                while let Some((channel, content)) = decoder.take().expect("a message") {
+                    messages.push((channel, String::from_utf8_lossy(&content).into_owned()));
+                }
+            }
+        };
+        let stop = async {
+            seconds(3).await;
+            rig.ask(Method::POST, "/v1/pods/p/stop", &json!({ "grace_ms": 30000 })).await
+        };
+        tokio::join!(read, stop);
+        let (channel, result) = messages.pop().expect("a result");
+        assert!(channel == channels::RESULT && result.contains("Success"), "{result}");
+        assert_eq!(messages.pop(), Some((channels::STDOUT, "stopped\n".to_owned())));
+        assert!(messages.iter().any(|(_, line)| line.starts_with("data: wrote record")), "{messages:?}");
+        assert!(messages.iter().all(|(_, line)| !line.starts_with("started")), "{messages:?}");
+    });
+}
+
+#[test]
 fn a_request_that_says_nothing_is_refused() {
     in_simulation(async |world| {
         let rig = Rig::new(&world, |_| {});
@@ -278,6 +314,7 @@ fn a_request_that_says_nothing_is_refused() {
             (Method::GET, "/v1/pods/p/logs/app?attempt=3", Value::Null, 404, "no start 3 of container `app`"),
             (Method::GET, "/v1/pods/p/logs/app?attempt=x", Value::Null, 400, "attempt: `x` is not a number of starts"),
             (Method::POST, "/v1/pods/p/containers/app/start", json!({ "attempt": 1 }), 409, "the pod does not run"),
+            (Method::POST, "/v1/pods/p/attach/app?stdout=true", Value::Null, 409, "the pod is not on this machine"),
             (Method::GET, "/v1/pods/p/logs/app?tailLines=x", Value::Null, 400, "Unable to decode query"),
             (Method::PUT, "/v1/pods", Value::Null, 405, "PUT is not allowed"),
             (Method::GET, "/v2", Value::Null, 404, "nothing at /v2"),

@@ -19,8 +19,8 @@ use crate::metrics::Metrics;
 
 /// Path of a container's log.
 const CONTAINER_LOGS: &str = "/containerLogs/";
-/// Path of a program that a user starts in a container.
-const EXEC: &str = "/exec/";
+/// Kinds of connections with a program in a container, and their paths.
+const CONNECTIONS: [(&str, &str); 2] = [("exec", "/exec/"), ("attach", "/attach/")];
 
 /// Index of the containers that have logs on this node. The machine keeps the logs themselves. Clones share the index.
 #[derive(Clone, Default)]
@@ -162,8 +162,9 @@ pub fn service(ctx: &Ctx, logs: &Logs, runtime: HttpService) -> HttpService {
 
 async fn answer(ctx: &Ctx, logs: &Logs, runtime: &HttpService, request: Request<Body>) -> Response<Body> {
     let path = request.uri().path();
-    if let (&Method::POST, Some(target)) = (request.method(), Target::parse(path, EXEC)) {
-        return exec(logs, runtime, &target, request).await;
+    let connection = CONNECTIONS.into_iter().find_map(|(verb, prefix)| Some((verb, Target::parse(path, prefix)?)));
+    if let (&Method::POST, Some((verb, target))) = (request.method(), connection) {
+        return connect(logs, runtime, verb, &target, request).await;
     }
     if request.method() != Method::GET {
         return plain(StatusCode::METHOD_NOT_ALLOWED, "405: Method Not Allowed");
@@ -192,15 +193,22 @@ async fn answer(ctx: &Ctx, logs: &Logs, runtime: &HttpService, request: Request<
     }
 }
 
-/// Starts a user's program in a container. The bodies are messages of [`substrate::channels`].
-async fn exec(logs: &Logs, machine: &HttpService, target: &Target, request: Request<Body>) -> Response<Body> {
+/// Connects a client with a program in a container: one that it starts (`exec`), or the container's own (`attach`). The
+/// bodies are messages of [`substrate::channels`].
+async fn connect(
+    logs: &Logs,
+    machine: &HttpService,
+    verb: &str,
+    target: &Target,
+    request: Request<Body>,
+) -> Response<Body> {
     let found = target.among(&logs.lock()).map(|logs| logs.pod.metadata.uid.clone().unwrap_or_default());
     let uid = match found {
         Ok(uid) => uid,
         Err((code, why)) => return plain(code, &why),
     };
     let query = request.uri().query().unwrap_or_default().to_owned();
-    match runtime::exec(machine, &uid, &target.container, &query, request.into_body()).await {
+    match runtime::connect(machine, verb, (&uid, &target.container), &query, request.into_body()).await {
         Ok(answer) => answer,
         Err(error) => {
             plain(StatusCode::INTERNAL_SERVER_ERROR, &format!("failed to reach the container runtime: {error}"))

@@ -61,18 +61,27 @@ pub(super) fn programs(seen: &Seen<'_>) -> Result<BTreeMap<String, ProgramSpec>,
 }
 
 fn program(seen: &Seen<'_>, container: &Container) -> Result<ProgramSpec, Unprepared> {
-    let env = environment(seen, container)?;
+    let mut env = environment(seen, container)?;
     let words = container.command.iter().flatten().chain(container.args.iter().flatten());
     let of_pod = seen.pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
     let own = container.security_context.as_ref();
     let id = |id: Option<i64>| id.and_then(|id| u32::try_from(id).ok());
     let (mounts, without) = program_volumes::mounts(seen, container, &env)?;
+    let command = words.map(|word| expanded(word, &env)).collect();
+    let tty = container.tty.unwrap_or_default();
+    if tty {
+        // As containerd does. References to variables do not see it.
+        env.entry("TERM".to_owned()).or_insert_with(|| "xterm".to_owned());
+    }
     Ok(ProgramSpec {
-        command: words.map(|word| expanded(word, &env)).collect(),
+        command,
         directory: container.working_dir.clone().filter(|path| !path.is_empty()).unwrap_or_else(|| "/".to_owned()),
         user: id(own.and_then(|own| own.run_as_user).or(of_pod.and_then(|pod| pod.run_as_user))),
         group: id(own.and_then(|own| own.run_as_group).or(of_pod.and_then(|pod| pod.run_as_group))),
         fs_group: id(of_pod.and_then(|pod| pod.fs_group)),
+        stdin: container.stdin.unwrap_or_default(),
+        stdin_once: container.stdin_once.unwrap_or_default(),
+        tty,
         env,
         mounts,
         without,
@@ -195,9 +204,19 @@ mod tests {
             (Some("web on $(NODE)"), Some("v"), Some("secret"), Some("p"))
         );
         references.config_maps.insert("m".to_owned(), None);
+        assert_eq!((app.stdin, app.stdin_once, app.tty, env("TERM")), (false, false, false, None));
         let refused = of(&pod(container), &references).expect_err("no ConfigMap");
         assert_eq!((refused.reason, refused.message.as_str()), ("Failed", "Error: configmap \"m\" not found"));
         let image = pod(json!({ "name": "app", "image": "nginx", "args": ["-v"] }));
         assert!(of(&image, &References::default()).expect("no program").is_empty(), "an image is not run");
+    }
+
+    #[test]
+    fn a_program_has_the_standard_input_and_the_terminal_of_its_container() {
+        let container = json!({ "name": "app", "command": ["sh"], "stdin": true, "stdinOnce": true, "tty": true });
+        let all = of(&pod(container), &References::default()).expect("programs");
+        let app = &all["app"];
+        let term = app.env.get("TERM").map(String::as_str);
+        assert_eq!((app.stdin, app.stdin_once, app.tty, term), (true, true, true, Some("xterm")));
     }
 }

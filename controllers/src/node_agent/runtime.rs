@@ -177,7 +177,7 @@ impl Runtime {
     ) -> Result<Body, RuntimeError> {
         let mut query = Query::new(String::new());
         command.iter().for_each(|word| query.add("command", word));
-        let answer = exec(&self.service, uid, container, query.0.trim_start_matches('?'), input).await;
+        let answer = connect(&self.service, "exec", (uid, container), query.0.trim_start_matches('?'), input).await;
         let answer = answer.map_err(RuntimeError::Unreached)?;
         let code = answer.status();
         if code.is_success() {
@@ -254,15 +254,16 @@ pub(super) async fn send(
     call(runtime.clone(), request).await
 }
 
-/// Starts a program in a container of a machine's `runtime`. `query` has kubelet's parameters.
-pub(super) async fn exec(
+/// Connects with a program in a container of a machine's `runtime`. `verb` is `exec` or `attach`. The container is given
+/// by the uid of its pod and by its name. `query` has kubelet's parameters.
+pub(super) async fn connect(
     runtime: &HttpService,
-    uid: &str,
-    container: &str,
+    verb: &str,
+    (uid, container): (&str, &str),
     query: &str,
     input: Body,
 ) -> Result<Response<Body>, BoxError> {
-    let request = Request::post(format!("/v1/pods/{uid}/exec/{container}?{query}"));
+    let request = Request::post(format!("/v1/pods/{uid}/{verb}/{container}?{query}"));
     let request = request.header(http::header::HOST, "localhost").extension(Streaming).extension(Frames);
     call(runtime.clone(), request.body(input)?).await
 }

@@ -1,6 +1,6 @@
-//! `pods/exec` and `pods/attach`: a websocket to a program in a container, or to the output of a container (apiserver
-//! `registry/core/pod/rest/subresources.go`, `apimachinery/pkg/util/httpstream/wsstream`). The node gets the messages as
-//! one stream ([`substrate::channels`]).
+//! `pods/exec` and `pods/attach`: a websocket to a program that a client starts in a container, or to the container's own
+//! (apiserver `registry/core/pod/rest/subresources.go`, `apimachinery/pkg/util/httpstream/wsstream`). The node gets the
+//! messages as one stream ([`substrate::channels`]).
 
 use std::time::Duration;
 
@@ -94,26 +94,19 @@ impl Handshake {
 impl Server {
     /// Handles a request of pods/exec or pods/attach.
     pub(super) async fn exec(&self, parts: &Parts, asked: &Call) -> Result<Response<Body>, Status> {
-        let attaches = asked.subresource == Sub::Attach;
         let flag = |name: &str| asked.query.flag(name).unwrap_or(false);
         if !["stdin", "stdout", "stderr"].into_iter().any(flag) {
             return Err(Status::bad_request("you must specify at least 1 of stdin, stdout, stderr".to_owned()));
-        }
-        if attaches && flag("stdin") {
-            let why = "containers here have no standard input; start a program with `kubectl exec`";
-            return Err(Status::bad_request(why.to_owned()));
         }
         let Located { path, node } = self.locate(asked, asked.query.get("container"))?;
         let unassigned = || Status::bad_request(format!("pod {} does not have a host assigned", asked.named()));
         let place = node.ok_or_else(unassigned)?.1?;
         let query = parts.uri.query().unwrap_or_default();
         let handshake = Handshake::read(parts);
-        let path = match attaches {
-            true => format!("/containerLogs/{path}?follow=true&tailLines=0"),
-            // After a refused websocket kubectl asks by SPDY, and prints that answer: it must have the reason.
-            false if handshake.is_err() => format!("/exec/{path}?check=true&{query}"),
-            false => format!("/exec/{path}?{query}"),
-        };
+        let verb = if asked.subresource == Sub::Attach { "attach" } else { "exec" };
+        // After a refused websocket kubectl asks by SPDY, and prints that answer: it must have the reason.
+        let check = if handshake.is_err() { "check=true&" } else { "" };
+        let path = format!("/{verb}/{path}?{check}{query}");
         let (sender, receiver) = mpsc::channel::<Bytes>(WAITING);
         let body = futures_util::stream::unfold((receiver, self.ctx.clone()), |(mut receiver, ctx)| async move {
             let bytes = tokio::select! { biased;
@@ -123,10 +116,7 @@ impl Server {
             };
             Some((Ok::<_, BoxError>(Frame::data(bytes)), (receiver, ctx)))
         });
-        let request = match attaches {
-            true => Request::get(&path).body(empty()),
-            false => Request::post(&path).body(boxed(StreamBody::new(Box::pin(body)))),
-        };
+        let request = Request::post(&path).body(boxed(StreamBody::new(Box::pin(body))));
         let mut request = request.map_err(|error| Status::bad_request(error.to_string()))?;
         if let Ok(host) = HeaderValue::from_str(&place.authority()) {
             request.headers_mut().insert(header::HOST, host);
@@ -154,7 +144,7 @@ impl Server {
                 // The longest message of a client, as of a node.
                 let limits = WebSocketConfig::default().max_message_size(Some(channels::LARGEST));
                 let socket = WebSocketStream::from_raw_socket(TokioIo::new(connection), Role::Server, Some(limits));
-                carry(&ctx, socket.await, from, sender, attaches).await;
+                carry(&ctx, socket.await, from, sender).await;
             }
         });
         Ok(answer)
@@ -172,28 +162,22 @@ impl Server {
     }
 }
 
-/// Carries the messages between a client and a node until one of them ends. `plain`: the node sends output only, and
-/// takes no input.
+/// Carries the messages between a client and a node until one of them ends. Output continues while the node takes no
+/// input: a program may write much before it reads.
 async fn carry(
     ctx: &Ctx,
     mut socket: WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>,
     mut from: Body,
     to: mpsc::Sender<Bytes>,
-    plain: bool,
 ) {
     let mut decoder = Decoder::default();
+    // Message of the client for which the node has no room yet. The next one is not read meanwhile.
+    let mut waiting: Option<Bytes> = None;
     'session: loop {
         tokio::select! { biased;
             frame = from.frame() => {
                 let Some(Ok(frame)) = frame else { break };
                 let Some(data) = frame.data_ref() else { continue };
-                if plain {
-                    // A log is the output itself.
-                    if send(&mut socket, channels::STDOUT, data).await.is_err() {
-                        break;
-                    }
-                    continue;
-                }
                 decoder.add(data);
                 loop {
                     match decoder.take() {
@@ -208,13 +192,16 @@ async fn carry(
                     }
                 }
             }
-            message = socket.next() => match message {
+            room = to.reserve(), if waiting.is_some() => {
+                let Ok(room) = room else { break };
+                if let Some(message) = waiting.take() {
+                    room.send(message);
+                }
+            }
+            message = socket.next(), if waiting.is_none() => match message {
                 Some(Ok(message @ (Message::Binary(_) | Message::Text(_)))) => {
                     let bytes = message.into_data();
-                    let Some((channel, content)) = bytes.split_first().filter(|_| !plain) else { continue };
-                    if to.send(channels::encode(*channel, content)).await.is_err() {
-                        break;
-                    }
+                    waiting = bytes.split_first().map(|(channel, content)| channels::encode(*channel, content));
                 }
                 // Pings are answered by the protocol.
                 Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}

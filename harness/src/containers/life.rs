@@ -1,15 +1,20 @@
 //! One program, from its start to its exit. The guard of user programs starts it and ends everything that it leaves.
 
+use std::os::fd::OwnedFd;
 use std::process::Stdio;
+use std::sync::Arc;
 
-use controllers::machine::programs::{Exec, KILLED, NOT_STARTED, Print, Program, Session};
+use controllers::machine::api::ProgramSpec;
+use controllers::machine::programs::{Attach, Exec, KILLED, NOT_STARTED, Print, Program, Session};
 use futures_util::future::BoxFuture;
 use substrate::{Ctx, latest};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{ChildStderr, ChildStdout, Command};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{ChildStdout, Command};
 
+use super::attach::Attachable;
 use super::session;
 use super::setup::{Setup, VARIABLE};
+use super::stdin::{NewStdin, Stdin};
 use crate::program::guard::{self, GuardReport};
 use crate::program::lines::Lines;
 
@@ -29,6 +34,7 @@ pub(super) struct Running {
     /// Its process, once it is known.
     pid: latest::Receiver<Option<u32>>,
     setup: Setup,
+    attachable: Arc<Attachable>,
 }
 
 impl Program for Running {
@@ -43,16 +49,29 @@ impl Program for Running {
     fn exec(&self, ctx: &Ctx, exec: &Exec) -> Session {
         session::start(ctx, self.pid.clone(), &self.setup, exec)
     }
+
+    fn attach(&self, ctx: &Ctx, attach: Attach) -> Session {
+        self.attachable.attach(ctx, self.pid.clone(), attach)
+    }
 }
 
 /// Starts a program. It ends when the returned future is dropped.
 ///
 /// # Errors
 /// Errors of the operating system.
-pub(super) fn start(setup: Setup, print: Print) -> std::io::Result<(Running, BoxFuture<'static, i32>)> {
+pub(super) fn start(
+    setup: Setup,
+    program: &ProgramSpec,
+    print: Print,
+) -> std::io::Result<(Running, BoxFuture<'static, i32>)> {
+    let NewStdin { stdin, options, reader } = Stdin::create(program, setup.identity.user, &setup.scratch)?;
+    let terminal = stdin.terminal().cloned();
+    let attachable = Attachable::new(stdin);
     let mooring = std::env::current_exe()?;
     let mut guard = Command::new(&mooring)
-        .args([guard::COMMAND, "--"])
+        .arg(guard::COMMAND)
+        .args(options)
+        .arg("--")
         .arg(&mooring)
         .arg(super::root::COMMAND)
         .env_clear()
@@ -69,6 +88,7 @@ pub(super) fn start(setup: Setup, print: Print) -> std::io::Result<(Running, Box
     let mut ordered = orders.subscribe();
     let known = latest::Sender::new(None);
     let pid = known.subscribe();
+    let clients = attachable.clone();
     let exit = Box::pin(async move {
         let obeyed = async {
             let mut before = Orders::default();
@@ -87,8 +107,16 @@ pub(super) fn start(setup: Setup, print: Print) -> std::io::Result<(Running, Box
             drop(input);
             std::future::pending::<()>().await;
         };
+        // With a terminal the program does not write to the guard's standard error.
+        let from_terminal = async {
+            if let Some(terminal) = terminal {
+                copy(terminal, &print, &clients).await;
+            }
+        };
         let ended = async {
-            let (code, ()) = tokio::join!(exit_code(reports, &known), copy(output, &print));
+            let exit = exit_code(reports, &known, reader);
+            let (code, (), ()) = tokio::join!(exit, copy(output, &print, &clients), from_terminal);
+            clients.end().await;
             code
         };
         let code = tokio::select! { biased;
@@ -99,15 +127,16 @@ pub(super) fn start(setup: Setup, print: Print) -> std::io::Result<(Running, Box
         let _ = guard.wait().await;
         code
     });
-    Ok((Running { orders, pid, setup }, exit))
+    Ok((Running { orders, pid, setup, attachable }, exit))
 }
 
-/// Waits for the end of the program.
-async fn exit_code(reports: ChildStdout, pid: &latest::Sender<Option<u32>>) -> i32 {
+/// Waits for the end of the program. Closes `reader` of its standard input as soon as the program has it.
+async fn exit_code(reports: ChildStdout, pid: &latest::Sender<Option<u32>>, mut reader: Option<OwnedFd>) -> i32 {
     let mut lines = BufReader::new(reports).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         match serde_json::from_str(&line) {
             Ok(GuardReport::Started { pid: number }) => {
+                drop(reader.take());
                 pid.send_replace(Some(number));
             }
             Ok(GuardReport::Ended { code, signal, .. }) => {
@@ -119,11 +148,13 @@ async fn exit_code(reports: ChildStdout, pid: &latest::Sender<Option<u32>>) -> i
     KILLED
 }
 
-/// Copies the output, line by line.
-async fn copy(mut output: ChildStderr, print: &Print) {
+/// Copies the output: line by line to the log, and as it comes to the clients.
+async fn copy(mut output: impl AsyncRead + Unpin, print: &Print, clients: &Attachable) {
     let (mut lines, mut piece) = (Lines::new(&[]), vec![0; PIECE]);
     while let Ok(count @ 1..) = output.read(&mut piece).await {
-        lines.take(piece.get(..count).unwrap_or_default(), |line| print(&line));
+        let bytes = piece.get(..count).unwrap_or_default();
+        lines.take(bytes, |line| print(&line));
+        clients.send(bytes).await;
         // The cluster's tasks share this thread.
         tokio::task::yield_now().await;
     }

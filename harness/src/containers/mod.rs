@@ -8,14 +8,20 @@
 //! | `setup` | input of the first process of a container, in its environment |
 //! | `root` | the hidden command that makes the root of a container and becomes its program |
 //! | `life` | one program, from its start to its exit, behind the guard of user programs |
+//! | `stdin` | the standard input of such a program |
+//! | `attach` | clients that are attached to such a program (`kubectl attach`) |
 //! | `session` | a user's program in a container (`kubectl exec`) |
 //! | `enter` | the hidden command that enters a container and becomes such a program |
+//! | `terminal` | the terminal of a program |
 
+mod attach;
 pub(crate) mod enter;
 mod life;
 pub(crate) mod root;
 mod session;
 mod setup;
+mod stdin;
+mod terminal;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -113,6 +119,7 @@ impl HostPrograms {
             env: program.env.clone(),
             directory: program.directory.clone(),
             identity,
+            tty: program.tty,
         })
     }
 }
@@ -120,8 +127,8 @@ impl HostPrograms {
 impl Programs for HostPrograms {
     fn start(&self, uid: &str, container: &str, program: &ProgramSpec, print: Print) -> Result<Started, String> {
         let setup = self.prepare(uid, container, program).map_err(|error| error.to_string())?;
-        let (program, exit) = life::start(setup, print).map_err(|error| error.to_string())?;
-        Ok(Started { program: Arc::new(program), exit })
+        let (running, exit) = life::start(setup, program, print).map_err(|error| error.to_string())?;
+        Ok(Started { program: Arc::new(running), exit })
     }
 
     fn forget(&self, uid: &str) {

@@ -1,6 +1,7 @@
 //! `mooring container-root`: makes the root of a container and becomes its program. Runs behind the guard, as a process
 //! with one thread.
 
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -11,7 +12,7 @@ use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_bind_recursive, mount_change,
     mount_remount, unmount,
 };
-use rustix::process::{chdir, pivot_root};
+use rustix::process::{chdir, ioctl_tiocsctty, pivot_root, setsid};
 use rustix::thread::{UnshareFlags, set_thread_gid, set_thread_groups, set_thread_uid};
 
 use super::setup::{Identity, Mount, Setup, VARIABLE, inside};
@@ -26,7 +27,7 @@ const DIRECTORY: u32 = 0o2770;
 /// Becomes the program.
 pub(crate) fn main() -> ExitCode {
     let error = match read() {
-        Ok(setup) => match make(&setup) {
+        Ok(setup) => match take_terminal(&setup).and_then(|()| make(&setup)) {
             Ok(()) => become_program(&setup.command, &setup.env, &setup.directory, &setup.identity),
             Err(error) => error,
         },
@@ -39,6 +40,15 @@ pub(crate) fn main() -> ExitCode {
 fn read() -> std::io::Result<Setup> {
     let text = std::env::var(VARIABLE).map_err(std::io::Error::other)?;
     serde_json::from_str(&text).map_err(std::io::Error::other)
+}
+
+/// Makes the terminal on the standard input, if there is one, the controlling terminal.
+fn take_terminal(setup: &Setup) -> std::io::Result<()> {
+    if setup.tty {
+        setsid()?;
+        ioctl_tiocsctty(std::io::stdin().as_fd())?;
+    }
+    Ok(())
 }
 
 /// Name of the machine's root in that of a container, until the container is complete.

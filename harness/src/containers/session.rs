@@ -1,23 +1,20 @@
 //! A user's program in a container: its process, its pipes or its terminal.
 
-use std::os::fd::{AsFd, OwnedFd};
 use std::process::{ExitStatus, Stdio};
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use controllers::machine::programs::{Exec, Input, Output, Session};
 use futures_util::future::{FusedFuture, FutureExt, join};
 use rustix::process::{Pid, Signal, kill_process_group};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
 use substrate::{Ctx, latest};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, Command};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use super::enter::{self, Entry};
 use super::setup::{Setup, VARIABLE};
+use super::terminal::Terminal;
 
 /// Messages that wait in each direction.
 const WAITING: usize = 64;
@@ -83,6 +80,8 @@ async fn with_pipes(
     let over = tokio::select! { biased;
         status = ended(&mut child, copies.map(drop)) => Some(status),
         () = feed(&mut inputs, &mut writer) => None,
+        // A program that does not read its input must not outlive the user.
+        () = outputs.closed() => None,
     };
     drop(group);
     report(over, outputs).await;
@@ -167,72 +166,33 @@ async fn in_terminal(
     mut inputs: mpsc::Receiver<Input>,
     outputs: &mpsc::Sender<Output>,
 ) -> std::io::Result<()> {
-    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
-    grantpt(&master)?;
-    unlockpt(&master)?;
-    let name = ptsname(&master, Vec::new())?;
-    let path = std::path::Path::new(std::ffi::OsStr::new(name.to_str().map_err(std::io::Error::other)?));
-    std::os::unix::fs::chown(path, Some(entry.identity.user), None)?;
-    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY;
-    let slave = rustix::fs::open(path, flags, rustix::fs::Mode::empty())?;
-    let mut child = command.stdin(slave.try_clone()?).stdout(slave.try_clone()?).stderr(Stdio::from(slave)).spawn()?;
+    let (terminal, path) = Terminal::open(entry.identity.user)?;
+    let side = Terminal::programs_side(&path)?;
+    let mut child = command.stdin(side.try_clone()?).stdout(side.try_clone()?).stderr(Stdio::from(side)).spawn()?;
     // The command keeps a copy of the terminal, which would stay open.
     drop(command);
-    let master = Arc::new(master);
-    let (reader, printed) = (master.clone(), outputs.clone());
-    let (closed, read) = oneshot::channel::<()>();
-    std::thread::spawn(move || {
-        read_terminal(&reader, &printed);
-        drop(closed);
-    });
-    let (typed, keys) = std::sync::mpsc::channel::<Bytes>();
-    let writer = master.clone();
-    std::thread::spawn(move || write_terminal(&writer, &keys));
+    let copied = copy(terminal.clone(), outputs, Output::Stdout);
     let group = Group::of(&child);
     let feed = async {
         while let Some(one) = inputs.recv().await {
-            match one {
-                // The writer ends with the terminal.
-                Input::Stdin(bytes) => drop(typed.send(bytes)),
+            // A terminal that has closed takes no input.
+            let _ = match one {
+                Input::Stdin(bytes) => terminal.write_all(&bytes).await,
                 // End of transmission (Ctrl-D).
-                Input::End => drop(typed.send(Bytes::from_static(b"\x04"))),
+                Input::End => terminal.write_all(b"\x04").await,
                 Input::Resize { width, height } => {
-                    let size = Winsize { ws_col: width, ws_row: height, ws_xpixel: 0, ws_ypixel: 0 };
-                    // A terminal that has closed has no size.
-                    let _ = tcsetwinsize(&*master, size);
+                    terminal.resize(width, height);
+                    Ok(())
                 }
-            }
+            };
         }
     };
     let over = tokio::select! { biased;
-        status = ended(&mut child, read.map(drop)) => Some(status),
+        status = ended(&mut child, copied) => Some(status),
         () = feed => None,
+        () = outputs.closed() => None,
     };
     drop(group);
     report(over, outputs).await;
     Ok(())
-}
-
-/// Reads until all ends of the terminal are closed.
-fn read_terminal(terminal: &OwnedFd, outputs: &mpsc::Sender<Output>) {
-    let mut piece = vec![0; PIECE];
-    while let Ok(count @ 1..) = rustix::io::read(terminal.as_fd(), &mut piece) {
-        if outputs.blocking_send(Output::Stdout(Bytes::copy_from_slice(&piece[..count]))).is_err() {
-            return;
-        }
-    }
-}
-
-/// Writes what is typed until the session is over.
-fn write_terminal(terminal: &OwnedFd, keys: &std::sync::mpsc::Receiver<Bytes>) {
-    while let Ok(bytes) = keys.recv() {
-        let mut rest = &bytes[..];
-        while !rest.is_empty() {
-            match rustix::io::write(terminal.as_fd(), rest) {
-                Ok(count) => rest = &rest[count..],
-                Err(rustix::io::Errno::INTR) => {}
-                Err(_) => return,
-            }
-        }
-    }
 }

@@ -20,6 +20,8 @@ pub(super) struct Setup {
     /// Working directory.
     pub directory: String,
     pub identity: Identity,
+    /// True if the standard input is a terminal.
+    pub tty: bool,
 }
 
 /// User and groups of a program.

@@ -76,43 +76,46 @@ impl Sources {
 
 #[cfg(test)]
 mod tests {
-    use substrate::json::{Value, from_value, json};
+    use fake_apiserver::events::Claim;
+    use substrate::clock::TimeScale;
+    use substrate::{Clock, Level, Trace};
 
     use super::*;
+    use crate::invariants::{Invariants, Violation};
 
-    fn commit(resource: &str, object: &str, r#type: &str, more: Value) -> Event {
-        let mut value = json!({
-            "ms": 0, "n": 1, "process": "fake-apiserver", "kind": "api.commit", "object": object, "resource": resource,
-            "rv": 1, "type": r#type, "user": "snapshot-controller/v8", "verb": "update",
-        });
-        value.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        from_value(value).unwrap()
-    }
-
-    fn found(frees: bool, other: bool) -> Option<Found> {
-        let (mut sources, mut checked) = (Sources::default(), Checked::default());
-        let claim = |is_source: bool| {
-            commit("persistentvolumeclaims", "default/data", "MODIFIED", json!({ "pvc": { "is_source": is_source } }))
+    /// Returns the findings of a run in which a claim is the source of a snapshot that goes, whether the claim is freed
+    /// before, and whether another snapshot is there.
+    fn found(is_freed: bool, other: bool) -> Vec<Violation> {
+        let trace = Trace::new(Clock::live(), Level::Info);
+        let mut rv = 0;
+        let mut commit = |resource: &str, object: &str, r#type: EventType, pvc: Option<Claim>| {
+            rv += 1;
+            let mut commit = Commit::new(resource, object, rv, r#type);
+            (commit.user, commit.verb) = ("snapshot-controller/v8".into(), "update".into());
+            commit.pvc = pvc.map(Box::new);
+            trace.info(&"fake-apiserver".into(), commit);
         };
-        let snapshot = |name: &str, r#type: &str| commit("volumesnapshots", name, r#type, json!({}));
-        let mut events = vec![snapshot("default/monday", "ADDED"), claim(true)];
+        let claim = |is_source: bool| Some(Claim { is_source, ..Claim::default() });
+        commit("persistentvolumeclaims", "default/data", EventType::Added, claim(false));
+        commit("volumesnapshots", "default/monday", EventType::Added, None);
+        commit("persistentvolumeclaims", "default/data", EventType::Modified, claim(true));
         if other {
-            events.push(snapshot("default/tuesday", "ADDED"));
+            commit("volumesnapshots", "default/tuesday", EventType::Added, None);
         }
-        if frees {
-            events.push(claim(false));
+        if is_freed {
+            commit("persistentvolumeclaims", "default/data", EventType::Modified, claim(false));
         }
-        events.push(snapshot("default/monday", "DELETED"));
-        let all = events.iter().filter_map(|event| sources.check(&mut checked, event, |_| false, |_| None)).last();
-        assert_eq!(checked.get(Id::I11), u64::from(!other));
-        all
+        commit("volumesnapshots", "default/monday", EventType::Deleted, None);
+        let invariants = Invariants::new(TimeScale::default());
+        trace.events().iter().for_each(|event| invariants.observe(event));
+        invariants.violations().into_iter().filter(|violation| violation.id == "I11").collect()
     }
 
     #[test]
     fn the_last_snapshot_goes_after_its_source_is_free() {
-        assert!(found(true, false).is_none());
-        assert!(found(false, true).is_none(), "another snapshot may be taken of it");
-        let found = found(false, false).expect("the claim is held");
-        assert_eq!(found.details["claimInCacheIsFree"], false);
+        assert_eq!(found(true, false), []);
+        assert_eq!(found(false, true), [], "another snapshot may be taken of it");
+        let [violation] = &found(false, false)[..] else { panic!("the claim is held") };
+        assert!(violation.message.starts_with("pvc/default/data is protected"), "{}", violation.message);
     }
 }

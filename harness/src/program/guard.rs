@@ -4,18 +4,21 @@
 //!
 //! It reads [`TERMINATE`] on its standard input, and then sends SIGTERM to the program, as a container runtime does to
 //! a container's first process. At the end of the input it sends SIGKILL to everything. It writes each [`GuardReport`]
-//! as a line to its standard output. The output of the program goes to its standard error.
+//! as a line to its standard output. The output of the program goes to its standard error. The standard input of the
+//! program is empty, or comes from a pipe. With a terminal the guard passes neither input nor output.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::{BufRead, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
+use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, setsid, wait};
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +40,12 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Arguments of the guard.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// Named pipe that becomes the standard input of the program.
+    #[arg(long, conflicts_with = "terminal")]
+    stdin: Option<PathBuf>,
+    /// Terminal that becomes the standard streams of the program. The program makes it its controlling terminal.
+    #[arg(long)]
+    terminal: Option<PathBuf>,
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<OsString>,
@@ -97,7 +106,7 @@ pub(crate) fn main(args: &Args) -> ExitCode {
         report(&GuardReport::Failed { why: format!("its children could not be ended: {error}") });
         return ExitCode::FAILURE;
     }
-    let pid = match start(&args.command) {
+    let pid = match start(args) {
         Ok(pid) => pid,
         Err(error) => {
             report(&GuardReport::Failed { why: error.to_string() });
@@ -112,17 +121,29 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     watch(pid, &inbox)
 }
 
-fn start(command: &[OsString]) -> std::io::Result<i32> {
-    let [program, arguments @ ..] = command else { return Err(std::io::ErrorKind::InvalidInput.into()) };
-    let output = std::io::stderr().as_fd().try_clone_to_owned()?;
-    let child = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(output)
-        .stderr(Stdio::inherit())
-        .process_group(0)
-        .spawn()?;
+fn start(args: &Args) -> std::io::Result<i32> {
+    let [program, arguments @ ..] = &args.command[..] else { return Err(std::io::ErrorKind::InvalidInput.into()) };
+    let mut command = Command::new(program);
+    command.args(arguments);
+    if let Some(path) = &args.terminal {
+        // The guard must not take the terminal. The program leads a session, which the leader of a group cannot begin.
+        let terminal = rustix::fs::open(path, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?;
+        command.stdin(terminal.try_clone()?).stdout(terminal.try_clone()?).stderr(terminal);
+    } else {
+        let input = args.stdin.as_deref().map_or_else(|| Ok(Stdio::null()), |path| pipe(path).map(Stdio::from))?;
+        let output = std::io::stderr().as_fd().try_clone_to_owned()?;
+        command.stdin(input).stdout(output).stderr(Stdio::inherit()).process_group(0);
+    }
+    let child = command.spawn()?;
     i32::try_from(child.id()).map_err(std::io::Error::other)
+}
+
+/// Opens a named pipe to read. Does not wait for its writer, which may be gone with the runner.
+fn pipe(path: &Path) -> std::io::Result<OwnedFd> {
+    let pipe = rustix::fs::open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
+    // The program waits for its input.
+    rustix::fs::fcntl_setfl(&pipe, OFlags::RDONLY)?;
+    Ok(pipe)
 }
 
 fn read_orders(orders: &Sender<GuardInput>) {
