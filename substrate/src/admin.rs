@@ -282,7 +282,7 @@ fn owner(query: &str) -> Option<String> {
 pub fn catalogue(operations: impl Iterator<Item = &'static Operation>) -> Value {
     let operation = |o: &'static Operation| {
         let attributes: serde_json::Map<String, Value> =
-            o.attributes.iter().map(|a| (a.name.to_owned(), a.says().into())).collect();
+            o.attributes.iter().map(|a| (a.name.to_owned(), a.describe().into())).collect();
         let effects: Vec<Value> = o
             .possible()
             .filter(|p| !p.at.is_empty())
@@ -377,7 +377,7 @@ mod tests {
 
     #[test]
     fn an_unknown_word_is_refused_with_its_field_and_nearest() {
-        for (match_, more, field, says) in [
+        for (match_, more, field, expected) in [
             ("", r#""effect": {"dely": "20s"}"#, "effect", "`dely` is unknown; there are error, http,"),
             ("", r#""effect": {"delay": "20"}"#, "effect.delay", "`20` is not a duration: write a number and a unit"),
             ("", r#""effect": {"hang": "yes"}"#, "effect.hang", "invalid type: string"),
@@ -390,7 +390,7 @@ mod tests {
             let error = serde_json::from_str::<Fault>(&body).unwrap_err();
             let mistake = unreadable(body.as_bytes(), &error);
             assert_eq!(mistake.field, field, "{mistake}");
-            assert!(mistake.to_string().contains(says) && !mistake.to_string().contains("column"), "{mistake}");
+            assert!(mistake.to_string().contains(expected) && !mistake.to_string().contains("column"), "{mistake}");
         }
         let body = r#"{"name": "f","#;
         let error = serde_json::from_str::<Fault>(body).unwrap_err();

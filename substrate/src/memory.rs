@@ -30,7 +30,7 @@ pub async fn tidy(ctx: Ctx, activity: impl Fn() -> u64 + Send) {
 /// Returns free memory to the system.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub fn give_back() {
-    #[expect(unsafe_code, reason = "the C library has no other door to this")]
+    #[expect(unsafe_code, reason = "the C library has no other function for this")]
     // SAFETY: malloc_trim has no preconditions and changes nothing that a program can see of its memory; its signature
     // is that of malloc_trim(3).
     unsafe {

@@ -182,7 +182,7 @@ impl Ctx {
 
     /// Runs `work`, which may block: on another thread in a live process, at once in simulation. Its result is lost if
     /// the process has ended in the meantime; long work should check [`Ctx::is_down`] between its steps.
-    #[expect(clippy::disallowed_methods, reason = "the one door to threads that may block; simulation has none")]
+    #[expect(clippy::disallowed_methods, reason = "the one way to threads that may block; simulation has none")]
     pub async fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         if self.0.world.kind() == WorldKind::Simulated {
             return work();

@@ -211,7 +211,7 @@ fn attributes(operations: &[&Operation], writer: &Writer, early: impl Fn(Moment)
     let own = |o: &'static [_]| o.iter().chain([&substrate::fault::catalogue::PROCESS]);
     for attribute in operations.iter().flat_map(|o| own(o.attributes)).filter(|a| early(a.since)) {
         let (says, words, open) = all.entry(attribute.name).or_default();
-        says.insert(attribute.says());
+        says.insert(attribute.describe());
         match attribute.values {
             Words::Any => *open = true,
             Words::OneOf(list) => words.extend(list),

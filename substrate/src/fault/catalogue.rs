@@ -153,7 +153,7 @@ impl Attribute {
     }
 
     /// Describes the attribute, with the moment from which it is known.
-    pub fn says(&self) -> String {
+    pub fn describe(&self) -> String {
         match self.since {
             Moment::Before => self.about.to_owned(),
             since => format!("{}; known from `{}` on", self.about, since.name()),

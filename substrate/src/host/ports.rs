@@ -1,4 +1,4 @@
-//! Ports of loopback for programs that are told theirs before they listen.
+//! Ports of loopback for programs that get theirs before they listen.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::ops::Range;

@@ -312,7 +312,7 @@ mod tests {
         });
         trace.emit_lazily(&"p".into(), || -> Closed { unreachable!("it has no subscriber") });
         trace.subscribe("door.opened");
-        trace.emit_lazily(&"p".into(), || -> Closed { unreachable!("another kind is heard") });
+        trace.emit_lazily(&"p".into(), || -> Closed { unreachable!("the subscriber is of another kind") });
         assert_eq!(seen.load(Ordering::Relaxed), 0);
         trace.subscribe("door.closed");
         trace.emit_lazily(&"p".into(), || Closed {});

@@ -134,7 +134,7 @@ fn of_plane(plane: Plane, operations: &[&'static Operation]) -> String {
                 Words::Any => String::new(),
                 Words::OneOf(words) => words.join(" | "),
             };
-            [a.name.to_owned(), one_line(&a.says()), values]
+            [a.name.to_owned(), one_line(&a.describe()), values]
         })
     });
     if !attributes.is_empty() {

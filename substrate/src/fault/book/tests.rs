@@ -129,7 +129,7 @@ fn a_partition_cuts_both_ways_and_a_one_way_partition_one() {
 }
 
 #[test]
-fn a_fault_that_never_fires_tells_what_it_came_close_to() {
+fn a_fault_that_never_fires_reports_its_near_misses() {
     let book = book(When { nth: Some(2), ..When::default() });
     assert_eq!(hits(&book, &["vol-2", "vol-10"]), [false, false]);
     let report = book.get("f").unwrap();
@@ -323,18 +323,21 @@ fn a_user_request_cannot_crash_its_sender() {
         servers: [("user", "user"), ("apiserver", "fake-apiserver")].map(|(a, b)| (a.to_owned(), b.to_owned())).into(),
         ..Names::default()
     });
-    let add = |name: &str, told: Option<(&str, &str)>, effect: Effect| {
-        let told = told.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-        let matches = Match { plane: Plane::Link, op: Some("request".into()), attributes: told };
+    let add = |name: &str, attribute: Option<(&str, &str)>, effect: Effect| {
+        let attribute = attribute.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        let matches = Match { plane: Plane::Link, op: Some("request".into()), attributes: attribute };
         book.add(
             Duration::ZERO,
             Fault { name: name.into(), matches, effect, ..fault(When { first: Some(1), ..When::default() }) },
         )
     };
     let own = || Effect::Crash("self".into());
-    for told in [("process", "user"), ("from", "user"), ("caller", "us*")] {
-        let message = add("no", Some(told), own()).unwrap_err().to_string();
-        assert!(message.starts_with(&format!("match.where.{}: `{}` is not a process", told.0, told.1)), "{message}");
+    for attribute in [("process", "user"), ("from", "user"), ("caller", "us*")] {
+        let message = add("no", Some(attribute), own()).unwrap_err().to_string();
+        assert!(
+            message.starts_with(&format!("match.where.{}: `{}` is not a process", attribute.0, attribute.1)),
+            "{message}"
+        );
     }
     // The sender of lost messages need not be a process.
     add("lost", Some(("from", "user")), Effect::DropRequest(true)).unwrap();
@@ -408,13 +411,13 @@ fn a_fault_that_counts_keeps_no_other_from_firing() {
     book.declare(BOTH);
     book.add(Duration::ZERO, counter()).unwrap();
     book.add(Duration::ZERO, fault(When { nth: Some(2), ..When::default() })).unwrap();
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let (into, volume) = (told.clone(), [("volume", "vol-1")]);
+    let fired = Arc::new(Mutex::new(Vec::new()));
+    let (into, volume) = (fired.clone(), [("volume", "vol-1")]);
     book.follow(move |hit| into.lock().push(hit.fault.clone()));
     let point = Point { plane: Plane::Ec2, op: "AttachVolume", attributes: &volume, moment: Moment::Before };
     let effects = [1, 2, 3].map(|s| book.check(Duration::from_secs(s), "mock", &point).unwrap().effect.kind());
     assert_eq!(effects, [Kind::Count, Kind::Error, Kind::Count]);
-    assert_eq!(*told.lock(), ["counter", "counter", "f", "counter"]);
+    assert_eq!(*fired.lock(), ["counter", "counter", "f", "counter"]);
 }
 
 #[test]
