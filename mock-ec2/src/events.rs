@@ -10,11 +10,11 @@ use crate::state::snapshot::SnapshotState;
 use crate::state::volume::{AttachmentState, VolumeState};
 
 macro_rules! phases {
-    ($(#[$about:meta])* $name:ident { $($(#[$said:meta])* $phase:ident = $text:literal,)* }) => {
+    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $phase:ident = $text:literal,)* }) => {
         $(#[$about])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
         pub enum $name {
-            $($(#[$said])* #[serde(rename = $text)] $phase,)*
+            $($(#[$doc])* #[serde(rename = $text)] $phase,)*
         }
 
         impl $name {

@@ -294,8 +294,8 @@ mod tests {
         assert!(copy.join("empty").exists() && !copy.join("old").exists() && !copy.join("socket").exists());
         for name in ["a", "a/b", "a/b/file", "empty"] {
             let [old, new] = [&source, &copy].map(|root| fs::metadata(root.join(name)).unwrap());
-            let told = |meta: &fs::Metadata| (meta.mode(), meta.uid(), meta.mtime(), meta.mtime_nsec());
-            assert_eq!(told(&old), told(&new), "{name}");
+            let attributes = |meta: &fs::Metadata| (meta.mode(), meta.uid(), meta.mtime(), meta.mtime_nsec());
+            assert_eq!(attributes(&old), attributes(&new), "{name}");
         }
         assert!(used(&to).unwrap() >= 512 && used(&home.path().join("vol-2")).unwrap() == 0);
     }

@@ -134,7 +134,7 @@ fn faults_of_other_rooms_and_unknown_keys_are_refused() {
 }
 
 #[test]
-fn a_device_stream_tells_what_is_there_and_then_each_change() {
+fn a_device_stream_reports_the_devices_and_then_each_change() {
     play(1, config(Aws), |cloud| async move {
         let (node, volume) = (cloud.instance("node-a"), cloud.volume().await);
         let mut early = cloud.devices(&node).await;

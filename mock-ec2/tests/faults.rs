@@ -44,7 +44,7 @@ struct Record {
     deleted: Vec<String>,
     crashed: bool,
     /// Attributes of the operations that met the fault.
-    told: BTreeSet<String>,
+    attributes: BTreeSet<String>,
 }
 
 const LOCK: &str = "Action=LockSnapshot&SnapshotId={snap}&LockMode=governance&LockDuration=1";
@@ -181,8 +181,8 @@ fn operate(op: &'static str, fault: Option<Fault>) -> Record {
                 process.crash();
             }
         });
-        let told: Arc<Mutex<BTreeSet<String>>> = Arc::default();
-        let into = told.clone();
+        let attributes: Arc<Mutex<BTreeSet<String>>> = Arc::default();
+        let into = attributes.clone();
         cloud.ctx.faults().follow(move |hit| into.lock().extend(hit.attributes.keys().cloned()));
         let (vol, held, node, off) =
             (cloud.volume().await, cloud.volume().await, cloud.instance("node-a"), cloud.instance("node-b"));
@@ -314,7 +314,7 @@ fn operate(op: &'static str, fault: Option<Fault>) -> Record {
                 .map(|v| v.volume.to_string())
                 .collect(),
             crashed: events.iter().any(|e| e.is::<ProcessCrashed>()),
-            told: told.lock().clone(),
+            attributes: attributes.lock().clone(),
         }
     })
 }
@@ -372,8 +372,8 @@ fn check_row(operation: &Operation, plain: &Record, at: Moment, effect: &Value) 
     let record = operate(operation.name, Some(fault));
     let what = format!("{} {effect} {at:?}:\n{record:#?}\ninstead of\n{plain:#?}", operation.name);
     if kind == Kind::Count {
-        assert!(!record.told.is_empty(), "{what}");
-        assert_eq!(Record { told: BTreeSet::new(), ..record }, *plain, "{what}");
+        assert!(!record.attributes.is_empty(), "{what}");
+        assert_eq!(Record { attributes: BTreeSet::new(), ..record }, *plain, "{what}");
         return;
     }
     assert_ne!(record, *plain, "{what}");
@@ -434,10 +434,11 @@ fn changes(line: &str) -> bool {
 fn an_operation_has_the_attributes_of_the_table_from_the_moments_on_that_it_says() {
     for operation in OPERATIONS {
         for at in operation.moments {
-            let told = operate(operation.name, Some(fault_of(operation.name, json!({ "count": true }), *at))).told;
+            let attributes =
+                operate(operation.name, Some(fault_of(operation.name, json!({ "count": true }), *at))).attributes;
             let known = operation.attributes.iter().filter(|a| a.since <= *at);
             let table: BTreeSet<String> = known.map(|a| a.name.to_owned()).collect();
-            assert_eq!(told, table, "{} {at:?}", operation.name);
+            assert_eq!(attributes, table, "{} {at:?}", operation.name);
         }
     }
 }

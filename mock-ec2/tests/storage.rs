@@ -375,7 +375,7 @@ fn snapshots_restores_and_clones_carry_the_bytes_of_their_moment() {
 }
 
 #[test]
-fn a_device_stream_tells_the_new_size_of_a_device() {
+fn a_device_stream_reports_the_new_size_of_a_device() {
     play(1, config(Instant), |cloud| async move {
         let (volume, node) = (cloud.volume().await, cloud.instance("node-a"));
         cloud.attach(&volume, &node, "/dev/sdf").await;
