@@ -13,10 +13,10 @@ use crate::events::CsiFalsified;
 const NO_NODE: &str = "i-0fffffffffffffff0";
 
 impl Call {
-    fn falsified(&self, said: impl Into<Text>, truth: impl Into<Text>) {
+    fn falsified(&self, answer: impl Into<Text>, truth: impl Into<Text>) {
         let (rpc, volume, node) = self.subject();
-        let (effect, said, truth) = (self.falsifies().map_or("", Effect::name).into(), said.into(), truth.into());
-        self.ctx().emit(CsiFalsified { rpc, volume, node, effect, said, truth });
+        let (effect, answer, truth) = (self.falsifies().map_or("", Effect::name).into(), answer.into(), truth.into());
+        self.ctx().emit(CsiFalsified { rpc, volume, node, effect, said: answer, truth });
     }
 
     /// Omits or repeats an entry of a list if a fault asks for that: the first entry that `matter` accepts, or else the
@@ -34,14 +34,14 @@ impl Call {
 
     /// Returns `bytes`, or the wrong capacity that a fault puts in the answer.
     pub(crate) fn falsify_capacity(&self, bytes: i64) -> i64 {
-        let said = match self.falsifies() {
+        let answer = match self.falsifies() {
             Some(Effect::WrongCapacity(how)) if how == "less" => bytes / 2,
             Some(Effect::WrongCapacity(how)) if how == "more" => bytes.saturating_mul(2),
             Some(Effect::WrongCapacity(_)) => 0,
             _ => return bytes,
         };
-        self.falsified(said.to_string(), bytes.to_string());
-        said
+        self.falsified(answer.to_string(), bytes.to_string());
+        answer
     }
 
     /// Returns `zone`, or another zone of the region if a fault asks for that.
@@ -50,9 +50,9 @@ impl Call {
             return zone.to_owned();
         }
         let region = zone.trim_end_matches(|c: char| c.is_ascii_lowercase());
-        let said = format!("{region}{}", if zone.ends_with('a') { 'b' } else { 'a' });
-        self.falsified(said.as_str(), zone);
-        said
+        let answer = format!("{region}{}", if zone.ends_with('a') { 'b' } else { 'a' });
+        self.falsified(answer.as_str(), zone);
+        answer
     }
 
     /// Returns `node`, or the id of a node that does not exist if a fault asks for that.

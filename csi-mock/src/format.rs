@@ -113,20 +113,20 @@ mod tests {
 
     #[test]
     fn parameters_become_options_of_mkfs() {
-        let told = |pairs: &[(&str, &str)], fs_type: &str| {
+        let mkfs_options = |pairs: &[(&str, &str)], fs_type: &str| {
             let pairs = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
             options(&pairs, fs_type).map(|options| options.join(" ")).map_err(|status| status.message().to_owned())
         };
         let both = [("blocksize", "4096"), ("inodesize", "512")];
-        assert_eq!(told(&both, "ext4").as_deref(), Ok("-b 4096 -I 512"));
-        assert_eq!(told(&both, "xfs").as_deref(), Ok("-b size=4096 -i size=512"));
+        assert_eq!(mkfs_options(&both, "ext4").as_deref(), Ok("-b 4096 -I 512"));
+        assert_eq!(mkfs_options(&both, "xfs").as_deref(), Ok("-b size=4096 -i size=512"));
         let inodes = [("bytesperinode", "8192"), ("numberofinodes", "200192")];
-        assert_eq!(told(&inodes, "ext4").as_deref(), Ok("-i 8192 -N 200192"));
+        assert_eq!(mkfs_options(&inodes, "ext4").as_deref(), Ok("-i 8192 -N 200192"));
         let rest = [("ext4bigalloc", "true"), ("ext4clustersize", "16384"), ("ext4encryptionsupport", "true")];
-        assert_eq!(told(&rest, "ext4").as_deref(), Ok("-O bigalloc -C 16384 -O encrypt"));
-        assert_eq!(told(&[("partition", "0")], "xfs").as_deref(), Ok(""));
-        assert_eq!(told(&inodes, "xfs"), Err("Cannot use bytesperinode with fstype xfs".to_owned()));
-        let wrong = told(&[("blocksize", "4096 -E x")], "ext4");
+        assert_eq!(mkfs_options(&rest, "ext4").as_deref(), Ok("-O bigalloc -C 16384 -O encrypt"));
+        assert_eq!(mkfs_options(&[("partition", "0")], "xfs").as_deref(), Ok(""));
+        assert_eq!(mkfs_options(&inodes, "xfs"), Err("Cannot use bytesperinode with fstype xfs".to_owned()));
+        let wrong = mkfs_options(&[("blocksize", "4096 -E x")], "ext4");
         assert_eq!(wrong, Err("Invalid blocksize (aborting!): `4096 -E x` is not alphanumeric".to_owned()));
     }
 

@@ -145,7 +145,8 @@ impl FaultyDisk {
     }
 }
 
-/// Operations that a fault can only delay or fail. Those in [`TOLD`](super::TOLD) meet later faults in [`Disk::done`].
+/// Operations that a fault can only delay or fail. Those in [`EMITTING`](super::EMITTING) meet later faults in
+/// [`Disk::done`].
 macro_rules! plain {
     ($($name:ident($($arg:ident: $kind:ty),*) -> $out:ty, $volume:expr, $path:expr;)*) => {
         $(fn $name<'a>(&'a self, $($arg: $kind),*) -> DiskFuture<'a, $out> {
@@ -161,7 +162,7 @@ macro_rules! plain {
     };
 }
 
-macro_rules! told {
+macro_rules! emitting {
     ($($name:ident($($arg:ident: $kind:ty),*) -> $out:ty, $volume:expr, $path:expr;)*) => {
         $(fn $name<'a>(&'a self, $($arg: $kind),*) -> DiskFuture<'a, $out> {
             Box::pin(async move {
@@ -195,7 +196,7 @@ impl Disk for FaultyDisk {
         self.disk.crash()
     }
 
-    told! {
+    emitting! {
         plug(plug: &'a Plug) -> Device, &plug.volume, Path::new(&plug.device);
         unplug(volume: &'a str, force: bool) -> bool, volume, Path::new("");
         resize(volume: &'a str, size_bytes: u64) -> bool, volume, Path::new("");

@@ -101,11 +101,11 @@ impl NodeService {
     }
 
     /// Finds the device by the volume alone; emits an event if the controller named another one.
-    async fn compare_device(&self, volume: &str, told: Option<&String>) -> Result<(), Status> {
-        let Some(told) = told else { return Ok(()) };
-        if let Some(found) = self.find(volume).await?.filter(|d| d.name != *told) {
-            let (volume, told, found) = (volume.into(), told.into(), found.name.into());
-            self.calls.ctx().emit(CsiWrongDevice { volume, node: self.node(), told, found });
+    async fn compare_device(&self, volume: &str, named: Option<&String>) -> Result<(), Status> {
+        let Some(named) = named else { return Ok(()) };
+        if let Some(found) = self.find(volume).await?.filter(|d| d.name != *named) {
+            let (volume, named, found) = (volume.into(), named.into(), found.name.into());
+            self.calls.ctx().emit(CsiWrongDevice { volume, node: self.node(), told: named, found });
         }
         Ok(())
     }

@@ -34,9 +34,9 @@ impl NodeService {
             check::path("staging_target_path", &request.staging_target_path)?;
         }
         let mount = self.mounted(volume, path).await?;
-        let tells = self.calls.settings().has(Feature::NodeVolumeCondition);
+        let has_condition = self.calls.settings().has(Feature::NodeVolumeCondition);
         let condition = |message: Option<String>| {
-            tells.then(|| VolumeCondition {
+            has_condition.then(|| VolumeCondition {
                 abnormal: message.is_some(),
                 message: message.unwrap_or_else(|| "the volume is mounted and answers".to_owned()),
             })
@@ -47,7 +47,7 @@ impl NodeService {
         self.mounted(volume, path).await?;
         let usage = match usage {
             Ok(usage) => usage,
-            Err(error) if tells && error.is_eio() => {
+            Err(error) if has_condition && error.is_eio() => {
                 let message = format!("the device is gone from under the mount: {error}");
                 return Ok(NodeGetVolumeStatsResponse {
                     usage: Vec::new(),

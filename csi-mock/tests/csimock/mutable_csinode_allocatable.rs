@@ -8,7 +8,7 @@ use crate::base::{driver, hook};
 use crate::bench::*;
 
 #[test]
-fn the_next_node_get_info_tells_the_new_limit() {
+fn the_next_node_get_info_returns_the_new_limit() {
     driver(async |b| {
         let limit =
             async || b.node().node_get_info(NodeGetInfoRequest {}).await.unwrap().into_inner().max_volumes_per_node;

@@ -326,7 +326,7 @@ impl Rig {
     /// Performs an operation, and marks it as done if that is the caller's task.
     async fn act(&self, operation: &'static str) -> Result<(), DiskError> {
         self.operate(operation).await?;
-        if !disk::TOLD.contains(&operation) {
+        if !disk::EMITTING.contains(&operation) {
             return Ok(());
         }
         let (volume, path) = match operation {
@@ -509,7 +509,7 @@ fn an_impossible_fault_is_refused_with_its_field_and_nearest_word() {
 }
 
 #[test]
-fn each_operation_is_listed_once_and_tells_what_it_is() {
+fn each_operation_is_listed_once_and_described() {
     let names: BTreeSet<_> = OPERATIONS.iter().map(|o| (o.plane, o.name)).collect();
     assert_eq!(names.len(), OPERATIONS.len());
     assert_eq!(OPERATIONS.len(), [IDENTITY, CONTROLLER, NODE_SERVICE, REGISTRATION, DISK].concat().len());

@@ -110,7 +110,7 @@ fn an_answer_can_be_false_once() {
 
         let events = b.world.trace().events();
         let reported: Vec<&CsiFalsified> = events.iter().filter_map(|event| event.get()).collect();
-        assert_eq!(reported.len(), 10, "each is told once: {reported:?}");
+        assert_eq!(reported.len(), 10, "each is reported once: {reported:?}");
         assert!(reported.iter().all(|reported| reported.said != reported.truth));
     });
 }
@@ -177,7 +177,7 @@ fn the_disk_plane_fails_waits_lies_and_tears() {
 
         fault(&b, Plane::Disk, "sync", first(), Effect::LoseUnsynced(true));
         faulty.sync(file).await.unwrap();
-        assert_eq!(b.disks.durable(&volume, "f"), None, "the disk said that it was durable");
+        assert_eq!(b.disks.durable(&volume, "f"), None, "the disk reported that it was durable");
         faulty.sync(file).await.unwrap();
         assert!(b.disks.durable(&volume, "f").is_some());
 

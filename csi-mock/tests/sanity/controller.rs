@@ -129,7 +129,7 @@ mod list_volumes {
 }
 
 #[test]
-fn get_volume_tells_the_volume_and_where_it_is() {
+fn get_volume_returns_the_volume_and_its_nodes() {
     case(&[Feature::GetVolume], async |b| {
         let id = b.volume("v", 1).await;
         b.attach(&id).await;

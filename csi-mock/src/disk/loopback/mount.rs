@@ -101,16 +101,16 @@ fn fail(op: &'static str, what: &Path, error: Errno) -> DiskError {
 }
 
 /// Returns the kernel's message about a failed mount, such as `e ext4: Unrecognized mount option`.
-fn kernel_says(context: &OwnedFd) -> String {
-    let mut said = Vec::new();
+fn kernel_message(context: &OwnedFd) -> String {
+    let mut messages = Vec::new();
     let mut buffer = [0; 512];
     while let Ok(n) = rustix::io::read(context, &mut buffer) {
-        if n == 0 || said.len() >= 8 {
+        if n == 0 || messages.len() >= 8 {
             break;
         }
-        said.push(String::from_utf8_lossy(&buffer[..n]).trim().to_owned());
+        messages.push(String::from_utf8_lossy(&buffer[..n]).trim().to_owned());
     }
-    said.join("; ")
+    messages.join("; ")
 }
 
 /// Mounts the filesystem on `device`, still detached.
@@ -119,16 +119,16 @@ pub(super) fn filesystem(device: &Path, fs_type: &str, options: &Options) -> Res
         Errno::NODEV => DiskError::Environment(format!("this kernel has no {fs_type}")),
         error => fail("fsopen", device, error),
     })?;
-    let said = |op: &'static str, error: Errno| {
-        let text = kernel_says(&context);
+    let failed = |op: &'static str, error: Errno| {
+        let text = kernel_message(&context);
         if text.is_empty() {
             return fail(op, device, error);
         }
         DiskError::io("mount", device.display().to_string(), std::io::Error::other(format!("{error}: {text}")))
     };
-    fsconfig_set_string(&context, "source", device).map_err(|e| said("fsconfig source", e))?;
+    fsconfig_set_string(&context, "source", device).map_err(|e| failed("fsconfig source", e))?;
     if options.readonly() {
-        fsconfig_set_flag(&context, "ro").map_err(|e| said("fsconfig ro", e))?;
+        fsconfig_set_flag(&context, "ro").map_err(|e| failed("fsconfig ro", e))?;
     }
     let own: &[&str] = match fs_type {
         // The inode tables are holes of the backing file and read as zeros: they need no write.
@@ -143,11 +143,11 @@ pub(super) fn filesystem(device: &Path, fs_type: &str, options: &Options) -> Res
             Some((key, value)) => fsconfig_set_string(&context, key, value.trim_matches('"')),
             None => fsconfig_set_flag(&context, option),
         }
-        .map_err(|e| said("mount option", e))?;
+        .map_err(|e| failed("mount option", e))?;
     }
-    fsconfig_create(&context).map_err(|e| said("fsconfig create", e))?;
+    fsconfig_create(&context).map_err(|e| failed("fsconfig create", e))?;
     let mount = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, options.attributes);
-    Ok(Detached(mount.map_err(|e| said("fsmount", e))?))
+    Ok(Detached(mount.map_err(|e| failed("fsmount", e))?))
 }
 
 /// Clones the mount at `directory`, still detached.

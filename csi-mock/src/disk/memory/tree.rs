@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_value_tells_what_lies_below_it() {
+    fn the_nearest_value_comes_with_the_path_below_it() {
         let tree = tree(&["/a", "/a/b"]);
         let nearest = |path: &str| tree.nearest(Path::new(path)).map(|(value, below)| (*value, below));
         assert_eq!(nearest("/a/b/c/d"), Some((1, "c/d".to_owned())));

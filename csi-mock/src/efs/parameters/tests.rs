@@ -34,10 +34,10 @@ fn point(gid: i64) -> AccessPoint {
 #[case(&[("reuseAccessPoint", "yes")], "Invalid value for reuseAccessPoint parameter")]
 #[case(&[("enableTagging", "")], "Invalid value for enableTagging parameter")]
 #[case(&[("subPathPattern", "${.PVC.uid}")], "contains invalid elements")]
-fn a_wrong_parameter_is_named(#[case] given: &[(&str, &str)], #[case] says: &str) {
+fn a_wrong_parameter_is_named(#[case] given: &[(&str, &str)], #[case] expected: &str) {
     let error = Parameters::read(&map(given)).unwrap_err();
     assert_eq!(error.code(), tonic::Code::InvalidArgument);
-    assert!(error.message().contains(says), "{}", error.message());
+    assert!(error.message().contains(expected), "{}", error.message());
 }
 
 #[test]
