@@ -193,8 +193,8 @@ pub enum WatchEventType {
 }
 
 impl From<EventType> for WatchEventType {
-    fn from(told: EventType) -> Self {
-        match told {
+    fn from(event_type: EventType) -> Self {
+        match event_type {
             EventType::Added => Self::Added,
             EventType::Modified => Self::Modified,
             EventType::Deleted => Self::Deleted,
@@ -508,7 +508,7 @@ impl Commit {
     }
 
     /// Returns true if commits of a kind have details.
-    pub(crate) fn says(kind: &Kind) -> bool {
+    pub(crate) fn has_details(kind: &Kind) -> bool {
         matches!(
             kind.index,
             index::PERSISTENT_VOLUME_CLAIMS
@@ -519,7 +519,7 @@ impl Commit {
                 | index::STORAGE_CLASSES
                 | index::VOLUME_ATTACHMENTS
                 | index::VOLUME_ATTRIBUTES_CLASSES
-        ) || workload::says(kind)
+        ) || workload::has_details(kind)
     }
 }
 

@@ -252,21 +252,24 @@ mod tests {
         schema["x-kubernetes-validations"] = json!([{"rule": rule}]);
         let mut errors = Vec::new();
         Schema::parse(&schema, "s", &mut errors);
-        let said: Vec<String> = errors.iter().map(|e| format!("{}: {}", e.field, e.body())).collect();
+        let messages: Vec<String> = errors.iter().map(|e| format!("{}: {}", e.field, e.body())).collect();
         let wanted = "s.x-kubernetes-validations[0].rule: Forbidden: estimated rule cost exceeds budget by factor of more \
                       than 100x (try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, \
                       maps, and strings are declared)";
-        assert_eq!(said[0], wanted);
-        assert!(said[1].contains("contributed to estimated rule cost total"), "{said:?}");
-        assert!(said[2].starts_with("s: Forbidden: x-kubernetes-validations estimated rule cost total"), "{said:?}");
+        assert_eq!(messages[0], wanted);
+        assert!(messages[1].contains("contributed to estimated rule cost total"), "{messages:?}");
+        assert!(
+            messages[2].starts_with("s: Forbidden: x-kubernetes-validations estimated rule cost total"),
+            "{messages:?}"
+        );
     }
 
     #[test]
     fn a_factor_is_written_as_upstream_writes_it() {
-        let said = |cost| exceeded("x", cost, 100);
-        assert!(said(110).starts_with("x exceeds budget by factor of 1.100000x (try"), "{}", said(110));
-        assert!(said(250).starts_with("x exceeds budget by factor of 2.5x (try"));
-        assert!(said(10_001).starts_with("x exceeds budget by factor of more than 100x (try"));
+        let message = |cost| exceeded("x", cost, 100);
+        assert!(message(110).starts_with("x exceeds budget by factor of 1.100000x (try"), "{}", message(110));
+        assert!(message(250).starts_with("x exceeds budget by factor of 2.5x (try"));
+        assert!(message(10_001).starts_with("x exceeds budget by factor of more than 100x (try"));
     }
 
     #[rstest]
@@ -284,8 +287,8 @@ mod tests {
             "hidden": {"x-kubernetes-preserve-unknown-fields": true}}});
         let mut errors = Vec::new();
         Schema::parse(&schema, "s", &mut errors);
-        let said: Vec<String> = errors.iter().map(|e| format!("{}: {}", e.field, e.body())).collect();
-        assert!(said.len() == 1 && said[0].contains(wanted), "{said:?}");
+        let messages: Vec<String> = errors.iter().map(|e| format!("{}: {}", e.field, e.body())).collect();
+        assert!(messages.len() == 1 && messages[0].contains(wanted), "{messages:?}");
     }
 
     #[test]
@@ -295,14 +298,15 @@ mod tests {
             "x-kubernetes-list-map-keys": ["k"], "items": {"type": "object", "properties": {"k": {"type": "string", "maxLength": 3}},
                 "x-kubernetes-validations": [{"rule": "self.k == oldSelf.k"}]}})
         };
-        let said = |list: &str| {
+        let messages = |list: &str| {
             let mut errors = Vec::new();
             Schema::parse(&schema(list), "s", &mut errors);
             errors.into_iter().map(|e| e.body()).collect::<Vec<_>>()
         };
-        assert_eq!(said("map"), Vec::<String>::new());
+        assert_eq!(messages("map"), Vec::<String>::new());
         assert!(
-            said("atomic")[0].contains("oldSelf cannot be used on the uncorrelatable portion of the schema within s")
+            messages("atomic")[0]
+                .contains("oldSelf cannot be used on the uncorrelatable portion of the schema within s")
         );
     }
 }

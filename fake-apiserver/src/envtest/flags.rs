@@ -92,12 +92,12 @@ pub(super) fn truth(value: &str) -> Option<bool> {
 }
 
 fn whole(value: &str) -> Result<(), String> {
-    let said = |why: &str| format!("strconv.ParseInt: parsing {value:?}: {why}");
+    let parse_error = |why: &str| format!("strconv.ParseInt: parsing {value:?}: {why}");
     let digits = value.strip_prefix(['-', '+']).unwrap_or(value);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(said("invalid syntax"));
+        return Err(parse_error("invalid syntax"));
     }
-    value.parse::<i64>().map(drop).map_err(|_| said("value out of range"))
+    value.parse::<i64>().map(drop).map_err(|_| parse_error("value out of range"))
 }
 
 /// Parses a duration like Go's `time.ParseDuration`, but not a negative one.
@@ -363,8 +363,8 @@ mod tests {
     #[case(&["--bind-address=here"], "invalid argument \"here\" for \"--bind-address\" flag: failed to parse IP: \"here\"")]
     #[case(&["--event-ttl=1"], "invalid argument \"1\" for \"--event-ttl\" flag: time: invalid duration \"1\"")]
     #[case(&["--feature-gates=A"], "invalid argument \"A\" for \"--feature-gates\" flag: malformed pair, expect string=string: A")]
-    fn flag_errors_have_upstream_s_words(#[case] args: &[&str], #[case] said: &str) {
-        assert_eq!(read(args), Err(said.to_owned()));
+    fn flag_errors_have_upstream_s_words(#[case] args: &[&str], #[case] expected: &str) {
+        assert_eq!(read(args), Err(expected.to_owned()));
     }
 
     #[test]

@@ -59,7 +59,7 @@ fn is_zero(number: &i64) -> bool {
 }
 
 /// Returns true if commits of a kind have these details.
-pub(super) fn says(kind: &Kind) -> bool {
+pub(super) fn has_details(kind: &Kind) -> bool {
     matches!(
         kind.index,
         index::STATEFUL_SETS | index::JOBS | index::REPLICA_SETS | index::DEPLOYMENTS | index::POD_DISRUPTION_BUDGETS
@@ -102,7 +102,7 @@ impl Workload {
             };
             return Some(pod).filter(|pod| !pod.labels.is_empty() || pod.owner.is_some()).map(Box::new);
         }
-        if !says(kind) {
+        if !has_details(kind) {
             return None;
         }
         let (spec, status) = (&object["spec"], &object["status"]);

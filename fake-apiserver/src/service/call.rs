@@ -86,9 +86,9 @@ impl Call {
         if !sub.map_or(kind.verbs, |sub| sub.verbs).contains(&verb.name()) {
             return Err(Status::method_not_allowed());
         }
-        let said = |name: &str| parts.headers.get(name).and_then(|v| v.to_str().ok());
-        let agent = said("user-agent").unwrap_or("unknown").to_owned();
-        let caller = said(PROGRAM).map_or_else(|| agent.clone(), str::to_owned);
+        let header = |name: &str| parts.headers.get(name).and_then(|v| v.to_str().ok());
+        let agent = header("user-agent").unwrap_or("unknown").to_owned();
+        let caller = header(PROGRAM).map_or_else(|| agent.clone(), str::to_owned);
         let made = String::new();
         let mut call = Self { verb, kind, namespace, name, subresource, query, agent, caller, made };
         // Watching one object is watching its collection by name.

@@ -361,7 +361,8 @@ impl Server {
                 verb: verb.into(),
                 ..Commit::new(resource, event.key.clone(), event.revision, event.own_type())
             };
-            if let Some(object) = event.new.as_ref().or(event.old.as_ref()).filter(|_| Commit::says(&event.kind)) {
+            if let Some(object) = event.new.as_ref().or(event.old.as_ref()).filter(|_| Commit::has_details(&event.kind))
+            {
                 commit.say(&event.kind, &object.value.read());
             }
             commit

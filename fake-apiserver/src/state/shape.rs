@@ -72,8 +72,9 @@ pub fn decode_applied(kind: &Kind, object: &mut Value) -> Result<Vec<String>, St
 /// # Errors
 /// 400 for a value of the wrong type.
 pub fn decode_posted(expected: (&str, &str), posted: &mut Value) -> Result<(), Status> {
-    let said = |field: &str| posted.get(field).and_then(Value::as_str).filter(|said| !said.is_empty());
-    let (api_version, kind) = (said("apiVersion").unwrap_or(expected.0), said("kind").unwrap_or(expected.1));
+    let field_value = |field: &str| posted.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let (api_version, kind) =
+        (field_value("apiVersion").unwrap_or(expected.0), field_value("kind").unwrap_or(expected.1));
     let Some(of) = schema::place_of_object(api_version, kind).filter(|_| !posted.is_null()) else { return Ok(()) };
     let version = api_version.rsplit('/').next().unwrap_or_default();
     let head = format!("{kind} in version \"{version}\" cannot be handled as a {kind}: ");

@@ -64,8 +64,8 @@ fn a_watch_begins_as_upstream_has_it(
         .iter()
         .map(|event| match event {
             Initial::Present(object) => value::name(&object.value),
-            Initial::Missed(event, told) => {
-                assert_eq!(told.as_str(), "ADDED");
+            Initial::Missed(event, sent) => {
+                assert_eq!(sent.as_str(), "ADDED");
                 value::name(&event.new.as_ref().unwrap().value)
             }
         })
@@ -120,11 +120,11 @@ fn a_change_of_selection_is_an_addition_or_a_deletion() {
     m.patch("configmaps", "c", Part::Main, label("1".into())).unwrap();
     m.delete("configmaps", "c", DeleteOptions::default()).unwrap();
     let events = m.store.take_committed();
-    let told: Vec<_> = events
+    let sent: Vec<_> = events
         .iter()
         .map(|e| fake_apiserver::state::event_type_for(e, Some("default"), &selector).map(|t| t.as_str()))
         .collect();
-    assert_eq!(told, [None, Some("ADDED"), Some("MODIFIED"), Some("DELETED"), Some("ADDED"), Some("DELETED")]);
+    assert_eq!(sent, [None, Some("ADDED"), Some("MODIFIED"), Some("DELETED"), Some("ADDED"), Some("DELETED")]);
     // An object that leaves the selection is shown with its previous content at the new revision.
     let left = events[3].object(fake_apiserver::state::EventType::Deleted).unwrap();
     assert_eq!(left.value["metadata"]["labels"]["x"], "1");

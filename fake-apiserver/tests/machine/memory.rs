@@ -77,7 +77,7 @@ fn events_since(m: &Machine, revision: u64) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
 }
 
 #[test]
-fn a_packed_history_tells_the_same() {
+fn a_packed_history_yields_the_same_events() {
     let mut m = Machine::with(Limits { folds: true, ..Limits::default() });
     let text = |i: usize| json!({"metadata": {"name": format!("c{i}"), "labels": {"n": "1"}}, "data": {"text": "word ".repeat(200)}});
     let start = m.store.revision();

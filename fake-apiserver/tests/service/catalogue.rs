@@ -60,11 +60,11 @@ async fn ask(client: &client::Client, op: &str, version: &Value) -> (Option<u16>
         return (Some(code), serde_json::from_slice(&bytes).unwrap());
     }
     let mut lines = client::Lines::of(response);
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     while let Some(line) = lines.next_within(Duration::from_secs(30)).await {
-        told.push(line);
+        received.push(line);
     }
-    (Some(code), told.into())
+    (Some(code), received.into())
 }
 
 fn see(op: &str, fault: Option<Value>) -> Seen {
@@ -84,7 +84,7 @@ fn see(op: &str, fault: Option<Value>) -> Seen {
         let limit = Duration::from_secs(100);
         let hits = async || client.get("/admin/v1/faults/f").await.1["hits"].as_u64().unwrap_or_default();
         let first = tokio::time::timeout(limit, &mut asked).await;
-        let told = hits().await;
+        let hit_count = hits().await;
         client.delete("/admin/v1/faults").await;
         let (answer, released) = match first {
             Ok(answer) => (Some(answer), false),
@@ -101,7 +101,7 @@ fn see(op: &str, fault: Option<Value>) -> Seen {
         if let Some(metadata) = answer.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("creationTimestamp");
         }
-        Seen { code, answer, at, left, hits: told, released }
+        Seen { code, answer, at, left, hits: hit_count, released }
     })
 }
 

@@ -160,12 +160,12 @@ impl Lines {
 
     /// Returns `TYPE name` of every event that is there already.
     pub async fn events_seen(&mut self) -> Vec<String> {
-        let mut told = Vec::new();
+        let mut received = Vec::new();
         while let Some(event) = self.next().await {
             let name = event["object"]["metadata"]["name"].as_str().unwrap_or_default();
-            told.push(format!("{} {name}", event["type"].as_str().unwrap()).trim().to_owned());
+            received.push(format!("{} {name}", event["type"].as_str().unwrap()).trim().to_owned());
         }
-        told
+        received
     }
 }
 

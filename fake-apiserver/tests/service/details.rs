@@ -78,7 +78,7 @@ fn a_kind_that_needs_a_resource_version_takes_zero_for_none() {
 }
 
 #[test]
-fn discovery_tells_the_storage_version_of_each_kind() {
+fn discovery_reports_the_storage_version_of_each_kind() {
     in_simulation(|client| async move {
         let hash = async |list: &str, name: &str| {
             let (_, list) = client.get(list).await;

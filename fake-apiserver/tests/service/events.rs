@@ -98,22 +98,22 @@ fn record(client: &client::Client) -> Arc<Mutex<Vec<String>>> {
     let recorded: Arc<Mutex<Vec<String>>> = Arc::default();
     let into = recorded.clone();
     client.world.trace().observe(move |event: &Event| {
-        let said = if let Some(e) = event.get::<WatchOpened>() {
+        let line = if let Some(e) = event.get::<WatchOpened>() {
             assert_eq!((&*e.resource, &*e.caller), ("configmaps", "test"));
             let object = e.object.as_deref().unwrap_or("-");
             Some(format!("opened {} {object} from {} state={} filtered={}", e.stream, e.from_rv, e.initial, e.filtered))
         } else if let Some(e) = event.get::<WatchSent>() {
-            let told =
+            let event_type =
                 if e.r#type == WatchEventType::Bookmark { "bookmark".to_owned() } else { format!("{:?}", e.r#type) };
             let object = e.object.as_deref().unwrap_or("-");
-            Some(format!("sent {} {told} {object} {} initial={}", e.stream, e.rv, e.initial))
+            Some(format!("sent {} {event_type} {object} {} initial={}", e.stream, e.rv, e.initial))
         } else if let Some(e) = event.get::<WatchSpoiled>() {
             let object = e.object.as_deref().unwrap_or("-");
             Some(format!("spoiled {} {} {object} {:?}", e.stream, e.fault, e.rv))
         } else {
             event.get::<WatchClosed>().map(|e| format!("closed {}", e.stream))
         };
-        into.lock().extend(said);
+        into.lock().extend(line);
     });
     recorded
 }
@@ -253,10 +253,10 @@ fn a_stream_concerns_commits_of_its_own_resource_namespace_and_name() {
         let events = client.world.trace().events();
         let streams: Vec<&WatchOpened> = events.iter().filter_map(|event| event.get()).collect();
         let commits = events.iter().filter_map(|event| event.get::<Commit>()).filter(|c| c.resource == "configmaps");
-        let told: Vec<Vec<u64>> = commits
+        let concerned: Vec<Vec<u64>> = commits
             .filter(|commit| commit.object.starts_with("default/"))
             .map(|commit| streams.iter().filter(|s| s.concerns(commit)).map(|s| s.stream).collect())
             .collect();
-        assert_eq!(told, [vec![1, 2], vec![2], vec![4]]);
+        assert_eq!(concerned, [vec![1, 2], vec![2], vec![4]]);
     });
 }

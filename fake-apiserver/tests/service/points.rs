@@ -193,12 +193,12 @@ fn every_group_has_its_api_service_and_custom_ones_come_and_go() {
 }
 
 #[test]
-fn an_answer_tells_the_flow_that_its_request_was_of() {
+fn an_answer_names_the_flow_of_its_request() {
     let config = fake_apiserver::Config { track_managers: true, ..fake_apiserver::Config::default() };
     in_simulation_with(config, |client| async move {
         let flows = "/apis/flowcontrol.apiserver.k8s.io/v1";
         // Returns the names of the objects in the headers.
-        let told = async |request: http::Request<substrate::body::Body>| {
+        let flow_of = async |request: http::Request<substrate::body::Body>| {
             let response = call(client.service(), request).await.unwrap();
             let mut names = Vec::new();
             for (header, plural) in [
@@ -218,7 +218,7 @@ fn an_answer_tells_the_flow_that_its_request_was_of() {
             let request = if group.is_empty() { request } else { request.header("impersonate-group", group) };
             request.body(empty()).unwrap()
         };
-        assert_eq!(told(http::Request::get(PODS).body(empty()).unwrap()).await, "exempt exempt");
+        assert_eq!(flow_of(http::Request::get(PODS).body(empty()).unwrap()).await, "exempt exempt");
         let scheduler = "system:kube-scheduler";
         for (request, names) in [
             (as_user("GET", PODS, "ann", ""), "global-default global-default"),
@@ -237,7 +237,7 @@ fn an_answer_tells_the_flow_that_its_request_was_of() {
                 "kube-system-service-accounts workload-high",
             ),
         ] {
-            assert_eq!(told(request).await, names);
+            assert_eq!(flow_of(request).await, names);
         }
         // A user's own schema is matched by its precedence as soon as it exists.
         let own = json!({"metadata": {"name": "own"}, "spec": {
@@ -247,9 +247,9 @@ fn an_answer_tells_the_flow_that_its_request_was_of() {
         }});
         let (code, made) = client.post(&format!("{flows}/flowschemas"), own).await;
         assert_eq!(code, 201, "{made}");
-        assert_eq!(told(as_user("GET", PODS, "ann", "")).await, "own workload-low");
+        assert_eq!(flow_of(as_user("GET", PODS, "ann", "")).await, "own workload-low");
         client.delete(&format!("{flows}/flowschemas/own")).await;
-        assert_eq!(told(as_user("GET", PODS, "ann", "")).await, "global-default global-default");
+        assert_eq!(flow_of(as_user("GET", PODS, "ann", "")).await, "global-default global-default");
         let (_, list) = client.get(&format!("{flows}/flowschemas")).await;
         assert_eq!(list["items"].as_array().unwrap().len(), 11);
     });

@@ -33,7 +33,7 @@ fn an_object_is_created_read_updated_and_deleted() {
 }
 
 #[test]
-fn a_watch_tells_what_is_there_and_what_happens() {
+fn a_watch_sends_existing_objects_and_changes() {
     in_simulation(|client| async move {
         client.post(PODS, pod("a")).await;
         let mut watch = client

@@ -66,13 +66,13 @@ fn a_failed_answer_warns_too() {
         let annotation = "metadata.annotations[volume.beta.kubernetes.io/storage-class]: deprecated since v1.8; use \
                           \"storageClassName\" attribute instead";
         // Valid, but refused by admission.
-        let (code, said) = send(&client, Method::POST, CLAIMS, &old).await;
-        assert_eq!((code, said.as_slice()), (403, &[annotation.to_owned()][..]));
+        let (code, warnings) = send(&client, Method::POST, CLAIMS, &old).await;
+        assert_eq!((code, warnings.as_slice()), (403, &[annotation.to_owned()][..]));
         // Field validation comes first; the other warnings are not computed for an invalid object.
         old["spec"]["colour"] = "red".into();
         old["spec"]["accessModes"] = json!([]);
-        let (code, said) = send(&client, Method::POST, CLAIMS, &old).await;
-        assert_eq!((code, said.as_slice()), (422, &["unknown field \"spec.colour\"".to_owned()][..]));
+        let (code, warnings) = send(&client, Method::POST, CLAIMS, &old).await;
+        assert_eq!((code, warnings.as_slice()), (422, &["unknown field \"spec.colour\"".to_owned()][..]));
         client.post(CONFIGS, config("taken")).await;
         let again = json!({"metadata": {"name": "taken"}, "dta": {}});
         for (method, uri, code) in [
@@ -80,13 +80,13 @@ fn a_failed_answer_warns_too() {
             (Method::PUT, format!("{CONFIGS}/none"), 400),
             (Method::PUT, format!("{CONFIGS}/taken?dryRun=x"), 422),
         ] {
-            let (found, said) = send(&client, method.clone(), &uri, &again).await;
+            let (found, warnings) = send(&client, method.clone(), &uri, &again).await;
             let wanted: &[String] = if code == 422 { &[] } else { &["unknown field \"dta\"".to_owned()] };
-            assert_eq!((found, said.as_slice()), (code, wanted), "{method} {uri}");
+            assert_eq!((found, warnings.as_slice()), (code, wanted), "{method} {uri}");
         }
         let stale = json!({"metadata": {"name": "taken", "resourceVersion": "1"}, "dta": {}});
-        let (code, said) = send(&client, Method::PUT, &format!("{CONFIGS}/taken"), &stale).await;
-        assert_eq!((code, said.len()), (409, 1));
+        let (code, warnings) = send(&client, Method::PUT, &format!("{CONFIGS}/taken"), &stale).await;
+        assert_eq!((code, warnings.len()), (409, 1));
         let endpoints = "/api/v1/namespaces/default/endpoints/none";
         assert_eq!(send(&client, Method::GET, endpoints, &json!({})).await.1.len(), 1);
     });
@@ -279,19 +279,19 @@ fn a_deprecated_version_is_warned_of_at_every_use() {
         }});
         let (code, answer) = client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await;
         assert_eq!(code, 201, "{answer}");
-        for (version, said) in [
+        for (version, expected) in [
             ("v1", None),
             ("v1beta1", Some("shop.example.com/v1beta1 Gadget is deprecated; use shop.example.com/v1 Gadget")),
             ("v1alpha1", Some("it will go")),
             ("v2", Some("shop.example.com/v2 Gadget is deprecated")),
         ] {
-            let said: Vec<String> = said.into_iter().map(str::to_owned).collect();
+            let expected: Vec<String> = expected.into_iter().map(str::to_owned).collect();
             let uri = format!("/apis/shop.example.com/{version}/gadgets");
-            assert_eq!(send(&client, Method::GET, &uri, &json!({})).await, (200, said.clone()));
-            assert_eq!(send(&client, Method::GET, &format!("{uri}/none"), &json!({})).await, (404, said.clone()));
+            assert_eq!(send(&client, Method::GET, &uri, &json!({})).await, (200, expected.clone()));
+            assert_eq!(send(&client, Method::GET, &format!("{uri}/none"), &json!({})).await, (404, expected.clone()));
             let gadget = json!({"metadata": {"name": version, "finalizers": ["mine"]}});
             let (code, warnings) = send(&client, Method::POST, &uri, &gadget).await;
-            assert_eq!((code, &warnings[..said.len()], warnings.len()), (201, &said[..], said.len() + 1));
+            assert_eq!((code, &warnings[..expected.len()], warnings.len()), (201, &expected[..], expected.len() + 1));
         }
         let endpoints = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".to_owned();
         let uri = "/api/v1/namespaces/default/endpoints";

@@ -151,7 +151,7 @@ impl Server {
             verb: writer.verb.into(),
             ..Commit::new(Text::new_static(kind.plural), key, revision, event_type)
         };
-        if Commit::says(kind) && !object.is_null() {
+        if Commit::has_details(kind) && !object.is_null() {
             commit.say(kind, object);
         }
         self.ctx.emit(commit);

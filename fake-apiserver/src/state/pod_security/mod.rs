@@ -233,7 +233,7 @@ mod tests {
 
     use super::*;
 
-    fn says(level: Level, minor: Option<u32>, spec: &Value) -> String {
+    fn describe_failures(level: Level, minor: Option<u32>, spec: &Value) -> String {
         let pod = Pod { metadata: &Value::Null, spec };
         describe(&Standard { level, minor }.judge(&pod))
     }
@@ -241,10 +241,10 @@ mod tests {
     #[test]
     fn a_plain_pod_meets_the_baseline_and_not_the_restricted_standard() {
         let spec = json!({"containers": [{"name": "c"}]});
-        assert_eq!(says(Level::Privileged, None, &spec), "");
-        assert_eq!(says(Level::Baseline, None, &spec), "");
+        assert_eq!(describe_failures(Level::Privileged, None, &spec), "");
+        assert_eq!(describe_failures(Level::Baseline, None, &spec), "");
         assert_eq!(
-            says(Level::Restricted, None, &spec),
+            describe_failures(Level::Restricted, None, &spec),
             "allowPrivilegeEscalation != false (container \"c\" must set \
              securityContext.allowPrivilegeEscalation=false), unrestricted capabilities (container \"c\" must set \
              securityContext.capabilities.drop=[\"ALL\"]), runAsNonRoot != true (pod or container \"c\" must set \
@@ -258,7 +258,7 @@ mod tests {
         let context = json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}});
         let spec = json!({"containers": [{"name": "c", "securityContext": context}],
             "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}}});
-        assert_eq!(says(Level::Restricted, None, &spec), "");
+        assert_eq!(describe_failures(Level::Restricted, None, &spec), "");
     }
 
     #[test]
@@ -309,19 +309,19 @@ mod tests {
                 "hostProcess (pod must not set securityContext.windowsOptions.hostProcess=true)",
             ),
         ] {
-            assert_eq!(says(Level::Baseline, None, &spec), wanted);
+            assert_eq!(describe_failures(Level::Baseline, None, &spec), wanted);
         }
     }
 
     #[test]
     fn the_version_of_a_policy_decides_which_checks_there_are() {
         let sysctl = json!({"securityContext": {"sysctls": [{"name": "net.ipv4.tcp_rmem"}]}});
-        assert_eq!(says(Level::Baseline, Some(31), &sysctl), "forbidden sysctls (net.ipv4.tcp_rmem)");
-        assert_eq!(says(Level::Baseline, Some(32), &sysctl), "");
+        assert_eq!(describe_failures(Level::Baseline, Some(31), &sysctl), "forbidden sysctls (net.ipv4.tcp_rmem)");
+        assert_eq!(describe_failures(Level::Baseline, Some(32), &sysctl), "");
         let host = json!({"volumes": [{"name": "v", "hostPath": {"path": "/"}}], "containers": []});
         // The restricted check replaces that of the baseline.
         assert_eq!(
-            says(Level::Restricted, Some(0), &host),
+            describe_failures(Level::Restricted, Some(0), &host),
             "restricted volume types (volume \"v\" uses restricted volume type \"hostPath\")"
         );
     }

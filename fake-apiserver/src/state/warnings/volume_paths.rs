@@ -73,9 +73,9 @@ fn projected(source: &Value) -> Vec<VolumePath> {
             return items(of, &describe(kind, text(of, &["name"])));
         }
     }
-    let one = |field: &str, path: &str, said: &str| {
+    let one = |field: &str, path: &str, owner: &str| {
         let path = text(source, &[field, path]);
-        (!path.is_empty()).then(|| VolumePath::new(path, said))
+        (!path.is_empty()).then(|| VolumePath::new(path, owner))
     };
     let bundle = &source["clusterTrustBundle"];
     let bundle = [text(bundle, &["name"]), text(bundle, &["signerName"])].into_iter().find(|name| !name.is_empty());
