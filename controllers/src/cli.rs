@@ -29,7 +29,7 @@ use crate::kube::Client;
 use crate::machine::{self, MachineConfig};
 use crate::metrics::{AllMetrics, Metrics};
 use crate::mutants::MUTANTS;
-use crate::node_agent::serve::Door;
+use crate::node_agent::serve::Listener;
 use crate::node_agent::{self, NodeAgentConfig, PLUGINS_REGISTRY, Plugins};
 use crate::processes::{LOOPS, PROCESSES, agent, needs_driver, runs};
 use crate::run::{LoopsConfig, run};
@@ -384,14 +384,14 @@ async fn node_agent(world: World, host: Host, args: NodeAgent) -> anyhow::Result
     if let Some(region) = &args.region {
         config.region.clone_from(region);
     }
-    let door = Door::open(args.listen, &args.node_name).await.context("--listen")?;
+    let listener = Listener::open(args.listen, &args.node_name).await.context("--listen")?;
     config.internal_ip = args.node_ip.map(|ip| ip.to_string());
     // Clients reach the server at its listener, not at its address in the modelled network.
-    let listens = door.address().ip();
+    let listens = listener.address().ip();
     config.external_ip = (!listens.is_unspecified()).then(|| listens.to_string());
-    config.kubelet_port = door.address().port();
+    config.kubelet_port = listener.address().port();
     // The program is this one process: it ends when the process does.
-    door.serve(&ctx, node_agent::service(&ctx, &config.logs, logs_from));
+    listener.serve(&ctx, node_agent::service(&ctx, &config.logs, logs_from));
     let client = Client::new(&ctx, Link::over(&ctx, "apiserver", apiserver), &agent("kubelet", ""));
     ctx.spawn(node_agent::run(ctx.clone(), client, config));
     host.ready(&json!({ "node": args.node_name }))?;

@@ -92,8 +92,8 @@ impl Controller {
         match self.client.all::<PersistentVolume>().get(bound_to).await {
             Ok(volume) if is_of(&volume, &claim) => {
                 if is_wanted(&claim, &volume) || self.announces_all {
-                    let says = "waiting for an external controller to expand this PVC";
-                    self.recorder.event(reference(&*claim), "Normal", "ExternalExpanding", says);
+                    let message = "waiting for an external controller to expand this PVC";
+                    self.recorder.event(reference(&*claim), "Normal", "ExternalExpanding", message);
                 }
                 Outcome::Done
             }

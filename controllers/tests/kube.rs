@@ -131,7 +131,7 @@ fn an_object_deleted_while_the_api_server_was_away_is_reported_as_deleted() {
         nodes.delete("a", &DeleteParams::default()).await.expect("deleted");
         nodes.create(&node("b")).await.expect("created");
         ctx.sleep(S(120)).await;
-        assert!(informer.get("", "a").is_some(), "nothing is heard across the cut");
+        assert!(informer.get("", "a").is_some(), "nothing is received across the cut");
         world.faults().remove("cut");
         ctx.sleep(S(90)).await;
         assert!(informer.get("", "a").is_none() && informer.get("", "b").is_some());

@@ -159,7 +159,7 @@ fn a_volume_stays_attached_without_an_attachment() {
 
 #[test]
 fn an_attachment_says_that_it_is_attached_and_is_not() {
-    let says = both("attached-before-publish", |world| async move {
+    let attached = both("attached-before-publish", |world| async move {
         let rig = Rig::new(&world, &["node-a"], SCHEDULER).await;
         rig.claim("data").await;
         fault(&rig, "ControllerPublishVolume", 100);
@@ -168,7 +168,7 @@ fn an_attachment_says_that_it_is_attached_and_is_not() {
         assert_eq!(count(&rig, "ec2.attachment", "attaching"), 0);
         rig.attachments().await.remove(0).status.is_some_and(|status| status.attached)
     });
-    assert_eq!(says, (false, true));
+    assert_eq!(attached, (false, true));
 }
 
 #[test]

@@ -73,8 +73,8 @@ fn a_pod_gets_the_node_when_its_victims_are_gone() {
         }
         let high = get(&rig, "high").await;
         assert_eq!(nominated(&high), Some("node-a"));
-        let says = format!("Preempted by pod {} on node node-a", high.uid());
-        assert_eq!(rig.messages("Preempted"), [says.clone(), says]);
+        let message = format!("Preempted by pod {} on node node-a", high.uid());
+        assert_eq!(rig.messages("Preempted"), [message.clone(), message]);
         rig.force_delete("low-1").await;
         rig.sleep(S(20)).await;
         assert!(!has_node(&rig, "high").await, "one of them is still there");

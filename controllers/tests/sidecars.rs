@@ -93,7 +93,7 @@ async fn name_class(rig: &Rig, class: &str) {
 async fn node_says(rig: &Rig, change: impl Fn(&mut k8s_openapi::api::core::v1::PersistentVolumeClaimStatus)) {
     let mut claim = PersistentVolumeClaim::clone(&*data(rig).await);
     change(claim.status.as_mut().expect("a status"));
-    rig.client.namespaced("default").replace_status(&claim).await.expect("said");
+    rig.client.namespaced("default").replace_status(&claim).await.expect("the status is written");
 }
 
 /// Returns a field of the claim's status.
@@ -302,7 +302,7 @@ fn a_dead_driver_is_unavailable_to_the_attacher() {
             let attachment = rig.client.all::<VolumeAttachment>().get("csi-1").await.ok()?;
             attachment.status.as_ref()?.attach_error.clone()
         };
-        rig.until(S(10), "the error is said", || async { error().await.is_some() }).await;
+        rig.until(S(10), "the error is reported", || async { error().await.is_some() }).await;
         let error = error().await.expect("an error");
         assert_eq!(error.error_code, Some(14));
         let text = error.message.expect("a text");
@@ -362,7 +362,7 @@ fn a_missing_or_foreign_attributes_class_is_reported() {
         let class = json!({ "metadata": { "name": "iron" }, "driverName": "efs", "parameters": { "iops": "1" } });
         create::<VolumeAttributesClass>(&rig.client, class).await;
         let wrong = "VAC iron referenced in PVC is for driver efs which does not match driver name ebs.csi.aws.com";
-        rig.until(S(60), "it is said", || async { rig.messages("ProvisioningFailed").iter().any(|m| m == wrong) })
+        rig.until(S(60), "it is reported", || async { rig.messages("ProvisioningFailed").iter().any(|m| m == wrong) })
             .await;
     });
 }

@@ -20,7 +20,7 @@ use crate::metrics::{Family, Metrics};
 /// Largest request in bytes: gRPC's usual limit.
 const MOST: usize = 4 << 20;
 
-/// The driver's name before the driver has told it (csi-lib-utils `metrics`).
+/// The driver's name before the driver has reported it (csi-lib-utils `metrics`).
 const UNKNOWN: &str = "unknown-driver";
 
 /// The caller of a driver.
@@ -44,7 +44,7 @@ async fn log_answer(caller: Caller, service: HttpService, request: Request<Body>
     let is_observed = trace.is_subscribed::<CsiAsked>() || trace.is_subscribed::<CsiAnswered>();
     let method = Text::from(request.uri().path());
     let began = caller.ctx.now().mono;
-    let mut logged = Answer { method, volume: None, node: None, began, caller, is_told: false };
+    let mut logged = Answer { method, volume: None, node: None, began, caller, is_logged: false };
     let request = if is_observed { logged.ask(request).await? } else { request };
     match call(service, request).await {
         Ok(response) if response.headers().contains_key("grpc-status") => {
@@ -74,7 +74,7 @@ struct Answer {
     volume: Option<Text>,
     node: Option<Text>,
     began: Duration,
-    is_told: bool,
+    is_logged: bool,
 }
 
 impl Answer {
@@ -104,7 +104,7 @@ impl Answer {
     }
 
     fn log_answer(&mut self, code: Code, message: &str) {
-        if std::mem::replace(&mut self.is_told, true) {
+        if std::mem::replace(&mut self.is_logged, true) {
             return;
         }
         let Caller { ctx, driver, family } = &self.caller;

@@ -74,7 +74,7 @@ struct Inner {
 
 /// Reasons to end the work on an object early.
 enum Stop {
-    /// The object does not exist: the graph has been told.
+    /// The object does not exist: the graph has been updated.
     Absent,
     /// A cluster-scoped object names a namespaced owner: a retry does not help.
     Misplaced,

@@ -104,7 +104,7 @@ fn containers_outlive_who_asked_for_them_and_are_found_again() {
 }
 
 #[test]
-fn a_machine_that_dies_takes_its_containers_with_it_unheard() {
+fn a_machine_that_dies_ends_its_containers_without_a_report() {
     in_simulation(async |world| {
         let rig = Rig::new(&world, |_| {});
         rig.run("p", 0).await;

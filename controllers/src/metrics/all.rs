@@ -14,7 +14,7 @@ use substrate::process::Process;
 use substrate::world::World;
 
 use super::Metrics;
-use crate::node_agent::serve::{Door, ServeError};
+use crate::node_agent::serve::{Listener, ServeError};
 
 /// Metrics of the running processes, by name. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -31,12 +31,12 @@ impl AllMetrics {
     /// # Errors
     /// If it cannot listen on the address.
     pub async fn serve(&self, world: &World, address: SocketAddr) -> Result<SocketAddr, ServeError> {
-        let door = Door::plain(address).await?;
-        let (address, service) = (door.address(), self.service());
-        let door = Mutex::new(Some(door));
+        let listener = Listener::plain(address).await?;
+        let (address, service) = (listener.address(), self.service());
+        let listener = Mutex::new(Some(listener));
         Process::start(world, "metrics", move |ctx| {
-            if let Some(door) = door.lock().take() {
-                door.serve(&ctx, service.clone());
+            if let Some(listener) = listener.lock().take() {
+                listener.serve(&ctx, service.clone());
             }
             pending()
         });

@@ -39,13 +39,13 @@ pub(super) async fn connects(host: &str, port: u16) -> std::io::Result<()> {
 
 /// Bound listener that does not serve yet.
 #[derive(Debug)]
-pub struct Door {
+pub struct Listener {
     listener: TcpListener,
     address: SocketAddr,
     tls: Option<Arc<rustls::ServerConfig>>,
 }
 
-impl Door {
+impl Listener {
     /// Binds `address` without TLS; port 0 picks a free port.
     ///
     /// # Errors

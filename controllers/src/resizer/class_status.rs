@@ -61,7 +61,7 @@ pub fn rolled_back(claim: &PersistentVolumeClaim) -> PersistentVolumeClaim {
 }
 
 /// Returns true if the claim has the condition of a modification.
-pub fn tells_of_one(claim: &PersistentVolumeClaim) -> bool {
+pub fn is_modifying(claim: &PersistentVolumeClaim) -> bool {
     let conditions = claim.status.as_ref().and_then(|s| s.conditions.as_deref()).unwrap_or_default();
     conditions.iter().any(|c| c.type_ == "ModifyingVolume")
 }

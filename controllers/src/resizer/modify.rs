@@ -132,7 +132,7 @@ impl Modifier {
     }
 
     async fn roll_back(&self, claim: &PersistentVolumeClaim) -> Result<(), Again> {
-        if !class_status::tells_of_one(claim) {
+        if !class_status::is_modifying(claim) {
             return Ok(());
         }
         self.event(claim, "Normal", "VolumeModifyCanceled", "Cancelled modify.".to_owned());

@@ -110,13 +110,13 @@ fn no_preemption_helps_against_what_pods_do_not_cause() {
         cache.place(Arc::new(asking(&format!("low-{at}"), LOW, 4000, json!({}))), name);
     }
     cache.place(Arc::new(asking("high", HIGH, 0, json!({}))), "node-b");
-    let says = |cache: &SchedulerCache, pod: &Pod| verdict(cache, pod).message;
+    let message = |cache: &SchedulerCache, pod: &Pod| verdict(cache, pod).message;
     assert_eq!(
-        says(&cache, &asking("p", HIGH, 5000, json!({}))),
+        message(&cache, &asking("p", HIGH, 5000, json!({}))),
         "no new claims to deallocate, preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
     );
     assert_eq!(
-        says(&cache, &asking("p", LOW, 100, json!({}))),
+        message(&cache, &asking("p", LOW, 100, json!({}))),
         "no new claims to deallocate, preemption: 0/3 nodes are available: 3 No preemption victims found for incoming \
          pod."
     );
@@ -126,7 +126,7 @@ fn no_preemption_helps_against_what_pods_do_not_cause() {
     cache.place(Arc::new(asking("higher", HIGH, 4000, json!({}))), "node-b");
     cache.place(Arc::new(asking("low", LOW, 0, json!({}))), "node-b");
     assert_eq!(
-        says(&cache, &asking("p", MID, 100, json!({}))),
+        message(&cache, &asking("p", MID, 100, json!({}))),
         "no new claims to deallocate, preemption: 0/2 nodes are available: 1 Insufficient cpu, 1 No preemption victims \
          found for incoming pod."
     );
@@ -232,8 +232,8 @@ fn a_driver_that_must_be_on_the_node_is_awaited() {
     let spec = json!({ "preventPodSchedulingIfMissing": true });
     cache.drivers.insert(driver.to_owned(), Arc::new(make(json!({ "metadata": { "name": driver }, "spec": spec }))));
     let error = schedule(&cache, &asks).expect_err("no driver").to_string();
-    let says = format!("0/1 nodes are available: 1 {driver} CSI driver is not installed on the node.");
-    assert!(error.starts_with(&says), "{error}");
+    let expected = format!("0/1 nodes are available: 1 {driver} CSI driver is not installed on the node.");
+    assert!(error.starts_with(&expected), "{error}");
     cache.store_csi_node(&make(json!({ "metadata": { "name": "node-a" }, "spec": { "drivers": [] } })));
     assert!(schedule(&cache, &asks).is_err());
     limit(&mut cache, "node-a", 5);

@@ -78,7 +78,7 @@ impl Scheduler {
         result
     }
 
-    /// Removes one victim (`PreemptPod`): tells the reason in its status, deletes it, and tells its user. A victim that is
+    /// Removes one victim (`PreemptPod`): writes the reason to its status, deletes it, and emits an Event. A victim that is
     /// gone already is no failure.
     async fn remove(&self, pod: &Pod, node: &str, victim: &Pod) -> Result<(), ApiError> {
         let scheduler = pod.spec.as_ref().and_then(|s| s.scheduler_name.as_deref()).unwrap_or(NAME);

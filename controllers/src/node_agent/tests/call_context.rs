@@ -42,11 +42,11 @@ fn a_driver_with_requires_republish_gets_the_pod_repeatedly() {
         assert_eq!(staged[0]["secrets"], json!({ "key": HIDDEN }));
         let published = asked(&hand, "NodePublishVolume").await;
         assert_eq!((published.len(), &published[0]["secrets"]), (1, &json!({ "key": HIDDEN })));
-        let told = |key: &str| published[0]["volume_context"][format!("csi.storage.k8s.io/{key}")].clone();
-        assert_eq!((told("pod.name"), told("pod.namespace")), (json!("p"), json!("default")));
-        assert_eq!((told("serviceAccount.name"), told("ephemeral")), (json!("default"), json!("false")));
-        assert!(told("pod.uid").as_str().is_some_and(|uid| uid.len() == 36));
-        assert_eq!(told("serviceAccount.tokens"), HIDDEN);
+        let attribute = |key: &str| published[0]["volume_context"][format!("csi.storage.k8s.io/{key}")].clone();
+        assert_eq!((attribute("pod.name"), attribute("pod.namespace")), (json!("p"), json!("default")));
+        assert_eq!((attribute("serviceAccount.name"), attribute("ephemeral")), (json!("default"), json!("false")));
+        assert!(attribute("pod.uid").as_str().is_some_and(|uid| uid.len() == 36));
+        assert_eq!(attribute("serviceAccount.tokens"), HIDDEN);
         // kubelet syncs its pods every 60 to 90 s.
         hand.ctx.sleep(Duration::from_secs(200)).await;
         let again = asked(&hand, "NodePublishVolume").await.len();
@@ -105,8 +105,8 @@ fn group(capabilities: &str, spec: Value, csi: Value) -> (Vec<Value>, Option<u32
 #[test]
 fn kubelet_gives_the_volume_to_the_pods_group_as_the_policy_says() {
     for (policy, given) in [("File", Some(2000)), ("ReadWriteOnceWithFSType", Some(2000)), ("None", None)] {
-        let (told, owner) = group("ebs", json!({ "fsGroupPolicy": policy }), Value::Null);
-        assert_eq!((told, owner), (vec![Value::Null, Value::Null], given), "{policy}");
+        let (groups, owner) = group("ebs", json!({ "fsGroupPolicy": policy }), Value::Null);
+        assert_eq!((groups, owner), (vec![Value::Null, Value::Null], given), "{policy}");
     }
     // Without a filesystem type in the PersistentVolume, kubelet does not change the group.
     let (_, owner) = group("ebs", json!({}), json!({ "fsType": null }));
@@ -115,8 +115,8 @@ fn kubelet_gives_the_volume_to_the_pods_group_as_the_policy_says() {
 
 #[test]
 fn a_driver_that_can_do_it_gives_the_volume_to_the_group_whatever_the_policy_says() {
-    let (told, owner) = group("ebs,+VOLUME_MOUNT_GROUP", json!({ "fsGroupPolicy": "None" }), Value::Null);
-    assert_eq!((told, owner), (vec![json!("2000"), json!("2000")], Some(2000)));
+    let (groups, owner) = group("ebs,+VOLUME_MOUNT_GROUP", json!({ "fsGroupPolicy": "None" }), Value::Null);
+    assert_eq!((groups, owner), (vec![json!("2000"), json!("2000")], Some(2000)));
 }
 
 #[test]

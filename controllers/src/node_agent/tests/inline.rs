@@ -40,11 +40,11 @@ fn a_driver_that_does_not_take_volumes_of_pods_specs_is_not_asked_and_the_pod_wa
             )
         };
         pod(&hand).await;
-        let told =
+        let reported =
             async |text: String| hand.until(&text, 10, async || messages(&hand, "FailedMount").contains(&text)).await;
-        told(refused("no CSIDriver object")).await;
+        reported(refused("no CSIDriver object")).await;
         driver(&hand, json!({})).await;
-        told(refused("only supports [\"Persistent\"]")).await;
+        reported(refused("only supports [\"Persistent\"]")).await;
         assert!(asked(&hand, "NodePublishVolume").await.is_empty());
         let waits = hand.client.namespaced::<Pod>("default").get("p").await.expect("the pod");
         assert_eq!(waits.status.as_ref().and_then(|s| s.phase.as_deref()), Some("Pending"));
@@ -75,7 +75,7 @@ fn a_driver_that_takes_volumes_of_pods_specs_is_asked_to_publish_only() {
         assert!(asked(&hand, "NodeStageVolume").await.is_empty());
         // Mooring's driver stages its volumes and refuses to publish an unstaged one.
         let text = "MountVolume.SetUp failed for volume \"scratch\" : rpc error: code = FailedPrecondition";
-        hand.until("told", 5, async || messages(&hand, "FailedMount").iter().any(|m| m.starts_with(text))).await;
+        hand.until("reported", 5, async || messages(&hand, "FailedMount").iter().any(|m| m.starts_with(text))).await;
         let dir = format!("/var/lib/kubelet/pods/{uid}/volumes/kubernetes.io~csi/scratch");
         assert_eq!(disk.list_dir(dir.as_ref()).await.expect("a listing"), None, "a final answer leaves nothing");
         let objects = hand.client.all::<CSIDriver>().list(&Default::default()).await.expect("a list");

@@ -29,7 +29,7 @@ async fn text(ctx: &Ctx, query: &str) -> (u16, String) {
 }
 
 #[test]
-fn a_pod_tells_what_its_workload_does_until_it_has_stopped() {
+fn a_pod_logs_its_workload_until_it_has_stopped() {
     in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
         let ctx = reader(&world);
@@ -95,7 +95,7 @@ fn a_request_that_cannot_be_met_is_refused_as_kubelet_does() {
         assert!(lines.contains("data: found") && lines.contains("verified"), "{lines}");
         assert!(!lines.contains("found no records"), "{lines}");
         let gone = "unable to retrieve container logs for mooring://uid-of-p/app";
-        rig.until("told", 2, || {
+        rig.until("reported", 2, || {
             rig.toy.get("pods", "default", "p")["status"]["containerStatuses"][0]["restartCount"] == 1
         })
         .await;

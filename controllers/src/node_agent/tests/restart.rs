@@ -137,7 +137,7 @@ fn containers_lost_with_their_machine_are_restarted() {
         rig.node.machine.restart();
         rig.until("second start", 5, || rig.count("workload.started") == 2).await;
         assert_eq!(rig.found(), Some((3, true)));
-        rig.until("told", 2, || rig.container("p")["restartCount"] == 1).await;
+        rig.until("reported", 2, || rig.container("p")["restartCount"] == 1).await;
         let after = rig.container("p");
         assert_ne!(before["containerID"], after["containerID"]);
         assert_eq!(after["lastState"]["terminated"]["containerID"], before["containerID"]);
