@@ -31,7 +31,7 @@ pub struct Ended {
     /// The exit code; none after a signal.
     pub code: Option<i32>,
     /// The first line of its failure message.
-    pub said: String,
+    pub message: String,
 }
 
 impl Ended {
@@ -47,7 +47,7 @@ impl fmt::Display for Ended {
             Some(code) => write!(f, "exit {code}")?,
             None => f.write_str("ended by a signal")?,
         }
-        if self.said.is_empty() { Ok(()) } else { write!(f, ": {}", self.said) }
+        if self.message.is_empty() { Ok(()) } else { write!(f, ": {}", self.message) }
     }
 }
 
@@ -100,9 +100,9 @@ impl Mooring {
         command.env("NO_COLOR", "1").stdin(Stdio::null()).stdout(Stdio::null());
         let output = command.output().with_context(|| format!("{}", self.0.display()))?;
         let text = String::from_utf8_lossy(&output.stderr);
-        let said = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-        let said = said.strip_prefix("error:").unwrap_or(said).trim().to_owned();
-        Ok(Ended { code: output.status.code(), said })
+        let message = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+        let message = message.strip_prefix("error:").unwrap_or(message).trim().to_owned();
+        Ok(Ended { code: output.status.code(), message })
     }
 }
 

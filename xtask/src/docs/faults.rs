@@ -47,8 +47,8 @@ pub fn text(repository: &Path) -> Result<String, anyhow::Error> {
     let example = step(&read(EXAMPLES)?).with_context(|| format!("{EXAMPLES} adds no fault on a link"))?;
 
     let mut text = format!("{HEAD}\n{form}{FORM}\n```yaml\n{example}\n```\n");
-    for (title, of, says) in SECTIONS {
-        text += &format!("\n## {title}\n\n{says}\n\n");
+    for (title, of, about) in SECTIONS {
+        text += &format!("\n## {title}\n\n{about}\n\n");
         text += &head(["", "Says"]);
         for (name, output) in members(&fault, of)? {
             text += &row([&format!("`{name}`"), &output]);

@@ -67,7 +67,7 @@ impl<'a> Load<'a> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let service = {
             let _inside = runtime.enter();
-            substrate::dial::http(running.says("kubernetesHttp")).map_err(|e| anyhow::anyhow!("{e}"))?
+            substrate::dial::http(running.text("kubernetesHttp")).map_err(|e| anyhow::anyhow!("{e}"))?
         };
         let (objects, rng) = (Objects::new(service), seed.child("load").rng());
         Ok(Self { runtime, objects, running, rng, replicas, sizes: BTreeMap::new(), done: Done::default() })

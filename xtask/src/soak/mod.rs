@@ -87,7 +87,7 @@ fn shake(running: &Running, args: &Args, report: &mut Report) -> Result<(), anyh
     let mut load = Load::begin(running, &seed, args.replicas)?;
     let mut breaks = Breaks::begin(args.seed);
     let end = Instant::now() + Duration::from_secs(args.minutes * 60);
-    let mut looked = Looker { running, next: Instant::now(), said: 0 };
+    let mut looked = Looker { running, next: Instant::now(), printed_minute: 0 };
     let mut until = |until: Instant, load: &mut Load<'_>, report: &mut Report, acts: bool| {
         while Instant::now() < until && (acts || !load.runs()) {
             load.tick(acts);
@@ -131,7 +131,7 @@ fn shake(running: &Running, args: &Args, report: &mut Report) -> Result<(), anyh
 struct Looker<'a> {
     running: &'a Running,
     next: Instant,
-    said: u64,
+    printed_minute: u64,
 }
 
 impl Looker<'_> {
@@ -143,8 +143,8 @@ impl Looker<'_> {
         let sample: Sample = self.running.sample()?;
         let minute = report.minutes();
         report.samples += 1;
-        if minute > self.said {
-            self.said = minute;
+        if minute > self.printed_minute {
+            self.printed_minute = minute;
             println!("{}", report.line(&sample, &load.done()));
         }
         Ok(())

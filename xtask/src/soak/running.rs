@@ -62,7 +62,7 @@ impl Running {
         }
         running.ready = running.asks(&args, None)?["data"].take();
         running.pid = running.ready["pid"].as_u64().and_then(|pid| pid.try_into().ok()).context("no pid")?;
-        let volumes = Path::new(running.says("volumeDir"));
+        let volumes = Path::new(running.text("volumeDir"));
         running.directory = volumes.parent().context("no directory")?.to_owned();
         Ok(running)
     }
@@ -74,7 +74,7 @@ impl Running {
     }
 
     /// Returns a string of its ready file.
-    pub fn says(&self, key: &str) -> &str {
+    pub fn text(&self, key: &str) -> &str {
         self.ready[key].as_str().unwrap_or_default()
     }
 
