@@ -15,7 +15,7 @@ use super::announce;
 use super::day::state_directory;
 use super::refusal::{Refusal, lacking, late, next};
 use crate::cluster::Objects;
-use crate::cluster::compose::project::{Doors, Project};
+use crate::cluster::compose::project::{Project, ServerAddresses};
 
 /// Region of the cloud in the compose file.
 const REGION: &str = "us-east-1";
@@ -55,10 +55,10 @@ pub(super) fn objects(of: &Containers) -> Result<(tokio::runtime::Runtime, Objec
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| lacking(format!("cannot start the runtime: {e}")))?;
     let project = Project::find(of.project.as_deref()).map_err(failed)?;
-    let doors = project.doors().map_err(failed)?;
+    let addresses = project.server_addresses().map_err(failed)?;
     let service = {
         let _inside = runtime.enter();
-        dial::http(&doors.kubernetes_http).and_then(|server| dial::bearing(server, doors.token.reveal()))
+        dial::http(&addresses.kubernetes_http).and_then(|server| dial::bearing(server, addresses.token.reveal()))
     };
     let service = service.map_err(|e| failed(e.to_string()))?;
     Ok((runtime, Objects::new(service), project.name().to_owned()))
@@ -70,12 +70,12 @@ pub(super) fn objects(of: &Containers) -> Result<(tokio::runtime::Runtime, Objec
 /// If docker does not answer, or the servers do not run.
 pub(super) fn variables(of: &Containers) -> Result<Vec<(&'static str, String)>, Refusal> {
     let project = Project::find(of.project.as_deref()).map_err(failed)?;
-    let doors = project.doors().map_err(failed)?;
+    let addresses = project.server_addresses().map_err(failed)?;
     let path = kubeconfig(&project).map_err(failed)?;
-    let text = substrate::encode::pretty(&doors.kubeconfig);
+    let text = substrate::encode::pretty(&addresses.kubeconfig);
     let written = fake_apiserver::kubeconfig::write(&path, &text);
     written.map_err(|e| lacking(format!("{}: {e}", path.display())))?;
-    Ok(announce::variables(&path.display().to_string(), &doors.ec2, REGION))
+    Ok(announce::variables(&path.display().to_string(), &addresses.ec2, REGION))
 }
 
 /// Path of a project's kubeconfig: beside the directories of Moorings from `mooring up`.
@@ -122,10 +122,10 @@ async fn missing(project: &Project) -> Result<Vec<String>, String> {
         }
     }
     if health.contains_key("fake-apiserver") {
-        let doors = project.doors()?;
+        let addresses = project.server_addresses()?;
         let nodes: Vec<&str> = project.services().filter(|service| service.starts_with("node-")).collect();
-        let ready = list(&doors, "/api/v1/nodes").await?;
-        let drivers = list(&doors, "/apis/storage.k8s.io/v1/csinodes").await?;
+        let ready = list(&addresses, "/api/v1/nodes").await?;
+        let drivers = list(&addresses, "/apis/storage.k8s.io/v1/csinodes").await?;
         for node in nodes {
             let find = |all: &[Value]| all.iter().find(|o| o["metadata"]["name"] == node).cloned().unwrap_or_default();
             let conditions = find(&ready)["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -135,7 +135,8 @@ async fn missing(project: &Project) -> Result<Vec<String>, String> {
                 missing.push(format!("no driver is registered on {node}"));
             }
         }
-        if health.contains_key("addons") && list(&doors, "/apis/storage.k8s.io/v1/storageclasses").await?.is_empty() {
+        if health.contains_key("addons") && list(&addresses, "/apis/storage.k8s.io/v1/storageclasses").await?.is_empty()
+        {
             missing.push("there is no StorageClass".to_owned());
         }
     }
@@ -143,10 +144,10 @@ async fn missing(project: &Project) -> Result<Vec<String>, String> {
 }
 
 /// Returns the items of a list of the API server.
-async fn list(doors: &Doors, path: &str) -> Result<Vec<Value>, String> {
+async fn list(addresses: &ServerAddresses, path: &str) -> Result<Vec<Value>, String> {
     let failed = |e: substrate::BoxError| format!("fake-apiserver does not answer: {e}");
-    let server = dial::http(&doors.kubernetes_http).map_err(failed)?;
-    let server = dial::bearing(server, doors.token.reveal()).map_err(failed)?;
+    let server = dial::http(&addresses.kubernetes_http).map_err(failed)?;
+    let server = dial::bearing(server, addresses.token.reveal()).map_err(failed)?;
     let request = Request::get(path).header("host", "localhost").body(empty()).map_err(|e| e.to_string())?;
     let answer = call(server, request).await.map_err(failed)?;
     let status = answer.status();

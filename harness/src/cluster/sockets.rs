@@ -45,23 +45,23 @@ pub struct Addresses {
     pub front: Option<Arc<Front>>,
 }
 
-/// A listener of a name.
-struct Door {
-    listener: TcpListener,
+/// Bound listener of a server, with its TLS and authentication.
+struct Listener {
+    socket: TcpListener,
     tls: Option<Arc<rustls::ServerConfig>>,
     token: Option<Secret>,
     front: Option<Arc<Front>>,
 }
 
-impl Door {
-    fn open(listener: TcpListener) -> Self {
-        Self { listener, tls: None, token: None, front: None }
+impl Listener {
+    fn open(socket: TcpListener) -> Self {
+        Self { socket, tls: None, token: None, front: None }
     }
 }
 
 /// Listeners that outlive the processes behind them, so that a restarted process has the same port.
 pub struct Sockets {
-    doors: BTreeMap<String, Vec<Door>>,
+    listeners: BTreeMap<String, Vec<Listener>>,
     endpoints: BTreeMap<String, String>,
     directory: PathBuf,
     allowed_hosts: Vec<String>,
@@ -96,11 +96,11 @@ impl Sockets {
         tls: Arc<rustls::ServerConfig>,
     ) -> Result<Self, SocketError> {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut doors = BTreeMap::new();
+        let mut listeners = BTreeMap::new();
         let mut endpoints = BTreeMap::new();
         let ec2 = bind("the cloud", addresses.ec2.unwrap_or(any))?;
         endpoints.insert("ec2".to_owned(), format!("http://{}", reachable(&ec2, &[])));
-        doors.insert("ec2".to_owned(), vec![Door::open(ec2)]);
+        listeners.insert("ec2".to_owned(), vec![Listener::open(ec2)]);
         // Components use the API server without TLS; users have their own port.
         let inner = bind("the API server", addresses.kubernetes_http.unwrap_or(any))?;
         let outer = match &addresses.front {
@@ -115,21 +115,21 @@ impl Sockets {
         endpoints.insert("apiserver-tls".to_owned(), format!("https://{users}"));
         let (token, front) = (addresses.kubernetes_token.clone(), addresses.front.clone());
         let shown = front.as_ref().map_or_else(|| tls.clone(), |front| front.tls.clone());
-        let outer = Door { listener: outer, tls: Some(shown), token, front };
-        doors.insert("apiserver".to_owned(), vec![Door::open(inner), outer]);
+        let outer = Listener { socket: outer, tls: Some(shown), token, front };
+        listeners.insert("apiserver".to_owned(), vec![Listener::open(inner), outer]);
         for number in 0..programs.len() {
-            let doors_of_it =
+            let endpoints_of_program =
                 [(Own::Kubernetes, "https", Some(tls.clone())), (Own::Plain, "http", None), (Own::Cloud, "http", None)];
-            for (door, scheme, tls) in doors_of_it {
-                let listener = bind("the door of a program", any)?;
-                endpoints.insert(door.name(number), format!("{scheme}://{}", reachable(&listener, &[])));
-                doors.insert(door.name(number), vec![Door { tls, ..Door::open(listener) }]);
+            for (endpoint, scheme, tls) in endpoints_of_program {
+                let listener = bind("an endpoint of a program", any)?;
+                endpoints.insert(endpoint.name(number), format!("{scheme}://{}", reachable(&listener, &[])));
+                listeners.insert(endpoint.name(number), vec![Listener { tls, ..Listener::open(listener) }]);
             }
         }
         if let Some(address) = addresses.admin {
             let listener = bind("the admin API", address)?;
             endpoints.insert(ADMIN.to_owned(), format!("http://{}", reachable(&listener, &[])));
-            doors.insert(ADMIN.to_owned(), vec![Door::open(listener)]);
+            listeners.insert(ADMIN.to_owned(), vec![Listener::open(listener)]);
         }
         for (node, ordinal) in nodes.iter().zip(0u16..).take_while(|_| addresses.imds.is_some()) {
             let first = addresses.imds.unwrap_or(any);
@@ -137,11 +137,11 @@ impl Sockets {
             let port = if first.port() == 0 { 0 } else { first.port().saturating_add(ordinal) };
             let listener = bind("the metadata service", SocketAddr::new(first.ip(), port))?;
             endpoints.insert(format!("imds-{node}"), format!("http://{}", reachable(&listener, &[])));
-            doors.insert(format!("imds-{node}"), vec![Door::open(listener)]);
+            listeners.insert(format!("imds-{node}"), vec![Listener::open(listener)]);
         }
         let allowed_hosts = addresses.allowed_hosts.clone();
         let mut sockets =
-            Self { doors, endpoints, directory: directory.to_owned(), allowed_hosts, csi: addresses.csi.clone() };
+            Self { listeners, endpoints, directory: directory.to_owned(), allowed_hosts, csi: addresses.csi.clone() };
         // A user's program that is the driver listens at the endpoint that other programs use for the driver.
         let driver = programs.iter().position(ProgramSpec::is_driver);
         let of_driver = driver.map(|number| format!("unix://{}", sockets.program_socket(number).display()));
@@ -194,19 +194,19 @@ fn reachable(listener: &TcpListener, names: &[String]) -> String {
 
 impl Wiring for Sockets {
     fn publish(&self, ctx: &Ctx, name: &str, service: HttpService) -> Result<(), String> {
-        if let Some(doors) = self.doors.get(name) {
-            for door in doors {
-                let service = match &door.token {
+        if let Some(listeners) = self.listeners.get(name) {
+            for listener in listeners {
+                let service = match &listener.token {
                     Some(token) => fake_apiserver::serve::require_token(service.clone(), token.reveal()),
                     None => service.clone(),
                 };
-                let service = match &door.front {
+                let service = match &listener.front {
                     Some(front) => front.layered(ctx, service),
                     None => guard(service, &self.allowed_hosts),
                 };
-                let listener = door.listener.try_clone().and_then(tokio::net::TcpListener::from_std);
-                let listener = listener.map_err(|e| format!("{name}: {e}"))?;
-                ctx.spawn(listen::tcp(ctx.clone(), listener, service, door.tls.clone()));
+                let socket = listener.socket.try_clone().and_then(tokio::net::TcpListener::from_std);
+                let socket = socket.map_err(|e| format!("{name}: {e}"))?;
+                ctx.spawn(listen::tcp(ctx.clone(), socket, service, listener.tls.clone()));
             }
             return Ok(());
         }

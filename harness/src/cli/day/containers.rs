@@ -32,9 +32,9 @@ pub(super) fn project(of: &Containers) -> Result<Project, Refusal> {
 
 /// Clients of the admin APIs of the cloud and of the API server, by the plane of their faults.
 pub(super) fn servers(project: &Project) -> Result<BTreeMap<&'static str, Client>, Refusal> {
-    let doors = project.doors().map_err(failed)?;
-    let client = |base: &str| Client::new(base, Some(doors.token.clone()));
-    Ok([("ec2", client(&doors.ec2)?), ("k8s", client(&doors.kubernetes_http)?)].into())
+    let addresses = project.server_addresses().map_err(failed)?;
+    let client = |base: &str| Client::new(base, Some(addresses.token.clone()));
+    Ok([("ec2", client(&addresses.ec2)?), ("k8s", client(&addresses.kubernetes_http)?)].into())
 }
 
 /// Containers that do not run, according to docker.
@@ -61,7 +61,7 @@ pub(super) fn switch(project: &Project, name: &str, on: bool) -> Result<(), Refu
 pub(super) fn status(of: &Containers) -> Result<Done, Refusal> {
     let project = project(of)?;
     let (runtime, objects, name) = compose::objects(of)?;
-    let (health, doors) = (project.health().map_err(failed)?, project.doors().map_err(failed)?);
+    let (health, addresses) = (project.health().map_err(failed)?, project.server_addresses().map_err(failed)?);
     let (counts, picture) = crate::block_on(&runtime, Box::pin(status::counted(&objects)))?;
     let mut faults: Vec<Value> = Vec::new();
     for client in servers(&project)?.values() {
@@ -77,8 +77,8 @@ pub(super) fn status(of: &Containers) -> Result<Done, Refusal> {
     let fault =
         |report: &Value| format!("{} ({} hits)", report["fault"]["name"].as_str().unwrap_or_default(), report["hits"]);
     for (what, is) in [
-        ("cloud", doors.ec2.clone()),
-        ("kubernetes", doors.kubernetes.clone()),
+        ("cloud", addresses.ec2.clone()),
+        ("kubernetes", addresses.kubernetes.clone()),
         ("nodes", status::many(&counts, "nodes")),
         ("claims", status::many(&counts, "claims")),
         ("pods", status::many(&counts, "pods")),

@@ -257,15 +257,15 @@ impl Cluster {
         names::OPERATIONS.iter().for_each(|operations| world.faults().declare(operations));
         world.faults().name(names::of(&spec));
         world.faults().watch();
-        let doors = project.doors().map_err(wiring)?;
-        let token = doors.token.reveal();
-        let door = |endpoint: &str| dial::http(endpoint).map_err(wiring);
-        let apiserver = dial::bearing(door(&doors.kubernetes_http)?, token).map_err(wiring)?;
-        let admin = dial::bearing(door(&doors.ec2)?, token).map_err(wiring)?;
+        let addresses = project.server_addresses().map_err(wiring)?;
+        let token = addresses.token.reveal();
+        let connect = |endpoint: &str| dial::http(endpoint).map_err(wiring);
+        let apiserver = dial::bearing(connect(&addresses.kubernetes_http)?, token).map_err(wiring)?;
+        let admin = dial::bearing(connect(&addresses.ec2)?, token).map_err(wiring)?;
         let user = substrate::Process::start(world, "user", |_| std::future::pending()).ctx();
         let user = user.ok_or_else(|| ClusterError::Stillborn("user".to_owned()))?;
         let objects = Link::over(&user, "apiserver", apiserver.clone());
-        let cloud = Link::over(&user, "ec2", door(&doors.ec2)?);
+        let cloud = Link::over(&user, "ec2", connect(&addresses.ec2)?);
         let reader = Objects::new(objects.clone());
         is_fresh(&reader).await?;
         let known: BTreeSet<&str> = spec.nodes.iter().map(|node| node.name.as_str()).collect();
@@ -318,7 +318,7 @@ impl Cluster {
             }
         }
         let servers = BTreeMap::from([("mock-ec2", admin), ("fake-apiserver", apiserver)]);
-        let spec = ClusterSpec { admin_token: Some(doors.token.clone()), ..spec };
+        let spec = ClusterSpec { admin_token: Some(addresses.token.clone()), ..spec };
         let mut cluster = Self::new(world, spec, objects, cloud, nodes, members, user);
         cluster.fault_admin = Some(Arc::new(FaultAdmin {
             world: world.clone(),

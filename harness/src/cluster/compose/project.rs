@@ -29,7 +29,7 @@ pub struct Project {
 
 /// Addresses of a project's servers on this machine.
 #[derive(Clone, Debug)]
-pub struct Doors {
+pub struct ServerAddresses {
     /// The cloud, `http://…`.
     pub ec2: String,
     /// The API server with TLS, `https://…`.
@@ -131,14 +131,14 @@ impl Project {
     ///
     /// # Errors
     /// If a server does not run yet.
-    pub fn doors(&self) -> Result<Doors, String> {
+    pub fn server_addresses(&self) -> Result<ServerAddresses, String> {
         let kubernetes = format!("https://{}", self.port("fake-apiserver", KUBERNETES_PORT)?);
         let kubernetes_http = format!("http://{}", self.port("fake-apiserver", KUBERNETES_HTTP_PORT)?);
         let ec2 = format!("http://{}", self.port("mock-ec2", EC2_PORT)?);
         let text = self.read_file("fake-apiserver", KUBECONFIG)?;
         let (kubeconfig, token) =
             for_here(&text, &kubernetes).ok_or_else(|| format!("{KUBECONFIG}: is not a kubeconfig"))?;
-        Ok(Doors { ec2, kubernetes, kubernetes_http, kubeconfig, token })
+        Ok(ServerAddresses { ec2, kubernetes, kubernetes_http, kubeconfig, token })
     }
 
     fn read_file(&self, service: &str, path: &str) -> Result<String, String> {
