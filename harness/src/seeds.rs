@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn an_invalid_seed_is_refused_with_advice() {
-        for (text, says) in [
+        for (text, expected) in [
             ("", "`` is not a seed"),
             ("a", "`a` is not a seed: write a whole number"),
             ("1,,2", "`` is not a seed"),
@@ -120,7 +120,7 @@ mod tests {
             ("1..1000000,2000000", "more than a million seeds"),
         ] {
             let error = read(text).unwrap_err();
-            assert!(error.contains(says), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
         }
     }
 

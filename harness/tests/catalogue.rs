@@ -58,7 +58,7 @@ impl Seen {
     fn shows(&self, scenario_run: &ScenarioRun, fault: &Fault, over: bool) -> bool {
         let (Some(fired), Some((op, about))) = (&self.fired, &self.hit) else { return false };
         let missed = self.differs.as_ref().and_then(|(usual, _)| usual.as_ref());
-        let (before, usual) = scenario_run.told.split_at(self.from.min(scenario_run.told.len()));
+        let (before, usual) = scenario_run.events.split_at(self.from.min(scenario_run.events.len()));
         let (after, differs) = (&self.after, self.differs.is_some());
         Scene { fault, op, about, fired, before, usual, after, missed, differs, over }.shows()
     }
@@ -90,7 +90,7 @@ fn compare(
             }
             return;
         }
-        let usual = scenario_run.told.get(seen.at);
+        let usual = scenario_run.events.get(seen.at);
         seen.at += 1;
         let Some(fired) = seen.fired.as_ref().map(|fired| fired.ms) else {
             // Before the fault fires nothing may differ. Comparing a part of the event is enough here.
@@ -101,18 +101,18 @@ fn compare(
             }
             return;
         };
-        let told = ObservedEvent::of(event);
-        if seen.differs.is_none() && usual != Some(&told) {
-            seen.differs = Some((usual.cloned(), Some(told.clone())));
+        let observed = ObservedEvent::of(event);
+        if seen.differs.is_none() && usual != Some(&observed) {
+            seen.differs = Some((usual.cloned(), Some(observed.clone())));
         }
-        seen.after.push(told);
+        seen.after.push(observed);
         if event.ms > fired + TIMEOUT || enough(&seen) {
             stopped.notify_one();
         }
     });
     let mut seen = std::mem::take(&mut *seen.lock());
-    if seen.differs.is_none() && seen.at < scenario_run.told.len() {
-        seen.differs = Some((scenario_run.told.get(seen.at).cloned(), None));
+    if seen.differs.is_none() && seen.at < scenario_run.events.len() {
+        seen.differs = Some((scenario_run.events.get(seen.at).cloned(), None));
     }
     seen
 }
@@ -259,13 +259,13 @@ fn rows_of_links_and_processes() {
 #[test]
 fn a_count_fault_changes_nothing() {
     for scenario_run in all_scenario_runs() {
-        let told: Arc<Mutex<Vec<ObservedEvent>>> = Arc::default();
-        let seen = told.clone();
+        let events: Arc<Mutex<Vec<ObservedEvent>>> = Arc::default();
+        let seen = events.clone();
         play(&scenario_run.scenario, &Notify::new(), |_| {}, move |event| seen.lock().push(ObservedEvent::of(event)));
-        let told = std::mem::take(&mut *told.lock());
-        assert!(told.len() > 100);
-        let differs = told.iter().zip(&scenario_run.told).find(|(plain, counted)| plain != counted);
-        assert_eq!((differs, told.len()), (None, scenario_run.told.len()), "{}", scenario_run.scenario.name);
+        let events = std::mem::take(&mut *events.lock());
+        assert!(events.len() > 100);
+        let differs = events.iter().zip(&scenario_run.events).find(|(plain, counted)| plain != counted);
+        assert_eq!((differs, events.len()), (None, scenario_run.events.len()), "{}", scenario_run.scenario.name);
     }
     let met: BTreeSet<Met> = all_scenario_runs().iter().flat_map(|s| s.reaches.keys().cloned()).collect();
     let is_met = |row: &Row| met.contains(&(row.operation.plane, row.operation.name.to_owned(), row.at));

@@ -40,7 +40,7 @@ fn file(dir: &tempfile::TempDir, text: &str) -> String {
 
 #[test]
 fn a_wrong_flag_of_up_is_named_ends_with_2_and_leaves_nothing() {
-    for (flag, value, says) in [
+    for (flag, value, expected) in [
         ("--time-scale", "0", "from 0.001 to 1000000"),
         ("--time-scale", "-1", "from 0.001 to 1000000"),
         ("--time-scale", "nan", "from 0.001 to 1000000"),
@@ -60,7 +60,7 @@ fn a_wrong_flag_of_up_is_named_ends_with_2_and_leaves_nothing() {
         let home = tempfile::tempdir().unwrap();
         let (code, _, error) = output_of(&mooring(home.path(), &["up", flag, value]).output().unwrap());
         assert_eq!(code, 2, "{flag} {value}: {error}");
-        assert!(error.contains(flag) && error.contains(says), "{flag} {value}: {error}");
+        assert!(error.contains(flag) && error.contains(expected), "{flag} {value}: {error}");
         let left: Vec<_> = std::fs::read_dir(home.path()).unwrap().flatten().map(|entry| entry.path()).collect();
         assert!(left.is_empty(), "{flag} {value} leaves {left:?}");
         // The same in JSON.
@@ -69,7 +69,7 @@ fn a_wrong_flag_of_up_is_named_ends_with_2_and_leaves_nothing() {
         let envelope: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{flag} {value}: {out}"));
         let error = envelope["error"].to_string();
         assert_eq!((code, &envelope["command"], &envelope["status"]), (2, &"up".into(), &"usage".into()), "{out}");
-        assert!(error.contains(flag) && error.contains(says), "{flag} {value}: {error}");
+        assert!(error.contains(flag) && error.contains(expected), "{flag} {value}: {error}");
     }
 }
 
@@ -128,12 +128,12 @@ fn a_check_warns_of_a_kind_that_no_loop_works_on() {
                 spec: {schedule: '* * * * *', jobTemplate: {spec: {template: {spec: {restartPolicy: Never, \
                 containers: [{name: a, image: b}]}}}}}\nsteps:\n  - sleep: 1s\n";
     let path = file(&dir, text);
-    let says = "scenario.yaml:5:5: CronJob is stored, but nothing in this cluster works on it: it makes no jobs";
+    let expected = "scenario.yaml:5:5: CronJob is stored, but nothing in this cluster works on it: it makes no jobs";
     let (code, _, error) = run(&[&path, "--check"]);
-    assert!(code == 0 && error.contains("warning: ") && error.contains(says), "{error}");
+    assert!(code == 0 && error.contains("warning: ") && error.contains(expected), "{error}");
     let (_, out, _) = run(&[&path, "--check", "--output", "json"]);
     let envelope: Value = serde_json::from_str(&out).unwrap();
-    assert!(envelope["warnings"][0].as_str().unwrap().ends_with(says), "{out}");
+    assert!(envelope["warnings"][0].as_str().unwrap().ends_with(expected), "{out}");
 }
 
 /// Each limit ends this scenario at the same step.
@@ -273,9 +273,9 @@ fn a_trace_goes_to_standard_output_where_nothing_else_does() {
     assert_eq!(code, 0, "{error}");
     assert!(out.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{out}");
     assert!(out.contains(r#""kind":"link.request""#) && error.contains("running after"), "{error}");
-    for (more, says) in [(&["--output", "json"][..], "name a file"), (&["--seeds", "1..2"], "name a folder")] {
+    for (more, expected) in [(&["--output", "json"][..], "name a file"), (&["--seeds", "1..2"], "name a folder")] {
         let (code, out, error) = run(&[&[path.as_str(), "--trace", "-"], more].concat());
-        assert!(code == 2 && format!("{out}{error}").contains(says), "{out}{error}");
+        assert!(code == 2 && format!("{out}{error}").contains(expected), "{out}{error}");
     }
 }
 
@@ -337,7 +337,7 @@ const NODE: &str =
 
 #[test]
 fn an_import_of_a_broken_file_ends_with_2_and_names_file_and_object() {
-    for (text, says) in [
+    for (text, expected) in [
         ("a: [", "1.yaml: it is neither JSON nor YAML"),
         ("{apiVersion: v1, kind: Pod}", "1.yaml: Pod: metadata.name is missing"),
         ("{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: 3}", "1.yaml: Pod a: "),
@@ -345,7 +345,7 @@ fn an_import_of_a_broken_file_ends_with_2_and_names_file_and_object() {
     ] {
         let (code, out, err) = import(&[NODE, text], &[]);
         assert_eq!((code, out.as_str()), (2, ""), "{text}: {err}");
-        assert!(err.contains(says), "{text}: {err}");
+        assert!(err.contains(expected), "{text}: {err}");
     }
     let (code, _, err) = import(&[NODE, "{Volumes: [{VolumeId: vol-x, Size: 1, AvailabilityZone: us-east-1a}]}"], &[]);
     assert_eq!(code, 2, "{err}");

@@ -26,22 +26,22 @@ struct Case {
     text: fn() -> String,
     breaks: Id,
     /// Part of the message of the violation.
-    says: &'static str,
+    expected: &'static str,
 }
 
-const fn case(mutants: &'static [&'static str], text: fn() -> String, breaks: Id, says: &'static str) -> Case {
-    Case { mutants, text, breaks, says }
+const fn case(mutants: &'static [&'static str], text: fn() -> String, breaks: Id, expected: &'static str) -> Case {
+    Case { mutants, text, breaks, expected }
 }
 
 /// A seeded bug that fails a step, the scenario with that step, and a part of the failure's text.
 struct Slip {
     mutant: &'static str,
     text: fn() -> String,
-    says: &'static str,
+    expected: &'static str,
 }
 
-const fn slip(mutant: &'static str, text: fn() -> String, says: &'static str) -> Slip {
-    Slip { mutant, text, says }
+const fn slip(mutant: &'static str, text: fn() -> String, expected: &'static str) -> Slip {
+    Slip { mutant, text, expected }
 }
 
 /// Returns all seeded bugs that break an invariant.
@@ -493,7 +493,7 @@ fn run(text: &str, seed: u64, mutants: &[&str]) -> (Outcome, Exit) {
 /// Checks that the scenario passes and the invariant had something to check, and that with the seeded bugs the
 /// invariant is violated.
 fn shows(case: &Case) {
-    let Case { mutants, breaks, says, .. } = case;
+    let Case { mutants, breaks, expected, .. } = case;
     let text = (case.text)();
     let what = format!("{mutants:?}, {breaks}");
     let (right, exit) = run(&text, SEED, &[]);
@@ -501,7 +501,7 @@ fn shows(case: &Case) {
     assert_eq!(exit, Exit::Passed, "without {what}: {found}");
     assert!(right.checked.get(*breaks) > 0, "without {what}: nothing to see in {}", right.checked);
     let (wrong, exit) = run(&text, SEED, mutants);
-    let seen = wrong.violations.iter().any(|v| v.id == breaks.name() && v.message.contains(says));
+    let seen = wrong.violations.iter().any(|v| v.id == breaks.name() && v.message.contains(expected));
     assert!(seen, "{what}: {:?} {:?}", wrong.failure, wrong.violations);
     assert_ne!(exit, Exit::Passed, "{what}");
 }
@@ -568,11 +568,11 @@ fn i11_stops_the_deletion_of_what_is_kept() {
 
 #[test]
 fn a_step_stops_what_breaks_its_expectation() {
-    for Slip { mutant, text, says } in more::SLIPS {
+    for Slip { mutant, text, expected } in more::SLIPS {
         let (right, exit) = run(&text(), SEED, &[]);
         assert_eq!(exit, Exit::Passed, "without {mutant}: {:?} {:?}", right.failure, right.violations);
         let (wrong, exit) = run(&text(), SEED, &[mutant]);
-        let seen = wrong.failure.as_ref().is_some_and(|failure| format!("{failure:?}").contains(says));
+        let seen = wrong.failure.as_ref().is_some_and(|failure| format!("{failure:?}").contains(expected));
         assert!(seen && exit != Exit::Passed, "{mutant}: {:?} {:?}", wrong.failure, wrong.violations);
     }
 }

@@ -358,7 +358,7 @@ fn metrics_of_a_process_that_does_not_run_are_refused() {
 }
 
 #[test]
-fn each_replica_tells_whether_it_leads() {
+fn each_replica_reports_whether_it_leads() {
     let leads = |process: &str, value: u8| {
         format!(
             "expect: {{metric: {{of: {process}, name: leader_election_master_status, where: {{name: kube-scheduler}}, value: {value}}}}}"

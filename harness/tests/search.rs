@@ -127,11 +127,12 @@ fn a_stray_annotation_finalizer_tag_or_directory_is_found() {
         let answer = substrate::body::call(cluster.ec2().clone(), request).await.unwrap();
         assert!(answer.status().is_success(), "{}", answer.status());
     });
-    for (end, says) in [(annotation, "stray"), (finalizer, "stray.io/mark"), (tag, "stray"), (directory, "pods/stray")]
+    for (end, expected) in
+        [(annotation, "stray"), (finalizer, "stray.io/mark"), (tag, "stray"), (directory, "pods/stray")]
     {
-        let told = end.differences(&usual).unwrap();
-        assert_eq!(told.len(), 1, "{says}: {told:?}");
-        assert!(told[0].contains(says), "{told:?}");
+        let differences = end.differences(&usual).unwrap();
+        assert_eq!(differences.len(), 1, "{expected}: {differences:?}");
+        assert!(differences[0].contains(expected), "{differences:?}");
     }
 }
 
@@ -165,15 +166,15 @@ fn branches_of_one_run_come_to_what_runs_from_the_start_come_to() {
     let sweep = Sweep::prepare(&document, plan, LIMIT).unwrap();
     let branches = (0..sweep.len()).map(|run| (run, sweep.branch(run).unwrap())).collect();
     let late: Vec<_> = (0..2).map(|run| (run, sweep.branch(run).unwrap())).collect();
-    let told = branches_of(&sweep.trunk(), branches, "60000");
-    assert_eq!(told.len(), sweep.len());
-    for (run, verdict) in told {
+    let verdicts = branches_of(&sweep.trunk(), branches, "60000");
+    assert_eq!(verdicts.len(), sweep.len());
+    for (run, verdict) in verdicts {
         assert_eq!(verdict, judge(&sweep.task(run), LIMIT), "{}", sweep.about(run));
     }
     // A copy that does not end within a millisecond is killed, and its parent continues with the next point.
-    let told = branches_of(&sweep.trunk(), late, "1");
+    let verdicts = branches_of(&sweep.trunk(), late, "1");
     assert_eq!(
-        told.iter().map(|(run, verdict)| (*run, verdict.class)).collect::<Vec<_>>(),
+        verdicts.iter().map(|(run, verdict)| (*run, verdict.class)).collect::<Vec<_>>(),
         [(0, Class::Hung), (1, Class::Hung)]
     );
 }
@@ -191,9 +192,9 @@ fn branches_of(trunk: &Task, branches: Vec<(usize, substrate::fault::Fault)>, li
     let output = child.wait_with_output().unwrap();
     let lines = String::from_utf8(output.stdout).unwrap();
     let news = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let told = news.filter_map(|news| serde_json::from_value(news["ended"].clone()).ok()).collect();
+    let verdicts = news.filter_map(|news| serde_json::from_value(news["ended"].clone()).ok()).collect();
     assert!(lines.ends_with("\"over\"\n"), "{lines}");
-    told
+    verdicts
 }
 
 /// Returns the output of the debugger for these lines.
@@ -555,17 +556,17 @@ mod planted {
             serde_json::from_str(&text).unwrap()
         };
         let branches = faults.map(fault).into_iter().enumerate().collect();
-        let mut told = branches_of(&trunk, branches, limit);
-        told.sort_by_key(|(run, _)| *run);
-        told.into_iter().map(|(_, verdict)| verdict).collect()
+        let mut verdicts = branches_of(&trunk, branches, limit);
+        verdicts.sort_by_key(|(run, _)| *run);
+        verdicts.into_iter().map(|(_, verdict)| verdict).collect()
     }
 
     /// Checks that the second branch is the finding, and that the branches before and after it survive.
-    fn is_the_only_finding(mutant: &str, limit: &str, class: Class, says: &str) {
-        let told = branches_with(mutant, limit);
-        let classes: Vec<Class> = told.iter().map(|verdict| verdict.class).collect();
-        assert_eq!(classes, [Class::Survived, class, Class::Survived], "{told:?}");
-        assert!(told[1].message.contains(says), "{:?}", told[1]);
+    fn is_the_only_finding(mutant: &str, limit: &str, class: Class, expected: &str) {
+        let verdicts = branches_with(mutant, limit);
+        let classes: Vec<Class> = verdicts.iter().map(|verdict| verdict.class).collect();
+        assert_eq!(classes, [Class::Survived, class, Class::Survived], "{verdicts:?}");
+        assert!(verdicts[1].message.contains(expected), "{:?}", verdicts[1]);
     }
 
     #[test]

@@ -69,14 +69,14 @@ pub(super) fn text(access: &Access<'_>, title: &str) -> String {
 /// Formats the addresses of a ready file for people, below `title`, with the next commands. `which` is the flag with
 /// which commands select this cluster.
 pub(super) fn addresses(ready: &Value, title: &str, which: &str) -> String {
-    let says = |key: &str| ready[key].as_str().unwrap_or_default();
+    let text = |key: &str| ready[key].as_str().unwrap_or_default();
     format!(
         "{title}\n  cloud       {}\n  kubernetes  {}\n  admin       {}\n  kubeconfig  {}\n\nIn another terminal:\n  source {}\n  kubectl get nodes\n  aws ec2 describe-instances\nor for one command: mooring exec{which} -- kubectl get nodes",
-        says("ec2"),
-        says("kubernetes"),
-        says("admin"),
-        says("kubeconfig"),
-        says("env"),
+        text("ec2"),
+        text("kubernetes"),
+        text("admin"),
+        text("kubeconfig"),
+        text("env"),
     )
 }
 
@@ -93,8 +93,8 @@ pub(super) fn export(name: &str, value: &str) -> String {
 /// All variables of the Mooring called `name`, from its ready file: for `mooring env`, `mooring exec`, and the file
 /// that a shell sources.
 pub(super) fn variables_of(ready: &Value, name: &str) -> Vec<(&'static str, String)> {
-    let says = |key: &str| ready[key].as_str().unwrap_or_default();
-    let mut all = variables(says("kubeconfig"), says("ec2"), says("region"));
-    all.extend([("MOORING_ADMIN", says("admin").to_owned()), (state_directory::NAME, name.to_owned())]);
+    let text = |key: &str| ready[key].as_str().unwrap_or_default();
+    let mut all = variables(text("kubeconfig"), text("ec2"), text("region"));
+    all.extend([("MOORING_ADMIN", text("admin").to_owned()), (state_directory::NAME, name.to_owned())]);
     all
 }

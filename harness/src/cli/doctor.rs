@@ -27,7 +27,8 @@ pub(super) struct Args {
 struct Check {
     what: String,
     good: bool,
-    says: String,
+    #[serde(rename = "says")]
+    message: String,
 }
 
 pub(super) fn main(args: &Args, format: Format) -> ExitCode {
@@ -37,7 +38,7 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     let mut text = String::new();
     for check in &checks {
         let mark = if check.good { style.paint(Tone::Good, "✓") } else { style.paint(Tone::Warning, "–") };
-        text.push_str(&format!("{mark} {:<14} {}\n", check.what, check.says));
+        text.push_str(&format!("{mark} {:<14} {}\n", check.what, check.message));
     }
     text.push_str(if loops {
         "\nThe live world uses loop devices with real filesystems here.\n"
@@ -56,26 +57,26 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
 
 /// Abilities of this machine, one line each.
 pub(super) fn report() -> String {
-    look().iter().map(|c| format!("{} {}: {}\n", if c.good { "ok" } else { "no" }, c.what.trim(), c.says)).collect()
+    look().iter().map(|c| format!("{} {}: {}\n", if c.good { "ok" } else { "no" }, c.what.trim(), c.message)).collect()
 }
 
 fn look() -> Vec<Check> {
-    let mut checks = vec![Check { what: "simulation".to_owned(), good: true, says: "works as any user".to_owned() }];
-    checks.push(Check { what: "allocator".to_owned(), good: true, says: crate::allocator::name().to_owned() });
+    let mut checks = vec![Check { what: "simulation".to_owned(), good: true, message: "works as any user".to_owned() }];
+    checks.push(Check { what: "allocator".to_owned(), good: true, message: crate::allocator::name().to_owned() });
     checks.push(room_check(&std::env::temp_dir()));
     let capability = disk::capability();
     checks.push(match capability.loop_backend.clone().err() {
-        None => Check { what: "loop devices".to_owned(), good: true, says: "work here".to_owned() },
-        Some(why) => Check { what: "loop devices".to_owned(), good: false, says: why },
+        None => Check { what: "loop devices".to_owned(), good: true, message: "work here".to_owned() },
+        Some(why) => Check { what: "loop devices".to_owned(), good: false, message: why },
     });
     for check in capability.checks {
-        checks.push(Check { what: format!("  {}", check.name), good: check.ok, says: check.detail });
+        checks.push(Check { what: format!("  {}", check.name), good: check.ok, message: check.detail });
     }
     let obstacle = containers::obstacle();
     checks.push(Check {
         what: "containers".to_owned(),
         good: obstacle.is_none(),
-        says: obstacle.unwrap_or("`mooring up --containers process` can run their commands").to_owned(),
+        message: obstacle.unwrap_or("`mooring up --containers process` can run their commands").to_owned(),
     });
     for (tool, args, use_for) in [
         ("kubectl", &["version", "--client"][..], "talks to `mooring up`; 1.30 or newer"),
@@ -91,17 +92,17 @@ fn room_check(directory: &Path) -> Check {
     let what = "disk".to_owned();
     let at = directory.display();
     let Some((free, whole)) = why::room(directory) else {
-        return Check { what, good: false, says: format!("cannot write to {at}; set TMPDIR to a directory") };
+        return Check { what, good: false, message: format!("cannot write to {at}; set TMPDIR to a directory") };
     };
     let (free, whole) = (free >> 20, whole >> 20);
     if free < ROOM >> 20 {
-        let says = format!(
+        let message = format!(
             "{free} of {whole} MiB are free in {at}, where live runs keep volumes: make room, or set TMPDIR to a \
              directory of another filesystem"
         );
-        return Check { what, good: false, says };
+        return Check { what, good: false, message };
     }
-    Check { what, good: true, says: format!("{free} of {whole} MiB are free in {at}, where live runs keep volumes") }
+    Check { what, good: true, message: format!("{free} of {whole} MiB are free in {at}, where live runs keep volumes") }
 }
 
 fn tool_check(tool: &'static str, args: &[&str], use_for: &str) -> Check {
@@ -109,9 +110,9 @@ fn tool_check(tool: &'static str, args: &[&str], use_for: &str) -> Check {
     match Command::new(tool).args(args).stdin(Stdio::null()).output() {
         Ok(output) if output.status.success() => {
             let text = [output.stdout, output.stderr].concat();
-            let says = String::from_utf8_lossy(&text).lines().next().unwrap_or_default().trim().to_owned();
-            Check { what, good: true, says }
+            let message = String::from_utf8_lossy(&text).lines().next().unwrap_or_default().trim().to_owned();
+            Check { what, good: true, message }
         }
-        _ => Check { what, good: false, says: format!("not found; {use_for}") },
+        _ => Check { what, good: false, message: format!("not found; {use_for}") },
     }
 }

@@ -238,12 +238,12 @@ mod tests {
 
     #[test]
     fn findings_that_begin_alike_have_files_of_their_own() {
-        let said = |state: &str| {
+        let finding = |state: &str| {
             format!(
                 "I2 csi-controller ControllerUnpublishVolume: it was called for vol-* on node-* while it is {state}"
             )
         };
-        let (one, other) = (file_name(&said("published there"), 347), file_name(&said("staged there"), 309));
+        let (one, other) = (file_name(&finding("published there"), 347), file_name(&finding("staged there"), 309));
         assert_eq!(one, "i2-csi-controller-controllerunpublishvolume-it-was-called-fo-347");
         assert_ne!(one, other);
     }

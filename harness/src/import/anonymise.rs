@@ -66,7 +66,7 @@ pub(super) fn anonymise(state: &mut State, notes: &mut Vec<Note>) {
     lists.into_iter().flatten().for_each(|value| names.replace(value));
     for note in notes {
         note.object = names.text(&note.object);
-        note.said = names.text(&note.said);
+        note.message = names.text(&note.message);
     }
 }
 

@@ -40,11 +40,11 @@ impl Cloud {
             let id = text(file, "instance", instance, "InstanceId")?;
             let state = instance["State"]["Name"].as_str().unwrap_or("running");
             if matches!(state, "terminated" | "shutting-down") {
-                notes.push(Note { object: id, said: format!("left out: it is {state}") });
+                notes.push(Note { object: id, message: format!("left out: it is {state}") });
                 continue;
             }
             if state != "running" {
-                notes.push(Note { object: id.clone(), said: format!("it is {state}, and begins running") });
+                notes.push(Note { object: id.clone(), message: format!("it is {state}, and begins running") });
             }
             let root = instance["RootDeviceName"].as_str();
             for mapping in instance["BlockDeviceMappings"].as_array().into_iter().flatten() {
@@ -76,7 +76,7 @@ fn text(file: &str, object: &str, value: &Value, field: &str) -> Result<String, 
 
 /// Converts a volume to the form of a scenario; `None` if it is being deleted.
 fn take(file: &str, id: &str, volume: &Value, notes: &mut Vec<Note>) -> Result<Option<Value>, ImportError> {
-    let mut note = |said: String| notes.push(Note { object: id.to_owned(), said });
+    let mut note = |message: String| notes.push(Note { object: id.to_owned(), message });
     let state = volume["State"].as_str().unwrap_or("available");
     match state {
         "deleting" | "deleted" => {

@@ -31,8 +31,8 @@ pub(super) fn join(mut objects: Objects, mut cloud: Cloud, notes: &mut Vec<Note>
         .collect();
     for (id, instance) in &cloud.instances {
         if !by_instance.contains_key(id) {
-            let said = format!("left out: no node is on this {}", instance.instance_type);
-            notes.push(Note { object: id.clone(), said });
+            let message = format!("left out: no node is on this {}", instance.instance_type);
+            notes.push(Note { object: id.clone(), message });
         }
     }
     drop_roots(&mut cloud, notes);
@@ -66,7 +66,7 @@ fn nodes(objects: &Objects, cloud: &Cloud, notes: &mut Vec<Note>) -> Vec<Value> 
     let mut nodes = Vec::new();
     for node in objects.of("Node") {
         let name = node["metadata"]["name"].as_str().unwrap_or_default();
-        let mut note = |said: String| notes.push(Note { object: format!("Node {name}"), said });
+        let mut note = |message: String| notes.push(Note { object: format!("Node {name}"), message });
         let id = instance_of(node, name, objects, cloud);
         let instance = id.as_ref().and_then(|id| cloud.instances.get(id)).cloned().unwrap_or_default();
         let Instance { instance_type, zone, .. } = instance;
@@ -114,8 +114,9 @@ fn drop_roots(cloud: &mut Cloud, notes: &mut Vec<Note>) {
         let mut attachments = volume["attachments"].as_array().into_iter().flatten();
         let is_root = cloud.roots.contains(id) || attachments.any(is_root_device);
         if is_root {
-            let said = "left out: an instance boots from it, and each instance has a root volume of its own".to_owned();
-            notes.push(Note { object: id.clone(), said });
+            let message =
+                "left out: an instance boots from it, and each instance has a root volume of its own".to_owned();
+            notes.push(Note { object: id.clone(), message });
         }
         !is_root
     });
@@ -134,15 +135,16 @@ fn make_missing(objects: &Objects, cloud: &mut Cloud, nodes: &[Value], notes: &m
         if !mock_ec2::is_volume_id(handle) {
             notes.push(Note {
                 object,
-                said: format!("`{handle}` is not a volume id, so it has no volume in the cloud"),
+                message: format!("`{handle}` is not a volume id, so it has no volume in the cloud"),
             });
             continue;
         }
         let first = nodes.first().and_then(|node| node["zone"].as_str()).unwrap_or(ZONE);
         let zone = zone_of(volume).unwrap_or(first);
         let size = spec["capacity"]["storage"].as_str().map_or(1, gib);
-        let said = format!("{handle} is not among the volumes of the files; it is made, {size} GiB of gp3 in {zone}");
-        notes.push(Note { object, said });
+        let message =
+            format!("{handle} is not among the volumes of the files; it is made, {size} GiB of gp3 in {zone}");
+        notes.push(Note { object, message });
         let mut made = json!({ "id": handle, "size": size, "zone": zone, "type": "gp3" });
         let holders: Vec<Value> = attachments_of(objects, name, nodes);
         if !holders.is_empty() {
@@ -187,8 +189,8 @@ fn release_unknown(id: &str, volume: &mut Value, nodes: &BTreeMap<String, String
         let instance = attachment["instance"].as_str().unwrap_or_default();
         let is_known = nodes.contains_key(instance);
         if !is_known {
-            let said = format!("begins without its attachment to {instance}, which is not a node");
-            notes.push(Note { object: id.to_owned(), said });
+            let message = format!("begins without its attachment to {instance}, which is not a node");
+            notes.push(Note { object: id.to_owned(), message });
         }
         is_known
     });
@@ -211,7 +213,7 @@ fn warn_of_strangers(objects: &Objects, nodes: &[Value], notes: &mut Vec<Note>) 
             let (namespace, name) = (&object["metadata"]["namespace"], &object["metadata"]["name"]);
             let place = namespace.as_str().map(|namespace| format!("{namespace}/")).unwrap_or_default();
             let object = format!("{kind} {place}{}", name.as_str().unwrap_or_default());
-            notes.push(Note { object, said: format!("its node {node} is not in the files") });
+            notes.push(Note { object, message: format!("its node {node} is not in the files") });
         }
     }
 }

@@ -57,12 +57,13 @@ pub struct Note {
     /// The object, as in `Secret default/tls`, or the volume or instance.
     pub object: String,
     /// Description and reason of the omission or change.
-    pub said: String,
+    #[serde(rename = "said")]
+    pub message: String,
 }
 
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.object, self.said)
+        write!(f, "{}: {}", self.object, self.message)
     }
 }
 

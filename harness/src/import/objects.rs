@@ -50,7 +50,7 @@ impl Objects {
         }
         let namespace = value["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
         let called = if namespace.is_empty() { format!("{kind} {name}") } else { format!("{kind} {namespace}/{name}") };
-        let mut note = |said: &str| notes.push(Note { object: called.clone(), said: said.to_owned() });
+        let mut note = |message: &str| notes.push(Note { object: called.clone(), message: message.to_owned() });
         if kind == "Secret" {
             note("left out: secrets are never imported");
             return Ok(());
@@ -75,7 +75,7 @@ impl Objects {
         }
         check(&file, &called, table, &namespace, &mut value, notes)?;
         if self.0.insert((order, namespace, name), value).is_some() {
-            notes.push(Note { object: called, said: "it is there several times; the last one is taken".to_owned() });
+            notes.push(Note { object: called, message: "it is there several times; the last one is taken".to_owned() });
         }
         Ok(())
     }
@@ -157,8 +157,8 @@ fn check(
         let wrong = manifest::check(table, namespace, value.clone().into(), table.kind != "Node");
         let Some(first) = wrong.first() else { return Ok(()) };
         if first.message.contains("has no field") && remove(value, &first.field) {
-            let said = format!("taken without {}, which this server does not know", first.field);
-            notes.push(Note { object: called.to_owned(), said });
+            let message = format!("taken without {}, which this server does not know", first.field);
+            notes.push(Note { object: called.to_owned(), message });
             continue;
         }
         let why = if first.message.contains(&first.field) {

@@ -99,7 +99,7 @@ fn imported(anonymised: bool) -> Imported {
 }
 
 fn remarks(imported: &Imported, object: &str) -> Vec<String> {
-    imported.notes.iter().filter(|note| note.object == object).map(|note| note.said.clone()).collect()
+    imported.notes.iter().filter(|note| note.object == object).map(|note| note.message.clone()).collect()
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn omissions_are_noted_and_no_secret_is_imported() {
 }
 
 #[test]
-fn an_anonymised_import_tells_no_names() {
+fn an_anonymised_import_contains_no_names() {
     let imported = imported(true);
     for name in [
         "payments",

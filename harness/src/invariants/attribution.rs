@@ -536,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leftover_tells_the_volume_that_it_is_of() {
+    fn a_leftover_names_its_volume() {
         let invariants = Invariants::new(TimeScale::default());
         let history = History { trace: Trace::new(Clock::live(), Level::Info) };
         let pod = "/var/lib/kubelet/pods/0a1b";

@@ -209,22 +209,24 @@ mod tests {
     const SHARED: &str = "fs-0123456789abcdef0::fsap-0123456789abcdef0";
 
     /// Returns the messages of I6 about a history of a shared file system, and the number of occasions.
-    fn found(tell: impl FnOnce(&dyn Fn(&str, Says))) -> (Vec<String>, u64) {
+    fn found(report_all: impl FnOnce(&dyn Fn(&str, Report))) -> (Vec<String>, u64) {
         let trace = Trace::new(Clock::live(), Level::Info);
-        tell(&|node, says| {
+        report_all(&|node, report| {
             let (volume, pod) = (SHARED.into(), "default/web".into());
             let process = std::sync::Arc::from(node);
-            match says {
-                Says::Published => {
+            match report {
+                Report::Published => {
                     let (volume, node, path) = (SHARED.into(), node.into(), "/t".into());
                     trace.info(&process, DiskPublished { volume, node, path, readonly: false });
                 }
-                Says::Synced(record) => trace.info(&process, WorkloadSynced { node: node.into(), pod, record, volume }),
-                Says::Started(records_found) => {
+                Report::Synced(record) => {
+                    trace.info(&process, WorkloadSynced { node: node.into(), pod, record, volume })
+                }
+                Report::Started(records_found) => {
                     let started = WorkloadStarted { node: node.into(), pod, records_found, verified: true, volume };
                     trace.info(&process, started);
                 }
-                Says::Corrupt => {
+                Report::Corrupt => {
                     let error = "gone".to_owned();
                     trace.info(&process, WorkloadCorrupt { error, node: node.into(), pod, volume });
                 }
@@ -237,13 +239,13 @@ mod tests {
     }
 
     #[derive(Clone, Copy)]
-    enum Says {
+    enum Report {
         Published,
         Synced(u64),
         Started(u64),
         Corrupt,
     }
-    use Says::*;
+    use Report::*;
 
     #[test]
     fn two_writers_of_a_shared_file_system_are_no_loss() {

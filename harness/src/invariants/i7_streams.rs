@@ -170,9 +170,9 @@ impl Streams {
                 continue;
             }
             for stream in self.open.values_mut().filter(|stream| stream.of == *of) {
-                let untold = commits.get(stream.next..old).unwrap_or_default();
+                let unsent = commits.get(stream.next..old).unwrap_or_default();
                 let owes = |e: &Entry| stream.selects(&e.object) && !stream.excused.contains(&e.rv);
-                if stream.judged && untold.iter().any(owes) {
+                if stream.judged && unsent.iter().any(owes) {
                     stream.judged = false;
                     checked.unjudged_streams += 1;
                 }

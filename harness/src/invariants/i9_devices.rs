@@ -32,12 +32,12 @@ impl Devices {
         if let Some(call) = event.get::<CsiCall>() {
             return without_context(facts, call).or_else(|| published_for_writing(asked, facts, call));
         }
-        let CsiWrongDevice { volume, node, told, found } = event.get().filter(|_| !self.renamed)?;
+        let CsiWrongDevice { volume, node, told: named, found } = event.get().filter(|_| !self.renamed)?;
         // The driver found the volume under the cloud's name, so the name in the attachment's metadata is wrong.
         facts.device(volume, node).filter(|device| *device == found.as_str())?;
         let node = facts.name(node).to_owned();
         let message = format!(
-            "the attachment's metadata names {told} as the device of {volume} on {node}, and the cloud has it at {found}"
+            "the attachment's metadata names {named} as the device of {volume} on {node}, and the cloud has it at {found}"
         );
         let (volume, node) = (Some(volume.to_string()), Some(node));
         Some(Found { message, operation: "NodeStageVolume".to_owned(), volume, node, ..Found::default() })
@@ -86,9 +86,9 @@ mod tests {
     const VOLUME: &str = "vol-0123456789abcdef0";
     const INSTANCE: &str = "i-0123456789abcdef0";
 
-    /// Returns the violations of a run in which a driver finds a volume at `found` and was told `told`; `renamed` is
-    /// true if a fault had renamed a device.
-    fn violations(told: &str, found: &str, renamed: bool) -> Vec<String> {
+    /// Returns the violations of a run in which a driver finds a volume at `found`, and the controller named `named`.
+    /// `renamed` is true if a fault had renamed a device.
+    fn violations(named: &str, found: &str, renamed: bool) -> Vec<String> {
         let trace = Trace::new(Clock::live(), Level::Info);
         let attached = AttachmentChanged {
             volume: VOLUME.parse().unwrap(),
@@ -103,7 +103,7 @@ mod tests {
             trace.info(&"node-a".into(), FaultFired::new("f", "plug", effect));
         }
         let (volume, node) = (VOLUME.into(), INSTANCE.into());
-        trace.info(&"node-a/csi-node".into(), CsiWrongDevice { volume, node, told: told.into(), found: found.into() });
+        trace.info(&"node-a/csi-node".into(), CsiWrongDevice { volume, node, told: named.into(), found: found.into() });
         let invariants = Invariants::new(TimeScale::default());
         trace.events().iter().for_each(|event| invariants.observe(event));
         invariants.violations().into_iter().map(|violation| format!("{} {}", violation.id, violation.message)).collect()
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_stage_gets_the_metadata_of_the_attachment() {
-        let found = |named: Option<&'static str>, told: Option<&'static str>, caller: Option<&'static str>| {
+        let found = |named: Option<&'static str>, requested: Option<&'static str>, caller: Option<&'static str>| {
             let trace = Trace::new(Clock::live(), Level::Info);
             let mut commit = Commit::new("persistentvolumes", "pv-1", 1, EventType::Added);
             commit.pv = Some(Box::new(Volume { handle: Some(VOLUME.into()), ..Volume::default() }));
@@ -145,7 +145,7 @@ mod tests {
                 caller: caller.map(Into::into),
                 volume: Some(VOLUME.into()),
                 node: Some("node-a".into()),
-                device: told.map(Into::into),
+                device: requested.map(Into::into),
                 ..CsiCall::new("NodeStageVolume", 1)
             };
             trace.info(&"node-a/csi-node".into(), call);

@@ -34,7 +34,7 @@ const ASKS_WITHIN: u64 = 60_000;
 struct Call {
     name: Text,
     /// True if the provisioner that waited for the answer has ended.
-    unheard: bool,
+    abandoned: bool,
 }
 
 /// Volumes of the cloud.
@@ -89,7 +89,7 @@ impl OrphanedVolumes {
         {
             self.restarted.values_mut().for_each(|restarted| *restarted = true);
             self.lost = self.open.len() + self.given_up;
-            self.open.values_mut().for_each(|call| call.unheard = true);
+            self.open.values_mut().for_each(|call| call.abandoned = true);
             self.known.clear();
             self.watches_since = None;
         } else if event.is::<ProcessStarted>() || event.is::<ProcessCrashed>() {
@@ -99,7 +99,7 @@ impl OrphanedVolumes {
         } else if let Some(CsiCall { rpc, ordinal, target, .. }) = event.get() {
             if &**rpc == "CreateVolume" {
                 let name = target.clone().unwrap_or_default();
-                let call = Call { name: name.clone(), unheard: false };
+                let call = Call { name: name.clone(), abandoned: false };
                 self.open.insert((event.process.to_string(), *ordinal), call);
                 self.asked.insert(name.clone());
                 self.known.insert(name);
@@ -153,7 +153,7 @@ impl OrphanedVolumes {
 
     fn on_done(&mut self, process: &str, done: &CsiDone) {
         let call = self.open.remove(&(process.to_owned(), done.ordinal));
-        let is_heard = call.as_ref().is_none_or(|call| !call.unheard);
+        let is_received = call.as_ref().is_none_or(|call| !call.abandoned);
         let volume = done.volume.as_deref();
         if let Some((volume, call)) = volume.zip(call) {
             self.names.insert(volume.to_owned(), [call.name].into());
@@ -164,7 +164,7 @@ impl OrphanedVolumes {
             volume.map(|volume| self.denied.remove(volume));
             // The current provisioner knows the volume: while its claim exists, upstream asks again after a start, and
             // gets the volume by its name.
-            if let Some(restarted) = volume.filter(|_| is_heard).and_then(|volume| self.restarted.get_mut(volume)) {
+            if let Some(restarted) = volume.filter(|_| is_received).and_then(|volume| self.restarted.get_mut(volume)) {
                 *restarted = false;
             }
         } else if IN_BACKGROUND.contains(&&*done.code) {
@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn a_provisioner_that_knew_the_volume_is_not_excused() {
-        let told = |then: &[Does]| {
+        let why = |then: &[Does]| {
             let mut unsaved = OrphanedVolumes::default();
             let mut observe = |event: &Event| {
                 unsaved.observe(event);
@@ -352,13 +352,13 @@ mod tests {
             replay(&[&[Asks, Made, Starts(2)][..], then].concat(), &mut observe);
             unsaved.why(VOLUME)
         };
-        assert_eq!(told(&[ClaimGoes]), Some("provisionerRestartedSinceMade"));
-        assert_eq!(told(&[Asks, ClaimGoes]), None);
-        assert_eq!(told(&[Asks, Starts(3), ClaimGoes]), Some("provisionerRestartedSinceMade"));
+        assert_eq!(why(&[ClaimGoes]), Some("provisionerRestartedSinceMade"));
+        assert_eq!(why(&[Asks, ClaimGoes]), None);
+        assert_eq!(why(&[Asks, Starts(3), ClaimGoes]), Some("provisionerRestartedSinceMade"));
     }
 
     #[test]
-    fn an_answer_to_a_provisioner_that_has_ended_tells_the_next_nothing() {
+    fn an_answer_to_an_ended_provisioner_does_not_reach_the_next() {
         let why = |steps: &[Does]| {
             let mut volumes = OrphanedVolumes::default();
             replay(steps, &mut |event| volumes.observe(event));

@@ -230,8 +230,9 @@ fn unreported(trial: &Trial, recorded: &Recorded) -> Option<String> {
         let rest = text.strip_prefix(program.as_str()).and_then(|rest| rest.strip_prefix(": "));
         rest.is_some_and(|rest| ["create ", "update ", "patch "].iter().any(|verb| rest.starts_with(verb)))
     };
-    let said = recorded.journal.iter().any(|line| (fired..=end).contains(&line.ms) && is_write(&line.text));
-    (!said).then(|| format!("{program} wrote to no object and made no Event while {} failed", trial.call.key.op))
+    let has_reported = recorded.journal.iter().any(|line| (fired..=end).contains(&line.ms) && is_write(&line.text));
+    (!has_reported)
+        .then(|| format!("{program} wrote to no object and made no Event while {} failed", trial.call.key.op))
 }
 
 #[cfg(test)]
@@ -311,11 +312,11 @@ mod tests {
 
     #[test]
     fn an_error_of_the_driver_must_be_reported() {
-        let said = |ms: u64, text: &str| {
+        let journal_line = |ms: u64, text: &str| {
             let line = Line { ms, text: text.to_owned() };
             move |recorded: &mut Recorded| recorded.journal.push(line)
         };
-        let of = |ms, text| verdict(Kind::Outage, What::Csi, judge::Class::Survived, said(ms, text)).class;
+        let of = |ms, text| verdict(Kind::Outage, What::Csi, judge::Class::Survived, journal_line(ms, text)).class;
         assert_eq!(of(20, "mine: create events default/: 201"), Class::Survived);
         assert_eq!(of(20, "mine: patch volumeattachments csi-1 status: 200"), Class::Survived);
         assert_eq!(of(5, "mine: create events default/: 201"), Class::Unreported, "before it failed");

@@ -222,10 +222,10 @@ impl Facts {
             self.csi(volume.as_deref(), node.as_deref());
             self.look = Look::Bad;
             self.say(0, format!("{rpc} breaks the lifecycle: {}", rule.name()));
-        } else if let Some(CsiWrongDevice { volume, node, told, found }) = event.get() {
+        } else if let Some(CsiWrongDevice { volume, node, told: named, found }) = event.get() {
             self.csi(Some(volume), Some(node));
             self.look = Look::Warning;
-            self.say(1, format!("{volume} is {found}, not {told}"));
+            self.say(1, format!("{volume} is {found}, not {named}"));
         } else if let Some(recorded) = event.get::<Ec2Answered>() {
             self.role = Role::CloudAnswered;
             let error = recorded.error.as_deref().map(|error| format!(" {error}")).unwrap_or_default();

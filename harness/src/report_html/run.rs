@@ -96,7 +96,8 @@ pub struct Run {
     violations: Vec<Value>,
     /// Number of events that are not shown, and of all events.
     left_out: usize,
-    heard: usize,
+    #[serde(rename = "heard")]
+    event_count: usize,
 }
 
 /// An event.
@@ -149,7 +150,7 @@ impl Run {
             seed,
             timeline,
             violations: violations.iter().map(violation_data).collect(),
-            heard: named.len(),
+            event_count: named.len(),
             ..Self::default()
         };
         run.fill(&named, &marked);

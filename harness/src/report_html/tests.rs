@@ -43,7 +43,7 @@ fn names_are_escaped_in_markup() {
     let (_, rest) = html.split_once("id=\"data\">").unwrap();
     assert!(!rest.contains('\u{2028}'), "it ends a line of an old script");
     let data = data(&html);
-    assert_eq!(data["runs"][0]["file"]["text"], EVIL, "it is told as it is");
+    assert_eq!(data["runs"][0]["file"]["text"], EVIL, "it is shown as it is");
     assert_eq!(data["runs"][0]["events"][0]["carries"]["does"], EVIL);
 }
 

@@ -125,14 +125,14 @@ mod tests {
 
     #[test]
     fn a_state_and_a_condition_of_an_object_or_a_list_are_read() {
-        for (text, says) in [
+        for (text, expected) in [
             ("pvc/data=Bound", "pvc/data is Bound"),
             ("pvc/data: self.status.phase == \"Bound\"", "pvc/data satisfies `self.status.phase == \"Bound\"`"),
             ("pod/team-a/web:self.spec.nodeName != ''", "pod/team-a/web satisfies `self.spec.nodeName != ''`"),
             ("pods: size(self) >= 2", "the list of pods satisfies `size(self) >= 2`"),
             ("node: self.all(n, has(n.status))", "the list of nodes satisfies `self.all(n, has(n.status))`"),
         ] {
-            assert_eq!(text.parse::<Awaited>().map(|awaited| awaited.to_string()), Ok(says.to_owned()), "{text}");
+            assert_eq!(text.parse::<Awaited>().map(|awaited| awaited.to_string()), Ok(expected.to_owned()), "{text}");
         }
     }
 

@@ -39,7 +39,7 @@ impl Mirror {
 
     /// Returns true if events alone can answer `cloud`. It must ask for one thing only, because a change is reported by
     /// several events in turn.
-    pub(super) fn tells(cloud: &Cloud) -> bool {
+    pub(super) fn can_answer(cloud: &Cloud) -> bool {
         let asked = (cloud.state.is_some(), cloud.attached.is_some());
         cloud.that.is_none() && matches!((&cloud.of, asked), (CloudSubject::Volume(_), (true, false) | (false, true)))
     }

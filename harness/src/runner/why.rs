@@ -346,23 +346,23 @@ mod tests {
     fn a_driver_a_class_or_a_claim_that_is_absent_is_named() {
         let mut bare = picture();
         bare.nodes = vec![json!({ "spec": { "drivers": [] } })];
-        let says = |picture: &Picture| why(picture, Kind::pod(), "web").join("\n");
+        let reasons = |picture: &Picture| why(picture, Kind::pod(), "web").join("\n");
         assert!(
-            says(&bare).contains("no node has the driver ebs.csi.aws.com of StorageClass gp3; no node has any"),
+            reasons(&bare).contains("no node has the driver ebs.csi.aws.com of StorageClass gp3; no node has any"),
             "{}",
-            says(&bare)
+            reasons(&bare)
         );
         let mut other = picture();
         other.classes[0]["provisioner"] = "efs.csi.aws.com".into();
         assert!(
-            says(&other).contains("of StorageClass gp3; nodes have ebs.csi.aws.com; the key `efs: {}`"),
+            reasons(&other).contains("of StorageClass gp3; nodes have ebs.csi.aws.com; the key `efs: {}`"),
             "{}",
-            says(&other)
+            reasons(&other)
         );
         other.classes[0]["metadata"]["name"] = "gp2".into();
-        assert!(says(&other).ends_with("there is no StorageClass gp3; there are gp2"), "{}", says(&other));
+        assert!(reasons(&other).ends_with("there is no StorageClass gp3; there are gp2"), "{}", reasons(&other));
         other.claims.clear();
-        assert_eq!(says(&other), "pvc/data does not exist");
+        assert_eq!(reasons(&other), "pvc/data does not exist");
         let mut bound = picture();
         bound.claims = vec![object("data", json!({ "volumeName": "pvc-1" }), json!({ "phase": "Bound" }))];
         bound.volumes = vec![json!({ "metadata": { "name": "pvc-1" }, "spec": { "csi": { "driver": "x" } } })];
@@ -397,8 +397,8 @@ mod tests {
     #[test]
     fn a_full_disk_is_reported() {
         assert_eq!(is_short(RESERVE, "/tmp"), None);
-        let says = is_short(5 << 20, "/tmp").expect("it is full");
-        assert!(says.contains("the filesystem of /tmp has 5 MiB left"), "{says}");
+        let message = is_short(5 << 20, "/tmp").expect("it is full");
+        assert!(message.contains("the filesystem of /tmp has 5 MiB left"), "{message}");
         assert!(room(Path::new("/")).is_some_and(|(free, whole)| free <= whole));
         assert!(room(Path::new("/no/such/directory")).is_none());
     }

@@ -59,8 +59,9 @@ fn documents(text: &str) -> Vec<(u64, String)> {
         }
     }
     all.push((begins, current));
-    let says = |text: &str| text.lines().any(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#'));
-    all.retain(|(_, text)| says(text));
+    let has_content =
+        |text: &str| text.lines().any(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#'));
+    all.retain(|(_, text)| has_content(text));
     all
 }
 
@@ -92,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_mistake_has_its_line() {
-        for (text, says) in [
+        for (text, expected) in [
             ("", "there is no manifest in this text"),
             ("a: 1\n---\nkind: Pod\n", "line 1: the manifest has no `apiVersion`"),
             ("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\n- 1\n", "line 5: "),
@@ -103,7 +104,7 @@ mod tests {
             ("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\na: [\n", "line "),
         ] {
             let error = read(text).unwrap_err();
-            assert!(error.starts_with(says), "{text}: {error}");
+            assert!(error.starts_with(expected), "{text}: {error}");
         }
     }
 }

@@ -17,52 +17,52 @@ impl Plain {
 
 /// Rephrases an error of the YAML parser; `rest` is the text from its position on.
 pub(super) fn yaml(message: &str, rest: &str) -> Plain {
-    let says = |part: &str| message.contains(part);
+    let contains = |part: &str| message.contains(part);
     let first = rest.trim_start().chars().next();
-    if says("tabs disallowed") || says("start with a tab") {
+    if contains("tabs disallowed") || contains("start with a tab") {
         return Plain::new("a tab stands where this line is indented", "indent with spaces: YAML takes no tabs there");
     }
-    if says("flow mapping") || says("bracket '{'") {
+    if contains("flow mapping") || contains("bracket '{'") {
         return Plain::new(
             "a `{` before this is not closed, or a comma is missing",
             "write `{key: value, other: value}`",
         );
     }
-    if says("illegal placement of ':'") {
+    if contains("illegal placement of ':'") {
         return Plain::new("a `[` before this is not closed, or a key stands in a list", "write `[one, other]`");
     }
-    if says("flow sequence") || says("bracket '['") || says("mismatched bracket") {
+    if contains("flow sequence") || contains("bracket '['") || contains("mismatched bracket") {
         return Plain::new("a `[` before this is not closed, or a comma is missing", "write `[one, other]`");
     }
-    if says("quoted scalar") && (says("stream") || says("indentation")) || says("unclosed quote") {
+    if contains("quoted scalar") && (contains("stream") || contains("indentation")) || contains("unclosed quote") {
         return Plain::new("a quote before this is not closed", "write the same quote at the end of the text");
     }
-    if says("mapping values are not allowed") {
+    if contains("mapping values are not allowed") {
         return Plain::new(
             "a second `: ` stands in one line, or this line is indented further than the ones around it",
             "put a text that has `: ` in it into quotes; write the keys of one map in one column",
         );
     }
-    if says("block mapping") || says("block collection") || says("mapping keys are not allowed") {
+    if contains("block mapping") || contains("block collection") || contains("mapping keys are not allowed") {
         return Plain::new(
             "this line is not in the column of those before it",
             "write the keys of one map, and the `-` of one list, in one column",
         );
     }
-    if says("block sequence entries are not allowed") {
+    if contains("block sequence entries are not allowed") {
         return Plain::new("a list item cannot stand here", "begin a list on a line of its own, below its key");
     }
-    if says("unexpected character") || says("cannot start any token") {
+    if contains("unexpected character") || contains("cannot start any token") {
         let first = first.unwrap_or(' ');
         return Plain::new(format!("a plain text cannot begin with `{first}`"), "put it into quotes");
     }
-    if says("unknown anchor") {
+    if contains("unknown anchor") {
         return Plain::new(
             "`*` refers to an anchor that is not there",
             "define it before with `&NAME`, or quote the text",
         );
     }
-    if says("simple key") || says("expected ':'") {
+    if contains("simple key") || contains("expected ':'") {
         return Plain::new("this line is not `key: value`", "write `: ` between a key and its value");
     }
     Plain { message: message.to_owned(), help: None }

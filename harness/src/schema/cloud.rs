@@ -136,8 +136,8 @@ const STATES: &[Word] = &[
 fn actions() -> Vec<(String, String)> {
     let about =
         |name: &str| OPERATIONS.iter().find(|operation| operation.name == name).map(|operation| operation.about);
-    let says = |name: &str| about(name).map_or_else(|| format!("{name} of the EC2 API."), super::first_upper);
-    ACTIONS.iter().map(|name| ((*name).to_owned(), says(name))).collect()
+    let describe = |name: &str| about(name).map_or_else(|| format!("{name} of the EC2 API."), super::first_upper);
+    ACTIONS.iter().map(|name| ((*name).to_owned(), describe(name))).collect()
 }
 
 fn codes() -> Vec<(String, String)> {

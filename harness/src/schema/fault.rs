@@ -210,23 +210,23 @@ fn attributes(operations: &[&Operation], writer: &Writer, early: impl Fn(Moment)
     let mut all: BTreeMap<&str, (BTreeSet<String>, BTreeSet<&str>, bool)> = BTreeMap::new();
     let own = |o: &'static [_]| o.iter().chain([&substrate::fault::catalogue::PROCESS]);
     for attribute in operations.iter().flat_map(|o| own(o.attributes)).filter(|a| early(a.since)) {
-        let (says, words, open) = all.entry(attribute.name).or_default();
-        says.insert(attribute.describe());
+        let (descriptions, words, open) = all.entry(attribute.name).or_default();
+        descriptions.insert(attribute.describe());
         match attribute.values {
             Words::Any => *open = true,
             Words::OneOf(list) => words.extend(list),
         }
     }
-    let schema = |(name, (says, words, open)): (&str, (BTreeSet<String>, BTreeSet<&str>, bool))| {
+    let schema = |(name, (descriptions, words, open)): (&str, (BTreeSet<String>, BTreeSet<&str>, bool))| {
         let mut schema = if open {
             json!({ "type": ["string", "number", "boolean"] })
         } else {
             let mut wild = writer.text(r".*\*");
             wild["description"] = json!("The beginning of a value, and `*`.");
-            let about = sentence(&says.iter().cloned().collect::<Vec<_>>().join("; or "));
+            let about = sentence(&descriptions.iter().cloned().collect::<Vec<_>>().join("; or "));
             suggested(words.into_iter().map(|word| (word, about.as_str())), wild)
         };
-        schema["description"] = json!(sentence(&says.into_iter().collect::<Vec<_>>().join("; or ")));
+        schema["description"] = json!(sentence(&descriptions.into_iter().collect::<Vec<_>>().join("; or ")));
         (name.to_owned(), schema)
     };
     all.into_iter().map(schema).collect()

@@ -181,7 +181,7 @@ impl Writer {
     fn map(&mut self, map: &'static Map) -> Value {
         let mut properties = Object::new();
         for key in map.keys {
-            properties.insert(key.name.to_owned(), self.value(&key.of, &says(key)));
+            properties.insert(key.name.to_owned(), self.value(&key.of, &describe(key)));
         }
         let names = |need| map.keys.iter().filter(move |key| key.need == need).map(|key| key.name);
         let mut schema = json!({
@@ -209,7 +209,7 @@ pub(super) fn suggested<'a>(words: impl Iterator<Item = (&'a str, &'a str)>, oth
 }
 
 /// Description of a key, with its examples.
-fn says(key: &Key) -> String {
+fn describe(key: &Key) -> String {
     let examples: Vec<String> = key.examples.iter().map(|example| format!("`{example}`")).collect();
     match &examples[..] {
         [] => key.about.to_owned(),

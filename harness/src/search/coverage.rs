@@ -165,7 +165,7 @@ steps:
 ";
 
     #[test]
-    fn a_run_tells_what_it_came_by_when_it_is_asked() {
+    fn a_run_reports_its_coverage_on_request() {
         let task = Task { text: SCENARIO.to_owned(), seed: 1, report_coverage: true, ..Task::default() };
         let coverage = judge(&task, None).coverage;
         assert_eq!(coverage.points.iter().collect::<Vec<_>>(), ["csi ControllerPublishVolume grpc before"]);

@@ -323,13 +323,13 @@ mod tests {
             Moment::Object { resource: "volumeattachments", name: "csi-*".to_owned(), state: "attached".to_owned() };
         assert_eq!(Moment::of_object("volumeattachment/csi-… attached"), Ok(attached.clone()));
         assert_eq!(Moment::of_object("va/csi-… attached"), Ok(attached));
-        for (text, says) in [
+        for (text, expected) in [
             ("pvc/data", "write kind/name and a state"),
             ("vase/data Bound", "`vase` is not a kind of object"),
             ("pvc/data Running", "a PersistentVolumeClaim is never `running`; its states are pending, bound"),
         ] {
             let error = Moment::of_object(text).unwrap_err();
-            assert!(error.contains(says), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
         }
     }
 

@@ -89,7 +89,7 @@ pub(super) struct Gather {
     /// Nodes that are not ready; true if they are unreachable.
     pub(super) unready: BTreeMap<String, bool>,
     /// Rows of pods that run on an unreachable node, by pod and volume.
-    pub(super) unheard: Vec<(At, String, String)>,
+    pub(super) unreachable: Vec<(At, String, String)>,
     pub(super) waits: Waits,
     /// Rows of faults, by fault and volume.
     pub(super) fired: BTreeMap<(String, usize), At>,
@@ -447,7 +447,7 @@ impl Gather {
 
     pub(super) fn stop(&mut self, running: Running, ms: u64) {
         let detail = running.detail();
-        self.end_unheard(ms, |node, pod| (node, pod) == (running.node.as_str(), running.pod.as_str()));
+        self.end_unreachable(ms, |node, pod| (node, pod) == (running.node.as_str(), running.pod.as_str()));
         if let Some(row) = self.row(running.row) {
             row.end_ms = Some(ms);
             row.detail = detail;

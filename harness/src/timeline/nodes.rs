@@ -46,7 +46,7 @@ impl Gather {
             let detail = format!("{} runs on there", short(&pod));
             let row = Row { node: Some(node.to_owned()), detail, ..Row::state(ms, "unheard") };
             let at = self.add(index, row);
-            self.unheard.push((at, node.to_owned(), pod));
+            self.unreachable.push((at, node.to_owned(), pod));
         }
     }
 
@@ -55,14 +55,14 @@ impl Gather {
         if self.unready.remove(node).is_some() {
             self.on_node(node, ms, "node Ready", Shape::Moment);
         }
-        self.end_unheard(ms, |of, _| of == node);
+        self.end_unreachable(ms, |of, _| of == node);
     }
 
     /// Ends the rows of pods on unreachable nodes for which `over` returns true: they stopped, or the node is back.
-    pub(super) fn end_unheard(&mut self, ms: u64, over: impl Fn(&str, &str) -> bool) {
+    pub(super) fn end_unreachable(&mut self, ms: u64, over: impl Fn(&str, &str) -> bool) {
         let (gone, rest): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.unheard).into_iter().partition(|(_, node, pod)| over(node, pod));
-        self.unheard = rest;
+            std::mem::take(&mut self.unreachable).into_iter().partition(|(_, node, pod)| over(node, pod));
+        self.unreachable = rest;
         for (at, ..) in gone {
             self.end(at, ms);
         }

@@ -242,8 +242,8 @@ pvc/data · vol-0123456789abcdef0 · 1 GiB · us-east-1a · running after 5.00s
 /// Formats each row as `phase node detail`.
 fn phases(history: &History) -> Vec<String> {
     let timeline = Timeline::build(&history.0.events());
-    let said = |r: &Row| format!("{} {} {}", r.phase, r.node.as_deref().unwrap_or_default(), r.detail);
-    timeline.volumes[0].rows.iter().map(|r| said(r).split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    let text = |r: &Row| format!("{} {} {}", r.phase, r.node.as_deref().unwrap_or_default(), r.detail);
+    timeline.volumes[0].rows.iter().map(|r| text(r).split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn a_move_shows_the_way_back_and_the_way_there() {
 fn a_crash_shows_what_everybody_waited_for() {
     let mut history = History::default();
     history.first_volume().crash();
-    let said = phases(&history);
+    let rows = phases(&history);
     for row in [
         "power loss node-a",
         "node Unknown node-a",
@@ -280,7 +280,7 @@ fn a_crash_shows_what_everybody_waited_for() {
         "waits for unmount node-a forced: timeout",
         "running node-b web-2 found 25, wrote 5",
     ] {
-        assert_eq!(said.iter().filter(|s| *s == row).count(), 1, "{row} in {said:#?}");
+        assert_eq!(rows.iter().filter(|s| *s == row).count(), 1, "{row} in {rows:#?}");
     }
     let timeline = Timeline::build(&history.0.events());
     let row = |phase: &str| timeline.volumes[0].rows.iter().find(|r| r.phase == phase).expect("a row").clone();
@@ -313,8 +313,8 @@ fn a_warning_is_shown_whole_in_a_narrow_terminal() {
     crash.first_volume().crash();
     let text = wide(&crash, 80);
     let words: Vec<&str> = text.split_whitespace().collect();
-    let said = "Multi-Attach error for volume \"pvc-1\" Volume is already used by pod(s) web";
-    assert!(words.join(" ").contains(said), "{text}");
+    let warning = "Multi-Attach error for volume \"pvc-1\" Volume is already used by pod(s) web";
+    assert!(words.join(" ").contains(warning), "{text}");
 }
 
 #[test]

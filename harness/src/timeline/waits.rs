@@ -139,9 +139,9 @@ fn wait(since: u64) -> Row {
     Row { shape: Shape::Wait, ..Row::moment(since, "waits") }
 }
 
-fn waited(since: u64, ms: u64, node: Option<&str>, says: impl Fn(&str) -> String) -> Option<Row> {
+fn waited(since: u64, ms: u64, node: Option<&str>, describe: impl Fn(&str) -> String) -> Option<Row> {
     let span = ms.saturating_sub(since);
-    let detail = says(&rounded(span));
+    let detail = describe(&rounded(span));
     (span >= SHORT).then(|| Row { node: node.map(str::to_owned), detail, ..wait(since) }.until(ms))
 }
 

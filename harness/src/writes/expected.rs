@@ -177,7 +177,7 @@ impl Line {
         }
         let mut object = ObjectRef::read(&object, &Customs::with_snapshots())?;
         object.name = varying.unwrap_or(object.name);
-        let (Some(component), Some(says)) = (&self.component, &self.says) else {
+        let (Some(component), Some(message)) = (&self.component, &self.says) else {
             return Err("needs `says` and `component`".to_owned());
         };
         let mut about = reference(&object);
@@ -190,7 +190,7 @@ impl Line {
         let body = match &self.action {
             Some(action) => {
                 let mut body = json!({
-                    "action": action, "eventTime": "<time>", "note": says, "reason": reason, "regarding": about,
+                    "action": action, "eventTime": "<time>", "note": message, "reason": reason, "regarding": about,
                     "reportingController": component, "reportingInstance": ANY, "type": kind,
                 });
                 if let Some(related) = &self.related {
@@ -203,7 +203,7 @@ impl Line {
                 let mut source = json!({"component": component});
                 let mut body = json!({
                     "count": 1, "firstTimestamp": "<time>", "involvedObject": about, "lastTimestamp": "<time>",
-                    "message": says, "reason": reason, "reportingComponent": component, "type": kind,
+                    "message": message, "reason": reason, "reportingComponent": component, "type": kind,
                     "reportingInstance": self.host.as_deref().unwrap_or(""),
                 });
                 if let Some(host) = &self.host {

@@ -51,7 +51,7 @@ impl ObservedEvent {
             }
     }
 
-    fn says(&self, text: &str) -> bool {
+    fn has_text(&self, text: &str) -> bool {
         self.fields.iter().any(|(_, value)| value.to_string().contains(text))
     }
 }
@@ -228,7 +228,7 @@ impl Scene<'_> {
         let end = self.usual(is_end);
         let ended = |code: &str, word: &str| {
             let mut ends = self.after.iter().filter(|t| is_end(t));
-            ends.next().is_some_and(|t| matches!(&t.fact, Fact::Done { code: c, .. } if c == code) && t.says(word))
+            ends.next().is_some_and(|t| matches!(&t.fact, Fact::Done { code: c, .. } if c == code) && t.has_text(word))
         };
         match effect {
             Effect::WrongDevice(_) => self.comes(|t| t.fact == Fact::WrongDevice),
@@ -254,12 +254,12 @@ impl Scene<'_> {
     fn of_disk(&self, effect: &Effect) -> bool {
         let failed = |errno: &str| {
             let errno = csi_mock::disk::errno(errno).map(std::io::Error::from).map(|e| e.to_string());
-            errno.is_some_and(|text| self.comes(|t| t.says(&text)))
+            errno.is_some_and(|text| self.comes(|t| t.has_text(&text)))
         };
         match effect {
             Effect::IoError(errno) | Effect::Error(errno) => failed(errno),
             Effect::TornWrite(_) => failed("EIO"),
-            Effect::WrongDevice(_) => self.comes(|t| t.says("it holds another volume")),
+            Effect::WrongDevice(_) => self.comes(|t| t.has_text("it holds another volume")),
             Effect::PauseIo(_) | Effect::Delay(_) => self.is_late(),
             Effect::Hang(_) => self.missed.is_some_and(|u| self.away(u, AWAY)),
             _ => self.differs,

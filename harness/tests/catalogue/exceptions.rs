@@ -2,7 +2,7 @@
 
 use substrate::fault::Plane;
 
-pub const NOT_TOLD: &str = "both answers have the same fields, and no step tells what is in them";
+pub const NOT_OBSERVED: &str = "both answers have the same fields, and no step tells what is in them";
 
 /// Rows that fire without a difference in the trace of these scenarios, and the reason.
 pub const UNSEEN: &[(&str, &str)] = &[
@@ -10,9 +10,9 @@ pub const UNSEEN: &[(&str, &str)] = &[
         "k8s watch stale_read before",
         "the informers of a cluster list, and watch from there: no stream of theirs begins with what is there",
     ),
-    ("ec2 DescribeSnapshotTierStatus stale_read before", NOT_TOLD),
-    ("ec2 GetEbsDefaultKmsKeyId stale_read before", NOT_TOLD),
-    ("ec2 GetEbsEncryptionByDefault stale_read before", NOT_TOLD),
+    ("ec2 DescribeSnapshotTierStatus stale_read before", NOT_OBSERVED),
+    ("ec2 GetEbsDefaultKmsKeyId stale_read before", NOT_OBSERVED),
+    ("ec2 GetEbsEncryptionByDefault stale_read before", NOT_OBSERVED),
     ("ec2 Devices wrong_device before", "a simulated disk has no files, and so none that could be another volume's"),
 ];
 

@@ -90,7 +90,7 @@ pub type Met = (Plane, String, Moment);
 pub struct ScenarioRun {
     pub scenario: Scenario,
     /// All events that observers receive.
-    pub told: Vec<ObservedEvent>,
+    pub events: Vec<ObservedEvent>,
     /// Number of events before an operation first reached a moment, and how often it did.
     pub reaches: BTreeMap<Met, (usize, u64)>,
 }
@@ -132,8 +132,8 @@ pub fn play(
 impl ScenarioRun {
     fn of(scenario: Scenario) -> Self {
         let found: Arc<Mutex<BTreeMap<Met, (usize, u64)>>> = Arc::default();
-        let told: Arc<Mutex<Vec<ObservedEvent>>> = Arc::default();
-        let (seen, recorded, counted) = (told.clone(), told.clone(), found.clone());
+        let events: Arc<Mutex<Vec<ObservedEvent>>> = Arc::default();
+        let (seen, recorded, counted) = (events.clone(), events.clone(), found.clone());
         let begin = |world: &World| {
             for fault in counts() {
                 // A plane without operations at this moment refuses the fault.
@@ -150,8 +150,8 @@ impl ScenarioRun {
                 seen.lock().push(ObservedEvent::of(event));
             }
         });
-        let (told, reaches) = (std::mem::take(&mut *told.lock()), found.lock().clone());
-        Self { scenario, told, reaches }
+        let (events, reaches) = (std::mem::take(&mut *events.lock()), found.lock().clone());
+        Self { scenario, events, reaches }
     }
 
     /// Returns true for the scenarios with power loss or with two volumes.
@@ -163,7 +163,7 @@ impl ScenarioRun {
     pub fn restart(&self) -> Option<u64> {
         let again =
             |t: &&ObservedEvent| t.kind == ProcessStarted::KIND && t.fields.iter().any(|(_, times)| *times == 2);
-        self.told.iter().find(again).map(|t| t.ms)
+        self.events.iter().find(again).map(|t| t.ms)
     }
 }
 

@@ -18,7 +18,7 @@ fn faults_of_every_plane_are_added_fire_and_end_live() {
     home.ok(&["wait", "--name", "one", "--ready"]);
     let add = |args: &[&str]| home.ok(&[&["fault", "add", "--name", "one"], args].concat());
     assert_eq!(home.ok(&["fault", "ls", "--name", "one"]), "no fault is in force\n");
-    for (effect, says) in [
+    for (effect, expected) in [
         ("dely=20s", "effect: `dely` is unknown; "),
         ("dely=20s", "did you mean `delay`?"),
         ("delay=20", "effect.delay: `20` is not a duration"),
@@ -26,10 +26,10 @@ fn faults_of_every_plane_are_added_fire_and_end_live() {
     ] {
         let wrong = ["fault", "add", "slow", "--name", "one", "--on", "ec2/AttachVolume", "--effect", effect];
         let error = home.fails(2, &wrong);
-        assert!(error.contains(says) && !error.contains("line 1"), "{error}");
+        assert!(error.contains(expected) && !error.contains("line 1"), "{error}");
         let json = home.run(&[&wrong[..], &["--output", "json"]].concat());
         let envelope: Value = serde_json::from_slice(&json.stdout).unwrap();
-        assert!(envelope["error"]["message"].as_str().unwrap().contains(says), "{envelope}");
+        assert!(envelope["error"]["message"].as_str().unwrap().contains(expected), "{envelope}");
     }
     add(&["cloud", "--on", "ec2/AttachVolume", "--effect", "error=InternalError", "--first", "1"]);
     add(&["driver", "--on", "csi/NodeStageVolume", "--effect", "grpc=ABORTED", "--first", "1"]);
@@ -55,7 +55,7 @@ fn a_link_is_cut_and_a_process_is_down_until_that_is_over_live() {
     home.ok(&["wait", "--name", "one", "--ready"]);
     home.ok(&["fault", "add", "--name", "one", "cut", "--partition", "node-a,apiserver"]);
     home.ok(&["wait", "--name", "one", "--for", "node/node-a=Unknown", "--timeout", "60s"]);
-    eventually("it is told", || home.log("one").contains("node/node-a is not heard of any more"));
+    eventually("it is printed", || home.log("one").contains("node/node-a is not heard of any more"));
     home.ok(&["fault", "rm", "--name", "one", "cut"]);
     home.ok(&["wait", "--name", "one", "--for", "node/node-a=Ready", "--timeout", "60s"]);
 
@@ -73,7 +73,7 @@ fn a_link_is_cut_and_a_process_is_down_until_that_is_over_live() {
     home.ok(&["fault", "add", "--name", "one", "--crash", "node-a/kubelet"]);
     home.ok(&["fault", "rm", "--name", "one", "--all"]);
     assert_eq!(up(), true);
-    eventually("it is told", || home.log("one").contains("csi-attacher runs again"));
+    eventually("it is printed", || home.log("one").contains("csi-attacher runs again"));
 }
 
 #[test]

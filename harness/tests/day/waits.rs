@@ -52,7 +52,7 @@ fn a_wait_ends_with_its_conditions_and_prints_lines_live() {
 }
 
 #[test]
-fn a_quiet_one_tells_nothing_live() {
+fn a_quiet_mooring_prints_nothing_live() {
     let home = Home::new();
     let ready = home.up("one", &["--nodes", "1", "--quiet"]);
     claim_and_pod(&ready);
@@ -120,10 +120,10 @@ fn a_warning_about_a_claim_is_the_reason_of_its_pod_live() {
     let fault = ["fault", "add", "full", "--name", "one", "--on", "ec2/CreateVolume"];
     home.ok(&[&fault[..], &["--effect", "error=InsufficientVolumeCapacity"]].concat());
     claim_and_pod(&ready);
-    let says = "pvc/data: Warning ProvisioningFailed: ";
+    let warning = "pvc/data: Warning ProvisioningFailed: ";
     let wait = ["wait", "--name", "one", "--for", "pod/web=Running", "--timeout", "1s"];
-    eventually("the warning is told", || home.fails(4, &wait).contains(says));
-    assert!(home.ok(&["status", "--name", "one"]).contains(says));
+    eventually("the warning is printed", || home.fails(4, &wait).contains(warning));
+    assert!(home.ok(&["status", "--name", "one"]).contains(warning));
     eventually("the screen says it", || home.log("one").contains("pvc/data: ProvisioningFailed: "));
     assert!(home.ok(&["doctor"]).contains("MiB are free in "), "the disk is looked at");
 }

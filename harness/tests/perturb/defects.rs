@@ -36,7 +36,7 @@ fn a_planted_defect_is_found_by_the_perturbation_that_should_live(
     #[case] defect: &str,
     #[case] only: &str,
     #[case] at: &str,
-    #[case] says: &str,
+    #[case] expected: &str,
 ) {
     if !python_has("json") {
         return;
@@ -45,7 +45,7 @@ fn a_planted_defect_is_found_by_the_perturbation_that_should_live(
     let ran = keeper(&folder, defect, only, at, "0", &[]);
     assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
     let class = if defect == "no-backoff" { "no backoff" } else { "end differs" };
-    let found = ran.findings().iter().any(|(is, message)| *is == class && message.contains(says));
+    let found = ran.findings().iter().any(|(is, message)| *is == class && message.contains(expected));
     assert!(found, "{:?}", ran.findings());
 }
 

@@ -31,13 +31,13 @@ fn a_seeded_bug_of_a_loop_is_found_by_the_perturbation_that_should_live(
     #[case] only: &str,
     #[case] at: &str,
     #[case] class: &str,
-    #[case] says: &str,
+    #[case] expected: &str,
 ) {
     let folder = Folder::new();
     let more = ["--again", "0", "--at", at, "--trials", "1"];
     let ran = perturb(&folder, component, only, &more, &["--mutant", defect]);
     assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
-    let found = ran.findings().iter().any(|(is, output)| *is == class && output.contains(says));
+    let found = ran.findings().iter().any(|(is, output)| *is == class && output.contains(expected));
     assert!(found, "{:?}", ran.findings());
     // The bug causes the finding, not the perturbation.
     let ran = perturb(&folder, component, only, &more, &[]);

@@ -46,9 +46,9 @@ fn a_missing_node_service_is_reported_by_up_status_and_the_claim_live() {
     let ready = up(&folder, &[]);
     eventually("the claim says so", || !events(&folder, &ready, "DriverNotRegistered").is_empty());
     let registry = ready["nodes"][0]["pluginsRegistry"].as_str().unwrap().to_owned();
-    let says = events(&folder, &ready, "DriverNotRegistered").remove(0);
-    assert!(says.starts_with("no driver ebs.csi.aws.com has registered on node-a since "), "{says}");
-    assert!(says.contains("start the driver's node service there") && says.contains(&registry), "{says}");
+    let message = events(&folder, &ready, "DriverNotRegistered").remove(0);
+    assert!(message.starts_with("no driver ebs.csi.aws.com has registered on node-a since "), "{message}");
+    assert!(message.contains("start the driver's node service there") && message.contains(&registry), "{message}");
     // The text of upstream stays.
     eventually("the provisioner says it in its words", || {
         events(&folder, &ready, "ProvisioningFailed")

@@ -9,7 +9,7 @@ fn a_file_with_a_program_runs_live_and_only_with_leave() {
     let folder = Folder::new();
     folder.script("mine.sh", "touch was-run\n");
     folder.scenario(RUN, "  - sleep: 1s");
-    let says = "s.yaml:6:5: this file runs a program on this machine: mine (`./mine.sh --fast`)";
+    let expected = "s.yaml:6:5: this file runs a program on this machine: mine (`./mine.sh --fast`)";
     for (args, why, next) in [
         (&["run", "s.yaml"][..], ", which is not possible in a simulation", "add --live --allow-exec"),
         (&["run", "s.yaml", "--live"], "", "add --allow-exec if you trust the file"),
@@ -17,7 +17,7 @@ fn a_file_with_a_program_runs_live_and_only_with_leave() {
     ] {
         let ran = folder.ran(&[args, &["--output", "json"]].concat());
         assert_eq!(ran.code, 2, "{args:?}: {}{}", ran.out, ran.err);
-        assert!(ran.error().starts_with(&format!("{says}{why}")), "{args:?}: {}", ran.error());
+        assert!(ran.error().starts_with(&format!("{expected}{why}")), "{args:?}: {}", ran.error());
         assert!(ran.data["error"]["actions"][0].as_str().unwrap().ends_with(next), "{args:?}: {}", ran.out);
     }
     for args in
@@ -44,7 +44,7 @@ fn a_file_with_a_program_runs_live_and_only_with_leave() {
 #[test]
 fn a_mistake_in_a_program_has_its_place_and_the_nearest_word() {
     let folder = Folder::new();
-    for (run, place, says) in [
+    for (run, place, expected) in [
         ("run: [{command: [a]}]", "4:8", "the key `name` is missing"),
         ("run: [{name: a}]", "4:8", "the key `command` is missing"),
         ("run: [{name: a, command: []}]", "4:26", "a command has at least one word"),
@@ -74,7 +74,7 @@ fn a_mistake_in_a_program_has_its_place_and_the_nearest_word() {
         let ran = folder.ran(&["run", "s.yaml", "--check"]);
         assert_eq!(ran.code, 2, "{run}: {}{}", ran.out, ran.err);
         assert!(ran.err.contains(&format!("s.yaml:{place}: ")), "{run}: {}", ran.err);
-        assert!(ran.err.contains(says), "{run}: {}", ran.err);
+        assert!(ran.err.contains(expected), "{run}: {}", ran.err);
     }
 }
 
@@ -94,7 +94,7 @@ fn a_component_that_is_replaced_is_no_process_and_its_program_is_one() {
 #[test]
 fn up_refuses_a_program_without_a_name_of_its_own_or_that_cannot_be_started_live() {
     let folder = Folder::new();
-    for (args, code, says) in [
+    for (args, code, expected) in [
         (&["up", "--run"][..], 2, "CMD"),
         (&["up", "--", "x"], 2, "--run"),
         (&["up", "--run", "--", "csi-attacher"], 2, "add --replaces csi-attacher, or name it with --run-as NAME"),
@@ -121,6 +121,6 @@ fn up_refuses_a_program_without_a_name_of_its_own_or_that_cannot_be_started_live
     ] {
         let ran = folder.ran(args);
         assert_eq!(ran.code, code, "{args:?}: {}{}", ran.out, ran.err);
-        assert!(ran.err.contains(says), "{args:?}: {}", ran.err);
+        assert!(ran.err.contains(expected), "{args:?}: {}", ran.err);
     }
 }

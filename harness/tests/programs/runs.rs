@@ -165,7 +165,7 @@ fn up_has_a_program_beside_it_until_it_is_down_live() {
     let data = folder.ran(&["status", "--output", "json"]).data;
     let processes = data["data"]["cluster"]["processes"].as_array().unwrap();
     assert!(processes.iter().all(|process| process["name"] != "csi-resizer"), "{processes:?}");
-    eventually("its log is told", || folder.ran(&["logs", "mine"]).out.contains("the secret is (masked)"));
+    eventually("its log is printed", || folder.ran(&["logs", "mine"]).out.contains("the secret is (masked)"));
     // A fault ends it, and the output says so.
     let ran = folder.ran(&["fault", "add", "--crash", "mine"]);
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);

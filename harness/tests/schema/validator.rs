@@ -47,39 +47,39 @@ impl<'a> Validator<'a> {
         let schema = schema.as_object().unwrap_or_else(|| panic!("{at}: {schema} is not a schema"));
         let number = |limit: &Value| value.as_f64().zip(limit.as_f64());
         let length = |limit: &Value| limit.as_u64().unwrap() as usize;
-        for (keyword, says) in schema {
+        for (keyword, constraint) in schema {
             let good = match keyword.as_str() {
                 "description" | "title" | "definitions" | "$schema" | "then" => true,
                 "$ref" => {
-                    self.check(self.resolve(says.as_str().unwrap()), value, at, found);
+                    self.check(self.resolve(constraint.as_str().unwrap()), value, at, found);
                     true
                 }
-                "type" => match says {
+                "type" => match constraint {
                     Value::Array(types) => types.iter().any(|name| is(name.as_str().unwrap(), value)),
                     name => is(name.as_str().unwrap(), value),
                 },
-                "const" => value == says,
-                "enum" => says.as_array().unwrap().contains(value),
-                "pattern" => value.as_str().is_none_or(|text| self.matches(says.as_str().unwrap(), text)),
-                "minimum" => number(says).is_none_or(|(n, least)| n >= least),
-                "maximum" => number(says).is_none_or(|(n, most)| n <= most),
-                "exclusiveMinimum" => number(says).is_none_or(|(n, least)| n > least),
-                "minLength" => value.as_str().is_none_or(|text| text.chars().count() >= length(says)),
-                "minItems" => value.as_array().is_none_or(|list| list.len() >= length(says)),
-                "maxItems" => value.as_array().is_none_or(|list| list.len() <= length(says)),
-                "minProperties" => value.as_object().is_none_or(|map| map.len() >= length(says)),
-                "maxProperties" => value.as_object().is_none_or(|map| map.len() <= length(says)),
+                "const" => value == constraint,
+                "enum" => constraint.as_array().unwrap().contains(value),
+                "pattern" => value.as_str().is_none_or(|text| self.matches(constraint.as_str().unwrap(), text)),
+                "minimum" => number(constraint).is_none_or(|(n, least)| n >= least),
+                "maximum" => number(constraint).is_none_or(|(n, most)| n <= most),
+                "exclusiveMinimum" => number(constraint).is_none_or(|(n, least)| n > least),
+                "minLength" => value.as_str().is_none_or(|text| text.chars().count() >= length(constraint)),
+                "minItems" => value.as_array().is_none_or(|list| list.len() >= length(constraint)),
+                "maxItems" => value.as_array().is_none_or(|list| list.len() <= length(constraint)),
+                "minProperties" => value.as_object().is_none_or(|map| map.len() >= length(constraint)),
+                "maxProperties" => value.as_object().is_none_or(|map| map.len() <= length(constraint)),
                 "required" => value.as_object().is_none_or(|map| {
-                    says.as_array().unwrap().iter().all(|name| map.contains_key(name.as_str().unwrap()))
+                    constraint.as_array().unwrap().iter().all(|name| map.contains_key(name.as_str().unwrap()))
                 }),
                 "items" => {
                     for (i, item) in value.as_array().into_iter().flatten().enumerate() {
-                        self.check(says, item, &format!("{at}/{i}"), found);
+                        self.check(constraint, item, &format!("{at}/{i}"), found);
                     }
                     true
                 }
                 "properties" => {
-                    for (name, of) in says.as_object().unwrap() {
+                    for (name, of) in constraint.as_object().unwrap() {
                         if let Some(value) = value.get(name) {
                             self.check(of, value, &format!("{at}/{name}"), found);
                         }
@@ -87,7 +87,7 @@ impl<'a> Validator<'a> {
                     true
                 }
                 "patternProperties" => {
-                    for (pattern, of) in says.as_object().unwrap() {
+                    for (pattern, of) in constraint.as_object().unwrap() {
                         for (name, value) in value.as_object().into_iter().flatten() {
                             if self.matches(pattern, name) {
                                 self.check(of, value, &format!("{at}/{name}"), found);
@@ -102,7 +102,7 @@ impl<'a> Validator<'a> {
                     for (name, value) in value.as_object().into_iter().flatten() {
                         let known = names.is_some_and(|names| names.contains_key(name))
                             || patterns.is_some_and(|all| all.keys().any(|pattern| self.matches(pattern, name)));
-                        match says {
+                        match constraint {
                             _ if known => {}
                             Value::Bool(false) => found.push(format!("{at}: `{name}` is not a key here")),
                             of => self.check(of, value, &format!("{at}/{name}"), found),
@@ -112,18 +112,18 @@ impl<'a> Validator<'a> {
                 }
                 "propertyNames" => value
                     .as_object()
-                    .is_none_or(|map| map.keys().all(|name| self.good(says, &Value::String(name.clone())))),
+                    .is_none_or(|map| map.keys().all(|name| self.good(constraint, &Value::String(name.clone())))),
                 "allOf" => {
-                    for of in says.as_array().unwrap() {
+                    for of in constraint.as_array().unwrap() {
                         self.check(of, value, at, found);
                     }
                     true
                 }
-                "anyOf" => says.as_array().unwrap().iter().any(|of| self.good(of, value)),
-                "oneOf" => says.as_array().unwrap().iter().filter(|of| self.good(of, value)).count() == 1,
-                "not" => !self.good(says, value),
+                "anyOf" => constraint.as_array().unwrap().iter().any(|of| self.good(of, value)),
+                "oneOf" => constraint.as_array().unwrap().iter().filter(|of| self.good(of, value)).count() == 1,
+                "not" => !self.good(constraint, value),
                 "if" => {
-                    if self.good(says, value) {
+                    if self.good(constraint, value) {
                         self.check(&schema["then"], value, at, found);
                     }
                     true

@@ -76,7 +76,7 @@ fn a_skewed_clock_shows_in_the_lease_of_its_process() {
 }
 
 #[test]
-fn a_fault_that_never_fires_tells_its_near_misses() {
+fn a_fault_that_never_fires_reports_its_near_misses() {
     let fault = "{name: f, match: {plane: csi, op: NodeStageVolume}, when: {nth: 7}, effect: {grpc: ABORTED}}";
     let scenario = read(&with_faults(FIRST_VOLUME, &[fault]));
     let (outcome, exit) = run_at(&scenario, 1, Level::Info);

@@ -66,7 +66,7 @@ impl Running {
     }
 
     /// A text field of its ready file.
-    pub(in crate::cli) fn says(&self, key: &str) -> &str {
+    pub(in crate::cli) fn text(&self, key: &str) -> &str {
         self.ready[key].as_str().unwrap_or_default()
     }
 
@@ -75,7 +75,7 @@ impl Running {
     /// # Errors
     /// If its address is invalid.
     pub(in crate::cli) fn client(&self) -> Result<Client, Refusal> {
-        let admin = self.says("admin");
+        let admin = self.text("admin");
         let base = admin.strip_suffix("/admin/v1").unwrap_or(admin);
         Client::new(base, self.place.token())
     }
@@ -88,7 +88,7 @@ impl Running {
         let runtime = runtime()?;
         let service = {
             let _inside = runtime.enter();
-            substrate::dial::http(self.says("kubernetesHttp")).map_err(|e| lacking(e.to_string()))?
+            substrate::dial::http(self.text("kubernetesHttp")).map_err(|e| lacking(e.to_string()))?
         };
         Ok((runtime, Objects::new(service)))
     }

@@ -140,7 +140,7 @@ fn log_lines(project: &Project, services: &BTreeSet<String>, since: Option<Span>
         }
         all.extend(read(service, &out, &err));
     }
-    all.sort_by_key(|said| said.at);
+    all.sort_by_key(|line| line.at);
     Ok(all)
 }
 
@@ -188,7 +188,7 @@ pub(super) fn logs(of: &Containers, wanted: &Wanted<'_>) -> Result<Done, Refusal
 }
 
 /// Formats log lines.
-fn shown(said: &[LogLine], wanted: &Wanted<'_>) -> Vec<String> {
+fn shown(entries: &[LogLine], wanted: &Wanted<'_>) -> Vec<String> {
     let kinds = crate::events::all();
     let wording = Wording::new(&kinds);
     let several = wanted.components.len() != 1 || wanted.components[0].starts_with("node-");
@@ -196,21 +196,21 @@ fn shown(said: &[LogLine], wanted: &Wanted<'_>) -> Vec<String> {
         let is_it = |one: &String| *one == service || *one == process;
         wanted.components.is_empty() || wanted.components.iter().any(is_it)
     };
-    let line = |said: &LogLine| {
-        let (process, text): (String, String) = match &said.what {
+    let line = |entry: &LogLine| {
+        let (process, text): (String, String) = match &entry.what {
             Ok(line) => {
                 let event = event(&kinds, line, line.ms)?;
-                (line.process.to_string(), wording.line(said.at, &event)?)
+                (line.process.to_string(), wording.line(entry.at, &event)?)
             }
-            Err(text) => (said.service.clone(), text.clone()),
+            Err(text) => (entry.service.clone(), text.clone()),
         };
-        if !takes(&said.service, &process) {
+        if !takes(&entry.service, &process) {
             return None;
         }
-        let time = if wanted.timestamps { format!("{} ", said.at) } else { String::new() };
+        let time = if wanted.timestamps { format!("{} ", entry.at) } else { String::new() };
         Some(if several { format!("{time}{process} | {text}") } else { format!("{time}{text}") })
     };
-    let mut lines: Vec<String> = said.iter().filter_map(line).collect();
+    let mut lines: Vec<String> = entries.iter().filter_map(line).collect();
     if let Some(tail) = wanted.tail {
         let first = lines.len().saturating_sub(tail as usize);
         lines.drain(..first);
@@ -240,10 +240,10 @@ pub(super) fn events(of: &Containers) -> Result<Vec<Arc<Event>>, Refusal> {
 /// used.
 fn events_of(trace: Trace, lines: &[LogLine]) -> Vec<Arc<Event>> {
     let kinds = crate::events::all();
-    let first = lines.iter().find(|said| said.what.is_ok()).map(|said| said.at);
-    for said in lines {
-        let (Ok(line), Some(first)) = (&said.what, first) else { continue };
-        let ms = u64::try_from(said.at.duration_since(first).as_millis()).unwrap_or_default();
+    let first = lines.iter().find(|entry| entry.what.is_ok()).map(|entry| entry.at);
+    for entry in lines {
+        let (Ok(line), Some(first)) = (&entry.what, first) else { continue };
+        let ms = u64::try_from(entry.at.duration_since(first).as_millis()).unwrap_or_default();
         // Unknown kinds of a later version are skipped.
         let _ = trace.adopt(&kinds, Line { ms, ..line.clone() });
     }
@@ -274,9 +274,9 @@ mod tests {
 
     fn lines(components: &[&str], timestamps: bool) -> Vec<String> {
         let components: Vec<String> = components.iter().map(|one| (*one).to_owned()).collect();
-        let mut said = read("csi-controller", OUT, ERR);
-        said.sort_by_key(|said| said.at);
-        shown(&said, &Wanted { components: &components, tail: None, since: None, timestamps })
+        let mut lines = read("csi-controller", OUT, ERR);
+        lines.sort_by_key(|line| line.at);
+        shown(&lines, &Wanted { components: &components, tail: None, since: None, timestamps })
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(super) fn main(_: &Args) -> Result<Done, Refusal> {
             State::Starting | State::Killed => Value::Null,
         };
         killed |= state == State::Killed;
-        let says = |key: &str| ready[key].as_str().unwrap_or("-").to_owned();
+        let text = |key: &str| ready[key].as_str().unwrap_or("-").to_owned();
         let nodes = ready["nodes"].as_array().map_or_else(|| "-".to_owned(), |nodes| nodes.len().to_string());
         let row = [
             place.name().to_owned(),
@@ -30,8 +30,8 @@ pub(super) fn main(_: &Args) -> Result<Done, Refusal> {
             nodes,
             age(&record.started),
             record.pid.to_string(),
-            says("kubernetes"),
-            says("ec2"),
+            text("kubernetes"),
+            text("ec2"),
         ];
         rows.push(row.to_vec());
         data.push(json!({

@@ -34,7 +34,7 @@ pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
     let faults = client.get("/faults")?;
     let (runtime, objects) = running.objects()?;
     let (counts, picture) = crate::block_on(&runtime, Box::pin(counted(&objects)))?;
-    let (waiting, disk) = (picture.waiting(), full_disk(Path::new(running.says("volumeDir"))));
+    let (waiting, disk) = (picture.waiting(), full_disk(Path::new(running.text("volumeDir"))));
     let record = running.place.record();
     let mut text = page(&running, &record.started, &status, &counts, &crashes, &faults);
     text.push_str(&troubled(&waiting, disk.as_deref()));
@@ -136,18 +136,18 @@ fn bare(nodes: &Value) -> String {
 }
 
 fn page(running: &Running, started: &str, status: &Value, counts: &Value, crashes: &Value, faults: &Value) -> String {
-    let says = |key: &str| running.says(key);
+    let field = |key: &str| running.text(key);
     let processes = status["processes"].as_array().map(Vec::as_slice).unwrap_or_default();
     let up = processes.iter().filter(|process| process["up"] == true).count();
     let down: Vec<&str> = status["down"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let many = |key: &str| many(counts, key);
     let mut text = format!("{}: up for {} (pid {})\n", running.place.name(), age(started), running.ready["pid"]);
     for (what, is) in [
-        ("cloud", says("ec2")),
-        ("kubernetes", says("kubernetes")),
-        ("admin", says("admin")),
-        ("kubeconfig", says("kubeconfig")),
-        ("context", says("context")),
+        ("cloud", field("ec2")),
+        ("kubernetes", field("kubernetes")),
+        ("admin", field("admin")),
+        ("kubeconfig", field("kubeconfig")),
+        ("context", field("context")),
     ] {
         text.push_str(&format!("  {what:<11} {is}\n"));
     }

@@ -196,7 +196,7 @@ fn is_absent(seen: &str) -> bool {
 
 /// Troubles of the Mooring itself: a full disk, processes that are down.
 pub(super) fn troubles(running: &Running) -> Vec<String> {
-    let mut all: Vec<String> = full_disk(Path::new(running.says("volumeDir"))).into_iter().collect();
+    let mut all: Vec<String> = full_disk(Path::new(running.text("volumeDir"))).into_iter().collect();
     let status = running.client().and_then(|client| client.get("/status")).unwrap_or_default();
     let processes = status["processes"].as_array().into_iter().flatten();
     let down: Vec<&str> = processes.filter(|p| p["up"] == false).filter_map(|p| p["name"].as_str()).collect();

@@ -67,7 +67,7 @@ pub(in crate::cli) struct Args {
     /// Write a scenario file for each finding into this folder, which `mooring run --live --allow-exec` repeats.
     #[arg(long, value_name = "FOLDER", help_heading = RESULTS)]
     pub out: Option<PathBuf>,
-    /// Findings that are known: they are told, and do not fail the command.
+    /// Findings that are known: they are reported, and do not fail the command.
     #[arg(long, value_name = "FILE", help_heading = RESULTS)]
     pub baseline: Option<PathBuf>,
     /// Write the findings to this file, which --baseline reads.

@@ -255,7 +255,7 @@ mod tests {
         assert!(!has_no_steps("name: x\n\"steps\":\n  - sleep: 1s\n"));
         assert!(has_no_steps("- id: b1\n  steps: no\n"));
         assert!(has_no_steps("kind: A\n---\nkind: B\n"));
-        assert!(!has_no_steps("name: [\nsteps:\n"), "its mistake is told");
+        assert!(!has_no_steps("name: [\nsteps:\n"), "its mistake is reported");
     }
 
     #[test]

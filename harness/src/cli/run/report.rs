@@ -24,7 +24,7 @@ pub(super) struct Report {
     seeds: Vec<u64>,
     skipped: Vec<Skipped>,
     /// Number of files whose line was printed.
-    told: usize,
+    printed: usize,
     interrupted: bool,
 }
 
@@ -57,7 +57,7 @@ impl Report {
     pub fn new(files: impl IntoIterator<Item = (String, String)>, seeds: &[u64], skipped: Vec<Skipped>) -> Self {
         let runs = || seeds.iter().map(|_| None).collect();
         let files = files.into_iter().map(|(name, file)| FileRuns { name, file, runs: runs(), times: None }).collect();
-        Self { files, seeds: seeds.to_vec(), skipped, told: 0, interrupted: false }
+        Self { files, seeds: seeds.to_vec(), skipped, printed: 0, interrupted: false }
     }
 
     /// Adds the result of a run, by the indices of its file and seed. It ended at `now`, measured from the start of the
@@ -98,9 +98,9 @@ impl Report {
     /// files that have not ended.
     pub fn new_lines(&mut self, style: Style, end: bool) -> String {
         let mut out = String::new();
-        while let Some(file) = self.files.get(self.told).filter(|f| end || f.not_run() == 0) {
+        while let Some(file) = self.files.get(self.printed).filter(|f| end || f.not_run() == 0) {
             out += &self.line(file, style);
-            self.told += 1;
+            self.printed += 1;
         }
         out
     }

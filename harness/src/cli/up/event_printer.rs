@@ -159,9 +159,9 @@ impl Printed {
     }
 
     /// A node that has just joined is not Ready, either; that is not reported.
-    fn unready(&mut self, node: &str, says: &str) -> Option<String> {
+    fn unready(&mut self, node: &str, template: &str) -> Option<String> {
         let ready = self.nodes.get_mut(node)?;
-        std::mem::replace(ready, false).then(|| says.replace("{}", node))
+        std::mem::replace(ready, false).then(|| template.replace("{}", node))
     }
 
     /// A driver call that brings a volume into a pod or out of it, or grows it.

@@ -54,10 +54,10 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn look(args: &Args) -> Result<Value, String> {
     let node = std::fs::read(&args.node).map_err(|e| format!("{}: {e}", args.node.display()))?;
     let node: Value = serde_json::from_slice(&node).map_err(|e| format!("{}: {e}", args.node.display()))?;
-    let says = |key: &str| node[key].as_str().ok_or_else(|| format!("{}: lacks {key}", args.node.display()));
-    let backend = if says("backend")? == "loop" { Backend::Loop } else { Backend::Directory };
-    let (root, volumes) = (Path::new(says("root")?), Path::new(says("volumeDir")?));
-    let disk = disk::open(Some(backend), says("run")?, says("node")?, root, volumes).map_err(|e| e.to_string())?;
+    let text = |key: &str| node[key].as_str().ok_or_else(|| format!("{}: lacks {key}", args.node.display()));
+    let backend = if text("backend")? == "loop" { Backend::Loop } else { Backend::Directory };
+    let (root, volumes) = (Path::new(text("root")?), Path::new(text("volumeDir")?));
+    let disk = disk::open(Some(backend), text("run")?, text("node")?, root, volumes).map_err(|e| e.to_string())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
     let seen = crate::block_on(
         &runtime,

@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_tells_how_the_processes_are() {
+    fn a_status_reports_the_processes() {
         let at = |second| Some(Now::at(Duration::from_secs(second)).wall);
         let up = Life { incarnation: 1, started: at(0), ..Life::default() };
         let pods = of(&ClusterSpec::of_nodes(1));

@@ -58,13 +58,13 @@ impl Suspects {
             let Some((_, suspect)) = self.waiting.pop_front() else { return };
             let Some((claim, driver, node)) = of(client, &suspect).await else { continue };
             let lack = lock(&inner.news).drivers.lack(&driver, node.as_deref(), |node| inner.registry(node));
-            let Some(says) = lack else { continue };
+            let Some(message) = lack else { continue };
             let of = |field: &str| claim["metadata"][field].as_str().map(str::to_owned);
             let uid = of("uid").unwrap_or_default();
             if self.reported.len() >= MOST {
                 self.reported.clear();
             }
-            if !self.reported.insert((uid.clone(), says.clone())) {
+            if !self.reported.insert((uid.clone(), message.clone())) {
                 continue;
             }
             let reference = ObjectReference {
@@ -76,7 +76,7 @@ impl Suspects {
                 resource_version: of("resourceVersion"),
                 field_path: None,
             };
-            recorder.event(reference, "Warning", drivers::REASON, says);
+            recorder.event(reference, "Warning", drivers::REASON, message);
         }
     }
 }

@@ -71,8 +71,8 @@ impl Facts {
         let claims = self.volumes.values().filter(|pv| pv.handle == volume).filter_map(|pv| pv.claim.as_deref());
         let mut pods = claims.flat_map(|claim| self.users_of(claim)).filter(|pod| pod.node.as_deref() == Some(node));
         let waited = |since: u64| Duration::from_millis(ms.saturating_sub(since)) >= self.scale.apply(FORCE_AFTER);
-        let is_unheard = |pod: &Pod| pod.deleting_since.is_some_and(waited) && pod.phase == "Pending";
-        pods.next().is_some_and(|first| is_unheard(first) && pods.all(is_unheard))
+        let is_unseen = |pod: &Pod| pod.deleting_since.is_some_and(waited) && pod.phase == "Pending";
+        pods.next().is_some_and(|first| is_unseen(first) && pods.all(is_unseen))
     }
 
     /// Returns the volumes that Kubernetes knows or has known, each with the name of its PersistentVolume.
@@ -135,8 +135,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_is_unheard_when_it_is_deleted_for_as_long_as_attach_detach_waits() {
-        let is_unheard = |phase: &str, ms: u64| {
+    fn a_pod_is_unseen_when_it_is_deleted_for_as_long_as_attach_detach_waits() {
+        let is_unseen = |phase: &str, ms: u64| {
             let (claim, handle) = (Some("default/data".into()), Some("vol-1".into()));
             let pv = Some(Box::new(events::Volume { claim, handle, ..Default::default() }));
             let pv = Commit { pv, ..Commit::new("persistentvolumes", "pvc-1", 1, EventType::Added) };
@@ -153,8 +153,8 @@ mod tests {
             events.iter().for_each(|event| facts.observe(event));
             facts.are_unseen("vol-1", "node-a", ms)
         };
-        assert!(is_unheard("Pending", 360_000));
-        assert!(!is_unheard("Pending", 359_999), "the detach was forced early");
-        assert!(!is_unheard("Running", 360_000), "kubelet has reported it");
+        assert!(is_unseen("Pending", 360_000));
+        assert!(!is_unseen("Pending", 359_999), "the detach was forced early");
+        assert!(!is_unseen("Running", 360_000), "kubelet has reported it");
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct Applied {
     /// The manifest with the later patches; null if a patch cannot be applied to it.
     pub manifest: Value,
     /// Details of the manifest, as a commit of the object has them.
-    pub said: Commit,
+    pub details: Commit,
     /// True if the user has deleted it.
     pub deleted: bool,
 }
@@ -100,8 +100,8 @@ impl AppliedObjects {
     }
 
     fn keep(&mut self, object: ObjectRef, (uid, revision): (String, u64), last: serde_json::Value, manifest: Value) {
-        let said = Commit::of_manifest(object.kind.table(), object.key(), &manifest);
-        self.objects.insert(object.path(), Applied { object, uid, revision, last, manifest, said, deleted: false });
+        let details = Commit::of_manifest(object.kind.table(), object.key(), &manifest);
+        self.objects.insert(object.path(), Applied { object, uid, revision, last, manifest, details, deleted: false });
     }
 
     /// Records that the API server accepted a deletion.

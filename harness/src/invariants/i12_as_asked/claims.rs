@@ -32,7 +32,7 @@ impl Comparison<'_> {
         if claim.state.deleting {
             return Some("is being deleted, and its user did not ask for that".to_owned());
         }
-        let (has, wants) = (&claim.spec, applied.said.spec.as_deref().cloned().unwrap_or_default());
+        let (has, wants) = (&claim.spec, applied.details.spec.as_deref().cloned().unwrap_or_default());
         let what = if has.access_modes != wants.access_modes {
             "access modes"
         } else if has.block != wants.block {

@@ -276,7 +276,7 @@ mod tests {
         assert!(!may(&taints, &node, 21_000));
         assert!(!may(&taints, &node, 600_000));
         let (node, taints) = delivered(10_000, None);
-        assert!(may(&taints, &node, 600_000), "the stream has not told of the removal");
+        assert!(may(&taints, &node, 600_000), "the stream has not delivered the removal");
     }
 
     #[test]
@@ -327,7 +327,7 @@ mod tests {
         };
         assert!(has_former(1, false, 60_000));
         assert!(has_former(1, true, 900), "the news is on its way");
-        assert!(!has_former(1, true, 1_000), "it has been told since");
+        assert!(!has_former(1, true, 1_000), "it has been delivered since");
         assert!(!has_former(2, false, 60_000), "the list did not have it");
         assert!(!has_former(3, false, 60_000), "the list had the present one");
     }

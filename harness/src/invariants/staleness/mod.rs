@@ -401,7 +401,7 @@ mod tests {
     /// A claim whose watch by kube-controller-manager began at a revision, and that is created again at once.
     #[test]
     fn a_cache_without_the_deletion_event_still_has_the_former_claim() {
-        let has_former = |from_rv: u64, is_told: bool| {
+        let has_former = |from_rv: u64, is_delivered: bool| {
             let mut history = History::new();
             for r#type in [EventType::Added, EventType::Deleted, EventType::Added] {
                 history.committed("persistentvolumeclaims", "default/data", r#type, |commit| {
@@ -411,7 +411,7 @@ mod tests {
             history.rv = from_rv;
             history.watches(CONTROLLER_MANAGER, "persistentvolumeclaims", 5);
             history.rv = 3;
-            if is_told {
+            if is_delivered {
                 history.deliver("default/data", 5);
             }
             let mut staleness = Staleness::default();
@@ -421,7 +421,7 @@ mod tests {
         assert!(has_former(1, false), "the list was from the past");
         assert!(!has_former(3, false), "the list was fresh");
         assert!(!has_former(2, false), "the claim was gone, and not there yet");
-        assert!(!has_former(1, true), "the watch has told of the new one");
+        assert!(!has_former(1, true), "the watch has delivered the new one");
     }
 
     #[test]
@@ -452,7 +452,7 @@ mod tests {
         #[derive(Clone, Copy, PartialEq)]
         enum Limit {
             Before,
-            BeforeAndUnheard,
+            BeforeAndUndelivered,
             After,
         }
         let one_too_many = |limit: Limit, is_refused: bool| {
@@ -475,19 +475,19 @@ mod tests {
             history.ends("pod/two is Running within 40m").is_some_and(|detail| detail == "limitUnknownWhenPlaced")
         };
         assert!(one_too_many(Limit::After, true));
-        assert!(one_too_many(Limit::BeforeAndUnheard, true));
+        assert!(one_too_many(Limit::BeforeAndUndelivered, true));
         assert!(!one_too_many(Limit::Before, true), "the scheduler could have counted");
         assert!(!one_too_many(Limit::After, false), "it fits");
     }
 
     #[test]
-    fn a_claim_is_kept_for_a_pod_that_was_gone_before_it_was_heard_of() {
-        let kept = |tells: bool, lists: bool, touches: bool| {
+    fn a_claim_is_kept_for_a_pod_that_was_gone_before_it_was_reported() {
+        let kept = |delivers: bool, lists: bool, touches: bool| {
             let mut history = History::new();
             history.watches("kube-controller-manager", "pods", 3);
             history.trace.info(&"fake-apiserver".into(), WatchClosed { stream: 3 });
             history.pod("web", EventType::Added, None);
-            if tells {
+            if delivers {
                 history.watches("kube-controller-manager", "pods", 4);
                 history.pod("web", EventType::Modified, Some("node-a"));
                 history.deliver("default/web", 4);
@@ -504,7 +504,7 @@ mod tests {
             history.ends("pvc/data is gone within 40m").is_some_and(|detail| detail == "lastPodUnheard")
         };
         assert!(kept(false, false, false));
-        assert!(!kept(true, false, false), "the stream has told of the pod");
+        assert!(!kept(true, false, false), "the stream has delivered the pod");
         assert!(!kept(false, true, false), "the list had the pod");
         assert!(!kept(false, false, true), "the claim was looked at again");
     }

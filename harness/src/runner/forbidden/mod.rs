@@ -123,7 +123,7 @@ impl ForbiddenConditions {
                 let subject = Subject::List(Kind::event(), Some(namespace));
                 self.follow(index, subject, Judge::events(event), looks).await?;
             }
-            Forbidden::Cloud(cloud) if Mirror::tells(cloud) => {
+            Forbidden::Cloud(cloud) if Mirror::can_answer(cloud) => {
                 self.tools.call_recorder.ban(index, cloud, from.as_millis() as u64);
             }
             Forbidden::Metric(_) | Forbidden::Cloud(_) => {
@@ -161,7 +161,7 @@ impl ForbiddenConditions {
         };
         match (&what.what, progress) {
             (Forbidden::Calls(_), _) => self.tools.call_recorder.allow(index),
-            (Forbidden::Cloud(cloud), _) if Mirror::tells(cloud) => {
+            (Forbidden::Cloud(cloud), _) if Mirror::can_answer(cloud) => {
                 let verdict = match self.tools.call_recorder.lift(index) {
                     true => Verdict::Fine,
                     false => Verdict::Undecidable(Undecidable::Because("there is no such volume".to_owned())),

@@ -135,7 +135,7 @@ impl Builder {
             let far = json!({ "name": "far", "between": ["node-a/kubelet", "apiserver"] });
             (json!({ "partition": far }), json!({ "heal": "far" }))
         };
-        let unheard = self.any(&["1s", "1m"]);
+        let duration = self.any(&["1s", "1m"]);
         let mut delete = json!({ "delete": { "object": "pod/far-1" } });
         if force {
             delete["delete"]["force"] = true.into();
@@ -147,7 +147,7 @@ impl Builder {
                 pod("far-1", "far", "node-a", "5s"),
                 has_written("far-1", 2),
                 cut,
-                json!({ "sleep": unheard }),
+                json!({ "sleep": duration }),
                 delete,
                 pod("far-2", "far", "node-b", "5s"),
                 json!({ "sleep": away }),

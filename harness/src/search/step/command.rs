@@ -208,7 +208,7 @@ mod tests {
         }
         let add = "add {name: f, match: {plane: csi, op: NodeStageVolume}, effect: {error: INTERNAL}}";
         assert!(matches!(Command::read(add), Ok(Command::Add(fault)) if fault.name == "f"));
-        for (line, says) in [
+        for (line, expected) in [
             ("stpe", "did you mean step?"),
             ("b 2", "`rs 2` goes back"),
             ("info locals", "`i b` lists breakpoints"),
@@ -222,7 +222,7 @@ mod tests {
             ),
         ] {
             let error = Command::read(line).unwrap_err();
-            assert!(error.contains(says), "{line}: {error}");
+            assert!(error.contains(expected), "{line}: {error}");
         }
     }
 }

@@ -34,7 +34,7 @@ pub(super) struct Copies {
 }
 
 /// Reads the last message of a copy and waits for its end.
-fn heard(child: &mut Child, mut from: impl Read) -> Option<Session> {
+fn await_session(child: &mut Child, mut from: impl Read) -> Option<Session> {
     let mut message = Vec::new();
     // The copy ends, even if its message is unreadable.
     let _ = from.read_to_end(&mut message);
@@ -67,7 +67,7 @@ pub(super) fn outermost(setup: &Setup, scenario: &Scenario, session: Session) ->
         }
         Ok(Side::Parent(mut child)) => {
             drop(to);
-            Ok(heard(&mut child, from))
+            Ok(await_session(&mut child, from))
         }
         Err(_) => alone(Copies::default()),
     }
@@ -100,7 +100,7 @@ impl Copies {
                 }
                 Ok(Side::Parent(mut child)) => {
                     drop(up);
-                    match heard(&mut child, down) {
+                    match await_session(&mut child, down) {
                         Some(again) if again.to >= n => (to, *session, back) = (Some(again.to), again, true),
                         Some(again) => self.say(&again),
                         None => std::process::exit(0),

@@ -183,14 +183,14 @@ mod tests {
 
     #[test]
     fn an_invalid_filter_is_refused_with_advice() {
-        for (text, says) in [
+        for (text, expected) in [
             ("kind csi.dnoe", "did you mean csi.done?"),
             ("kind", "as in `kind csi.*`"),
             ("cel evnt.kind == \"x\"", "`evnt` is not known here"),
             ("when x", "say `kind`, `process`, `object`, `cel` or `violation`"),
         ] {
             let error = Filter::read(text).unwrap_err();
-            assert!(error.contains(says), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
         }
     }
 }

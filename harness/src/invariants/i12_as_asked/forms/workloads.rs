@@ -43,9 +43,9 @@ fn scaled(value: &Value, total: i64) -> Option<i64> {
 }
 
 /// Says that a field of a status differs from the number of what exists.
-fn differs(field: &str, says: &Value, exist: i64, what: &str) -> Option<String> {
-    let says = number(says);
-    (says != exist).then(|| format!("has {exist} {what}, and its status.{field} is {says}"))
+fn differs(field: &str, reported: &Value, exist: i64, what: &str) -> Option<String> {
+    let reported = number(reported);
+    (reported != exist).then(|| format!("has {exist} {what}, and its status.{field} is {reported}"))
 }
 
 impl Comparison<'_> {
@@ -67,11 +67,11 @@ impl Comparison<'_> {
             if !waits || is_ended(pod) || scheduler != "default-scheduler" || !self.has_all(&["kube-scheduler"]) {
                 continue;
             }
-            let says = (!has_condition(pod, "PodScheduled", "False")).then(|| {
+            let missing = (!has_condition(pod, "PodScheduled", "False")).then(|| {
                 let key = format!("pod/{}/{}", text(&pod["metadata"]["namespace"]), name(pod));
                 format!("{key} is on no node, and has no condition PodScheduled: False")
             });
-            self.judge(None, says);
+            self.judge(None, missing);
         }
     }
 
@@ -233,8 +233,8 @@ impl Comparison<'_> {
         };
         let allowed = if expected <= 0 { 0 } else { (healthy - desired).max(0) };
         [("desiredHealthy", desired), ("disruptionsAllowed", allowed)].into_iter().find_map(|(field, wanted)| {
-            let says = number(&status[field]);
-            (says != wanted).then(|| format!("asks for status.{field} {wanted}, and it is {says}"))
+            let reported = number(&status[field]);
+            (reported != wanted).then(|| format!("asks for status.{field} {wanted}, and it is {reported}"))
         })
     }
 }
