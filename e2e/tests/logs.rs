@@ -16,7 +16,7 @@ fn refusal(output: &Output) -> String {
 }
 
 #[test]
-fn kubectl_logs_tells_what_a_pod_does_live() {
+fn kubectl_logs_prints_the_log_of_a_live_pod() {
     if !have("kubectl") {
         return;
     }

@@ -116,7 +116,7 @@ fn a_driver_that_is_not_ours_is_found_as_kubelet_finds_it_live() {
         &[&["--backend", "directory", "--nodes", "2", "--time-scale", "10"][..], &leave_out].concat(),
     )
     .unwrap();
-    let says = |text: &str| {
+    let await_log = |text: &str| {
         eventually(Duration::from_secs(60), || {
             let log = up.log();
             ensure!(log.contains(text), "{text:?} is not in\n{log}");
@@ -124,10 +124,10 @@ fn a_driver_that_is_not_ours_is_found_as_kubelet_finds_it_live() {
         })
         .unwrap();
     };
-    says(&format!("no CSI driver answers at {controller}"));
-    says("--without csi-mock,csi-attacher,csi-provisioner,csi-resizer,csi-snapshotter");
+    await_log(&format!("no CSI driver answers at {controller}"));
+    await_log("--without csi-mock,csi-attacher,csi-provisioner,csi-resizer,csi-snapshotter");
     let _controller = Foreign::start(&up, &["--mode", "controller", "--endpoint", &controller]).unwrap();
-    says(&format!("driver {FOREIGN} answers at {controller}"));
+    await_log(&format!("driver {FOREIGN} answers at {controller}"));
     let mut nodes = Vec::new();
     for node in up.all_ready()["nodes"].as_array().unwrap() {
         let text = |key: &str| node[key].as_str().unwrap();
@@ -143,7 +143,7 @@ fn a_driver_that_is_not_ours_is_found_as_kubelet_finds_it_live() {
             ["--registration-dir", text("pluginsRegistry")],
         ];
         nodes.push(Foreign::start(&up, &[&args.concat()[..], &["--no-plug"]].concat()).unwrap());
-        says(&format!("{}: driver {FOREIGN} is registered", text("node")));
+        await_log(&format!("{}: driver {FOREIGN} is registered", text("node")));
         let csi_node = api(&up, "GET", &format!("/apis/storage.k8s.io/v1/csinodes/{}", text("node")), &Value::Null);
         let driver = &csi_node.unwrap()["spec"]["drivers"][0];
         assert_eq!((&driver["name"], &driver["nodeID"]), (&FOREIGN.into(), &node["instance"]));
