@@ -67,7 +67,7 @@ async fn clean(client: &Client) -> Result<()> {
     Ok(())
 }
 
-pub async fn discovery_tells_groups_kinds_and_capabilities(client: &Client) -> Result<()> {
+pub async fn discovery_lists_groups_kinds_and_capabilities(client: &Client) -> Result<()> {
     ensure!(client.apiserver_version().await?.minor == "36");
     let found = Discovery::new(client.clone()).run().await?;
     let storage = found.get("storage.k8s.io").context("no storage.k8s.io")?;

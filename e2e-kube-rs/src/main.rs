@@ -53,7 +53,7 @@ async fn all(arguments: &[String]) -> Result<()> {
                 println!("ok  {way:<10} {:<58} {:>6} ms", stringify!($name), begun.elapsed().as_millis());
             }};
         }
-        case!(cases::discovery_tells_groups_kinds_and_capabilities);
+        case!(cases::discovery_lists_groups_kinds_and_capabilities);
         case!(cases::an_object_lives_and_ends);
         case!(cases::applied_fields_have_an_owner);
         case!(cases::an_entry_is_made_or_changed);
