@@ -35,7 +35,7 @@ pub struct Streaming;
 #[derive(Clone, Copy, Debug)]
 pub struct Frames;
 
-/// Header in which the runner tells a server which program of the user calls. Faults know the caller by it.
+/// Header in which the runner names the calling program of the user to a server. Faults know the caller by it.
 pub const PROGRAM: &str = "x-mooring-program";
 
 /// Marks an answer to a [`Streaming`] request in which each frame is one line (the last may lack its newline), so that

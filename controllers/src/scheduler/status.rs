@@ -30,7 +30,7 @@ pub fn unscheduled(pod: &Pod, reason: &str, message: &str, nomination: &Nominati
 }
 
 /// Returns the status of a pod that waits for its volumes before it is bound to `node`
-/// (`NominatedNodeNameForExpectation`): it tells autoscalers that this node is needed.
+/// (`NominatedNodeNameForExpectation`): it informs autoscalers that this node is needed.
 pub fn nominated(pod: &Pod, node: &str) -> PodStatus {
     PodStatus { nominated_node_name: Some(node.to_owned()), ..pod.status.clone().unwrap_or_default() }
 }

@@ -302,8 +302,8 @@ pub trait Disk: fmt::Debug + Send + Sync {
     fn devices(&self) -> DiskFuture<'_, Vec<Device>>;
 
     /// Marks the operation `op` as done and recorded: faults of the moment after the effect act here. The caller of an
-    /// operation in [`EMITTING`] calls it after emitting the event, so that the effect is recorded even if the answer is
-    /// an error. All other operations do this themselves.
+    /// operation in [`EMITTING`] calls it after emitting the event, so that the effect is recorded even if the answer
+    /// is an error. All other operations do this themselves.
     ///
     /// # Errors
     /// The error of a fault.

@@ -220,7 +220,7 @@ mod tests {
                     trace.info(&process, DiskPublished { volume, node, path, readonly: false });
                 }
                 Report::Synced(record) => {
-                    trace.info(&process, WorkloadSynced { node: node.into(), pod, record, volume })
+                    trace.info(&process, WorkloadSynced { node: node.into(), pod, record, volume });
                 }
                 Report::Started(records_found) => {
                     let started = WorkloadStarted { node: node.into(), pod, records_found, verified: true, volume };

@@ -37,7 +37,8 @@ impl Devices {
         facts.device(volume, node).filter(|device| *device == found.as_str())?;
         let node = facts.name(node).to_owned();
         let message = format!(
-            "the attachment's metadata names {named} as the device of {volume} on {node}, and the cloud has it at {found}"
+            "the attachment's metadata names {named} as the device of {volume} on {node}, and the cloud has it at \
+             {found}"
         );
         let (volume, node) = (Some(volume.to_string()), Some(node));
         Some(Found { message, operation: "NodeStageVolume".to_owned(), volume, node, ..Found::default() })

@@ -1,6 +1,6 @@
 //! `docs/events.md`: all kinds of events with their fields.
 //!
-//! The type itself tells its values: `Trace::adopt` reads a line with an impossible value, and its error lists the
+//! The type itself lists its values: `Trace::adopt` reads a line with an impossible value, and its error lists the
 //! allowed words or members. To learn whether a field may be absent, a line without it is read and written again: the
 //! field is then missing, `null`, or required.
 

@@ -80,7 +80,7 @@ struct Args {
     /// The kind of disks.
     #[arg(long, value_enum, value_name = "BACKEND", default_value = "loop")]
     backend: BackendChoice,
-    /// Tag of the loop devices, which tells to which run they belong.
+    /// Tag of the loop devices, which names their run.
     #[arg(long, value_name = "NAME", default_value = "compose")]
     run: String,
     /// The port of kubelet, which serves logs.
