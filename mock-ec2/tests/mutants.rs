@@ -108,6 +108,41 @@ impl VolumeBytes for Bytes {
     }
 }
 
+/// Sizes to which volumes have grown, in bytes.
+#[derive(Clone, Debug, Default)]
+struct Growth(Arc<Mutex<Vec<u64>>>);
+
+impl VolumeBytes for Growth {
+    fn snapshot(&self, _: &str, _: &str) {}
+
+    fn restore(&self, _: &str, _: &str, _: u64) {}
+
+    fn grow(&self, _: &str, bytes: u64) {
+        self.0.lock().push(bytes);
+    }
+
+    fn remove(&self, _: &str) {}
+
+    fn is_held(&self, _: &str) -> bool {
+        false
+    }
+}
+
+#[rstest]
+#[case(&[], &[9 << 30])]
+#[case(&["attached-device-not-grown"], &[])]
+fn attached_device_not_grown(#[case] mutants: &[&str], #[case] grown: &[u64]) {
+    let growth = Growth::default();
+    let config = Config { bytes: Some(Arc::new(growth.clone())), ..config(Aws) };
+    play_with(1, config, mutants, |cloud| async move {
+        let volume = attached(&cloud).await;
+        let modified = cloud.ask(&format!("Action=ModifyVolume&Version=2016-11-15&VolumeId={volume}&Size=9")).await;
+        assert_eq!(modified.status, 200);
+        cloud.sleep(600_000).await;
+    });
+    assert_eq!(*growth.0.lock(), grown);
+}
+
 #[rstest]
 #[case(&[], 1)]
 #[case(&["snapshot-not-point-in-time"], 2)]

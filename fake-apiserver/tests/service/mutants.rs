@@ -59,7 +59,8 @@ fn each_defect_shows_and_none_without() {
             "delete-precondition-ignored" | "selector-forgotten" | "deletion-told-as-change" => continue,
             // harness/tests/mutants/shipped.rs has the scenario that shows each.
             "released-object-stays" | "grace-period-ignored" | "patch-precondition-ignored" => continue,
-            "status-in-main-write" => continue,
+            "status-in-main-write" | "status-patch-replaces-lists" | "namespace-goes-before-content" => continue,
+            "orphaning-ignored" | "generation-not-raised" | "waiting-events-merged" => continue,
             // It needs a disruption budget.
             "budget-ignored" | "eviction-not-counted" => continue,
             "allow-expansion-ignored" | "finalizer-added-while-deleting" | "default-class-not-set" => continue,

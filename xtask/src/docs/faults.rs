@@ -55,7 +55,7 @@ pub fn text(repository: &Path) -> Result<String, anyhow::Error> {
         }
     }
     text += PROCESSES;
-    let names = heading(&read("harness/src/cluster/names.rs")?);
+    let names = heading(&read("harness/src/spec/names.rs")?);
     text += &table(&names);
     let after = names.trim_end().rsplit("\n\n").next().context("names.rs says what stands for several")?;
     text += &format!(
