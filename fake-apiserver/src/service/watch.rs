@@ -414,18 +414,21 @@ impl WatchStream {
             let (ctx, until) = (self.plan.ctx.clone(), self.plan.ctx.now().mono + span);
             self.state = State::Gathers(Box::pin(async move { ctx.sleep_until(until).await }));
         }
-        let mut last = first.event.key.clone();
+        let merges = substrate::mutant!(self.plan.ctx, "waiting-events-merged");
+        let mut last = merges.then(|| first.event.key.clone());
         let line = self.encode_and_emit(&Initial::Missed(first.event, first.event_type));
         let mut lines = Lines::of(line, self.plan.receiver.len());
         // The next poll finds the end.
         while lines.room()
             && let Some(next) = self.waiting()
         {
-            if substrate::mutant!(self.plan.ctx, "waiting-events-merged") && next.event.key == last {
+            if last.as_ref().is_some_and(|last| *last == next.event.key) {
                 self.skip(&Initial::Missed(next.event, next.event_type));
                 continue;
             }
-            last.clone_from(&next.event.key);
+            if merges {
+                last = Some(next.event.key.clone());
+            }
             lines.push(&self.encode_and_emit(&Initial::Missed(next.event, next.event_type)));
         }
         self.frame(lines.joined())

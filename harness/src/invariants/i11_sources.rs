@@ -1,5 +1,5 @@
 //! I11: snapshot-controller frees the source of a snapshot before the snapshot goes. A finalizer that it leaves on the
-//! claim stays for ever, because nothing looks at the claim again. An occasion is the end of the last VolumeSnapshot in a
+//! claim stays for ever, because it does not look at the claim again. An occasion is the end of the last VolumeSnapshot in a
 //! namespace.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -6,12 +6,12 @@ use substrate::fabric::Latency;
 use substrate::fault::Span;
 
 use super::{Checked, find};
-use crate::invariants::declared;
 use crate::scenario::diagnostic::Mistake;
 use crate::scenario::document as doc;
 use crate::scenario::model::{NodeSpec, TimeScales};
 use crate::scenario::source_span::{SourceSpan, Spanned};
 use crate::spec::object::check_name;
+use crate::spec::upstream_bugs;
 use crate::suggestions::suggest;
 
 /// Maximum number of nodes of a cluster.
@@ -71,7 +71,7 @@ pub(super) fn flags(
 }
 
 pub(super) fn violations(ids: Vec<Spanned<String>>) -> Checked<Vec<String>> {
-    let known = declared::all().map_err(|m| Mistake::new(SourceSpan::default(), m, "here"))?;
+    let known = upstream_bugs::all().map_err(|m| Mistake::new(SourceSpan::default(), m, "here"))?;
     let check = |id: Spanned<String>| match known.iter().any(|d| d.id == id.value) {
         true => Ok(id.value),
         false => {
