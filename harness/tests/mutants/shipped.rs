@@ -145,7 +145,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("incidents/volume-never-forced-off-a-dead-node", "previous-node-read"),
     ("golden/detach", "bound-claim-wakes-no-pod"),
     ("golden/deployment-rollout", "terminating-pods-fill-places"),
-    ("contracts/api-apply", "paused-rollout-goes-on"),
+    ("features/rollout-paused", "paused-rollout-goes-on"),
     ("golden/daemonset-node", "daemon-tolerations-dropped"),
     ("incidents/stage-or-unstage-of-a-volume-times-out", "grace-period-not-granted"),
     ("features/expansion-that-takes-time", "expansion-is-not-waited-for"),
