@@ -28,7 +28,7 @@ use crate::flags;
 use crate::kube::Client;
 use crate::machine::{self, MachineConfig};
 use crate::metrics::{AllMetrics, Metrics};
-use crate::mutants::MUTANTS;
+use crate::mutants;
 use crate::node_agent::serve::Listener;
 use crate::node_agent::{self, NodeAgentConfig, PLUGINS_REGISTRY, Plugins};
 use crate::processes::{LOOPS, PROCESSES, agent, needs_driver, runs};
@@ -107,7 +107,7 @@ fn mutant_name(text: &str) -> Result<String, String> {
     if !cfg!(feature = "mutants") {
         return Err("this build has no planted defects; build it with `--features mutants`".to_owned());
     }
-    let names: Vec<&str> = MUTANTS.iter().map(|mutant| mutant.name).collect();
+    let names: Vec<&str> = mutants::all().map(|mutant| mutant.name).collect();
     match names.contains(&text) {
         true => Ok(text.to_owned()),
         false => Err(format!("`{text}` is not a planted defect of a loop; these are {}", names.join(", "))),

@@ -18,7 +18,7 @@ use substrate::link::Link;
 
 /// Returns the results of `in_simulation` without and with the seeded bug.
 fn both<F: Future<Output = T>, T>(mutant: &str, in_simulation: impl Fn(World) -> F) -> (T, T) {
-    assert!(controllers::mutants::MUTANTS.iter().any(|known| known.name == mutant), "{mutant} is not listed");
+    assert!(controllers::mutants::all().any(|known| known.name == mutant), "{mutant} is not listed");
     (mutated(&[], &in_simulation), mutated(&[mutant], &in_simulation))
 }
 

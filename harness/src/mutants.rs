@@ -6,14 +6,9 @@ use substrate::words::nearest;
 /// All seeded bugs; none without the feature `mutants`.
 pub fn all() -> Vec<Mutant> {
     if cfg!(feature = "mutants") {
-        let lists = [
-            mock_ec2::mutants::MUTANTS,
-            fake_apiserver::mutants::MUTANTS,
-            csi_mock::mutants::MUTANTS,
-            controllers::mutants::MUTANTS,
-            controllers::node_agent::mutants::MUTANTS,
-        ];
-        lists.concat()
+        let servers = [mock_ec2::mutants::MUTANTS, fake_apiserver::mutants::MUTANTS, csi_mock::mutants::MUTANTS];
+        let servers = servers.into_iter().flatten();
+        servers.chain(controllers::mutants::all()).chain(controllers::node_agent::mutants::MUTANTS).copied().collect()
     } else {
         Vec::new()
     }

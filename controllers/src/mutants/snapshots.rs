@@ -1,0 +1,61 @@
+//! Seeded bugs of the snapshot-controller and the csi-snapshotter.
+
+use substrate::mutant::Mutant;
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "snapshot-source-released-early",
+        about: "snapshot-controller removes its finalizer from a claim of which a snapshot is being taken",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "snapshot-policy-ignored",
+        about: "snapshot-controller creates each content with the deletion policy Delete",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "snapshot-of-wrong-volume",
+        about: "snapshot-controller requests a snapshot of a volume of another claim",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "snapshot-ready-early",
+        about: "snapshot-controller reports a snapshot as ready as soon as its content exists",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "snapshot-retain-ignored",
+        about: "csi-snapshotter deletes a snapshot whose deletion policy is Retain",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "snapshot-timeout-is-final",
+        about: "csi-snapshotter treats a CreateSnapshot that timed out as failed, and lets the content be removed",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "snapshot-deleted-in-restore",
+        about: "snapshot-controller deletes a snapshot from which a claim is being restored",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "snapshot-error-kept",
+        about: "the snapshot controller leaves the error in the status of a snapshot that became ready",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "restore-size-dropped",
+        about: "the snapshot controller does not copy the restore size to the VolumeSnapshot",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "unbound-content-left",
+        about: "snapshot-controller leaves the content of a snapshot that is deleted before its status names it",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "pending-snapshot-not-polled",
+        about: "csi-snapshotter does not look again at a snapshot that is not ready yet",
+        recreates: "no public issue is known",
+    },
+];

@@ -1,0 +1,146 @@
+//! Seeded bugs of the loops of workloads, disruption budgets and EndpointSlices.
+
+use substrate::mutant::Mutant;
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "scaled-down-claims-deleted",
+        about: "the StatefulSet controller deletes the claims of a pod that it deletes, although the policy is Retain",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "lowest-ordinal-first",
+        about: "the StatefulSet controller scales down from the lowest surplus ordinal",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "max-unavailable-ignored",
+        about: "the Deployment controller removes old pods in a rollout without regard to maxUnavailable",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "adopts-without-uid-check",
+        about: "controllers adopt objects by name only, and do not check that they still exist themselves",
+        recreates: "kubernetes#42639",
+    },
+    Mutant {
+        name: "evictions-forgotten",
+        about: "the disruption controller counts an evicted pod that still exists as healthy",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "ordinals-not-awaited",
+        about: "the StatefulSet controller creates a pod before the pods of lower ordinals are ready",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "lowest-ordinal-updated-first",
+        about: "a rolling update of a StatefulSet replaces the pod of the lowest ordinal first",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "partition-ignored",
+        about: "a rolling update of a StatefulSet replaces the pods below its partition",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "scaled-down-claims-kept",
+        about: "the StatefulSet controller keeps the claims of a pod that it deletes, although the policy is Delete",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "updated-pod-not-awaited",
+        about: "a rolling update of a StatefulSet does not wait until the pod that it replaced is ready",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "surplus-pods-deleted-at-once",
+        about: "the StatefulSet controller deletes all surplus pods of an ordered set at once",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "one-failure-too-many",
+        about: "the Job controller allows one failure more than the backoffLimit",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "failed-job-runs-on",
+        about: "the Job controller does not delete the running pods of a Job that has failed",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "parallelism-ignored",
+        about: "the Job controller runs all pods of a Job at once",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "max-surge-ignored",
+        about: "a rollout of a Deployment creates all new pods at once",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "old-sets-kept",
+        about: "the Deployment controller keeps all old ReplicaSets, whatever revisionHistoryLimit says",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "unready-pods-available",
+        about: "the ReplicaSet controller counts pods that are not ready as available",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "ready-pods-deleted-first",
+        about: "the ReplicaSet controller deletes ready pods before pods that are not ready",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "percentage-rounded-down",
+        about: "the disruption controller rounds a percentage in minAvailable down",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "unready-pods-healthy",
+        about: "the disruption controller counts pods that are not ready as healthy",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "recreate-not-awaited",
+        about: "a Deployment with the strategy Recreate creates new pods before the old ones have ended",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "job-ttl-ignored",
+        about: "finished Jobs stay beyond ttlSecondsAfterFinished",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "terminating-pods-fill-places",
+        about: "the ReplicaSet controller counts pods that are being deleted as replicas",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "pods-of-deleted-job-held",
+        about: "the Job controller keeps its finalizer on the pods of a deleted Job",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "paused-rollout-goes-on",
+        about: "the Deployment controller rolls out the changes of a paused Deployment",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "finished-pod-not-replaced",
+        about: "the StatefulSet controller does not replace a pod that has failed",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "daemon-tolerations-dropped",
+        about: "the DaemonSet controller creates pods without the tolerations of daemons",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "terminating-endpoint-ready",
+        about: "the EndpointSlice controller lists a pod that is being deleted as ready",
+        recreates: "no public issue is known",
+    },
+];
