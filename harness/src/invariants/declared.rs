@@ -155,6 +155,19 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_removed_too_early_is_excused_only_during_its_mount() {
+        let of = |under_way: bool| {
+            let (process, operation) = ("fake-apiserver".to_owned(), "delete".to_owned());
+            let details = [("mountWasUnderWay", under_way.into())].into();
+            let mut one = [Violation { process, operation, details, ..violation() }];
+            mark_known(&mut one).unwrap();
+            one[0].declared.clone()
+        };
+        assert_eq!(of(true).as_deref(), Some("kubelet-removes-pod-during-its-mount"));
+        assert_eq!(of(false), None);
+    }
+
+    #[test]
     fn no_declaration_asks_about_a_whole_run_or_reads_a_message() {
         for deviation in all().unwrap() {
             assert!(!deviation.that.contains("staleLists"), "{}", deviation.id);

@@ -1,11 +1,13 @@
 //! I2: a kubelet unpublishes a volume before it unstages the volume, and before it removes the pod from the API.
 //!
 //! A publish counts if the driver answered OK. Publishes before the kubelet's last start do not count, because the
-//! kubelet may not know them.
+//! kubelet may not know them. A violation has the detail `mountWasUnderWay` if the publish was done after the deletion of
+//! the pod began, and the kubelet had not finished that mount when it removed the pod.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use controllers::node_agent::events::Mounted;
 use csi_mock::events::{CsiCall, CsiDone, DiskCrashed, DiskUnpublished};
 use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
@@ -23,7 +25,18 @@ use crate::spec::names;
 pub(super) struct Teardown {
     /// Publish and unpublish calls in progress, by process and ordinal.
     open: BTreeMap<(Arc<str>, u64), Text>,
-    published: BTreeMap<(String, String), BTreeSet<Text>>,
+    published: BTreeMap<(String, String), BTreeMap<Text, Published>>,
+    /// Time of the first commit in which each existing pod, by uid, was being deleted, in ms.
+    deleting: BTreeMap<Text, u64>,
+}
+
+/// A publish that the driver answered with OK.
+#[derive(Debug)]
+struct Published {
+    /// Time of the answer, in ms.
+    at_ms: u64,
+    /// True if the kubelet has finished the mount of which the publish is a part.
+    finished: bool,
 }
 
 impl Teardown {
@@ -36,8 +49,12 @@ impl Teardown {
         } else if let Some(DiskUnpublished { volume, node, path }) = event.get() {
             let key = (facts.name(node).to_owned(), volume.to_string());
             if let Some(paths) = self.published.get_mut(&key) {
-                paths.retain(|known| !path.is_empty() && known != path);
+                paths.retain(|known, _| !path.is_empty() && known != path);
             }
+        } else if let Some(Mounted { node, volume, .. }) = event.get() {
+            let key = (facts.name(node).to_owned(), volume.to_string());
+            let paths = self.published.get_mut(&key).into_iter().flatten();
+            paths.for_each(|(_, published)| published.finished = true);
         } else if let Some(DiskCrashed { node }) = event.get() {
             self.forget(facts.name(node));
         } else if let Some(InstanceChanged { instance, state: InstancePhase::ShuttingDown }) = event.get() {
@@ -47,15 +64,27 @@ impl Teardown {
             let process = &event.process;
             self.published.retain(|(node, _), _| **process != *names::kubelet(node));
         }
-        let commit = event.get::<Commit>().filter(|commit| commit.r#type == EventType::Deleted)?;
-        let pod = commit.pod.as_ref().filter(|_| commit.user.starts_with("kubelet"))?;
+        let commit = event.get::<Commit>()?;
+        let pod = commit.pod.as_ref()?;
+        if commit.r#type != EventType::Deleted {
+            if pod.deleting {
+                self.deleting.entry(pod.uid.clone()).or_insert(event.ms);
+            }
+            return None;
+        }
+        let deleting = self.deleting.remove(&pod.uid);
+        if !commit.user.starts_with("kubelet") {
+            return None;
+        }
         let node = pod.node.as_deref().filter(|_| !pod.uid.is_empty())?;
         let part = format!("/{}/", pod.uid);
         let of_node = self.published.iter().filter(|((on, _), _)| on == node);
         let mut there = of_node.flat_map(|((_, volume), paths)| paths.iter().map(move |path| (volume, path)));
-        let (volume, path) = there.find(|(_, path)| format!("{path}/").contains(&part))?;
+        let (volume, (path, published)) = there.find(|(_, (path, _))| format!("{path}/").contains(&part))?;
         let message = format!("pod/{} was removed by its kubelet while {volume} is published at {path}", commit.object);
-        Some(found(message, &commit.verb, volume, node))
+        let under_way = !published.finished && deleting.is_some_and(|since_ms| since_ms <= published.at_ms);
+        let details = [("mountWasUnderWay", under_way.into())].into();
+        Some(Found { details, ..found(message, &commit.verb, volume, node) })
     }
 
     fn on_call(&mut self, facts: &Facts, event: &Event, call: &CsiCall) -> Option<Found> {
@@ -67,7 +96,7 @@ impl Teardown {
                 None
             }
             "NodeUnstageVolume" if call.caller.is_none() => {
-                let path = self.published.get(&(node.to_owned(), volume.to_string()))?.first()?;
+                let (path, _) = self.published.get(&(node.to_owned(), volume.to_string()))?.first_key_value()?;
                 let message =
                     format!("NodeUnstageVolume was called for {volume} on {node} while it is published at {path}");
                 Some(found(message, "NodeUnstageVolume", volume, node))
@@ -81,7 +110,9 @@ impl Teardown {
         let (Some(volume), Some(node)) = (&done.volume, &done.node) else { return };
         let paths = self.published.entry((facts.name(node).to_owned(), volume.to_string())).or_default();
         match (done.rpc.as_str(), done.code.as_str()) {
-            ("NodePublishVolume", "OK") => drop(paths.insert(target)),
+            ("NodePublishVolume", "OK") => {
+                paths.entry(target).or_insert(Published { at_ms: event.ms, finished: false });
+            }
             ("NodeUnpublishVolume", "OK") => drop(paths.remove(&target)),
             _ => {}
         }
@@ -185,6 +216,42 @@ mod tests {
             call(world, "NodeUnstageVolume", 2, None);
         });
         assert!(restarted.is_empty());
+    }
+
+    #[test]
+    fn only_a_mount_that_was_under_way_is_marked_so() {
+        let deleted = |world: &World| {
+            let mut commit = Commit::new("pods", "default/web", 1, EventType::Modified);
+            let (node, uid, deleting) = (Some("node-a".into()), "uid-1".into(), true);
+            commit.pod = Some(Box::new(Pod { node, uid, deleting, ..Pod::default() }));
+            world.trace().info(&"fake-apiserver".into(), commit);
+        };
+        let publish = |world: &World| call(world, "NodePublishVolume", 1, Some("OK"));
+        let mounted = |world: &World| {
+            let (node, pod, volume) = ("node-a".into(), "default/web".into(), VOLUME.into());
+            world.trace().info(&"node-a/kubelet".into(), Mounted { node, pod, volume });
+        };
+        let under_way = |happens: &[&dyn Fn(&World)]| {
+            let events = simulate(Options::default(), async |world| {
+                for (happens, ms) in happens.iter().zip(1..) {
+                    happens(&world);
+                    world.clock().sleep_until(std::time::Duration::from_millis(ms)).await;
+                }
+                removed(&world, "kubelet/v1");
+                world.trace().events()
+            });
+            let (mut facts, mut rule, mut all) = (Facts::default(), Teardown::default(), Vec::new());
+            for event in &events {
+                facts.observe(event);
+                all.extend(rule.check(&facts, event));
+            }
+            assert_eq!(all.len(), 1);
+            all[0].details["mountWasUnderWay"].as_bool().expect("a boolean")
+        };
+        assert!(under_way(&[&deleted, &publish]));
+        assert!(!under_way(&[&publish, &deleted]), "it was on the disk when the deletion began");
+        assert!(!under_way(&[&deleted, &publish, &mounted]), "the kubelet knew it");
+        assert!(!under_way(&[&publish]), "the pod was not deleted");
     }
 
     #[test]
