@@ -28,6 +28,14 @@ impl State {
         self.found_at_end(Id::I8, *symptom, &first, Found { message, volume, details, ..Found::default() });
     }
 
+    /// Reports failed calls without an Event (I8).
+    pub(super) fn unreported(&mut self) {
+        for found in self.surfaced.at_rest() {
+            let first = first_word(&found.message);
+            self.found_at_end(Id::I8, Symptom::FailureNotReported, &first, found);
+        }
+    }
+
     /// Reports leftovers, each with its volume if all volumes are known.
     pub(super) fn left_at_end(&mut self, symptom: Symptom, message: String, left: &[String]) {
         let of =

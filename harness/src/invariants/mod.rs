@@ -9,7 +9,7 @@
 //! | I5 | nothing leaks: cloud volumes, attachments, finalizers, loops, mounts, directories | after everything was deleted |
 //! | I6 | bytes synced before a clean unmount are readable afterwards; a volume of a snapshot has the bytes that were synced when the snapshot was requested; no claim gets the bytes of a deleted one | at every event |
 //! | I7 | each watch stream is ordered, unique, atomic, reliable, resumable, bookmarked, filtered, and distinguishes creations from changes | at every event of a stream |
-//! | I8 | when faults are over, everything converges within 20 minutes; failed calls are repeated after a pause; a node is given up after its grace period | at quiescence, and at every event |
+//! | I8 | when faults are over, everything converges within 20 minutes; failed calls are repeated after a pause, and reported by Events; a node is given up after its grace period | at quiescence, and at every event |
 //! | I9 | a volume is staged from the device that its attachment's metadata names, and mounted as and where its PersistentVolume and its pods request; a read-only PersistentVolume is published so | at every event |
 //! | I10 | volumes are created, changed, bound and used as claims, classes, limits, taints and the scheduler request; rollouts and Jobs keep to their numbers of pods | at every event |
 //! | I11 | no driver deletes a volume with the reclaim policy Retain, a volume of a running pod, or an attached volume; no component removes a claim or a class in use, a bound volume, a pod that was not deleted, a claim whose owner exists, a pod of a Ready node for an out-of-service taint, a pod of an untainted node by eviction, or a pod that tolerates the taints of its node for longer; an eviction spends a disruption of its budget; the source of a snapshot is free when the last snapshot goes | at every event |
@@ -62,6 +62,7 @@ mod i6_released;
 mod i7_streams;
 mod i8_heartbeats;
 mod i8_pace;
+mod i8_surfaced;
 mod i9_devices;
 mod i9_mounts;
 mod i9_targets;
@@ -192,6 +193,7 @@ struct State {
     teardown: i2_teardown::Teardown,
     in_use: i3_in_use::InUse,
     pace: i8_pace::Pace,
+    surfaced: i8_surfaced::Surfaced,
     heartbeats: i8_heartbeats::Heartbeats,
     deleted: i3_deleted::Deleted,
     targets: i9_targets::Targets,
@@ -258,6 +260,7 @@ impl Invariants {
             teardown,
             in_use,
             pace,
+            surfaced,
             heartbeats,
             deleted,
             targets,
@@ -320,6 +323,7 @@ impl Invariants {
         ];
         let apart = apart.map(|(id, found)| (id, found.filter(|_| compares)));
         let waits = pace.check(facts, facts.scale, event);
+        surfaced.observe(facts, checked, event);
         let lost = heartbeats.check(facts.scale, event);
         let placed = scheduled.check(asked, facts, checked, event);
         let placed = placed.filter(|found| compares || found.operation != "AttachVolume");
@@ -447,6 +451,7 @@ impl Invariants {
         };
         let kept: Vec<Pending> = state.staleness.kept().map(kept).collect();
         pending.into_iter().chain(kept).for_each(|pending| state.is_pending(&pending));
+        state.unreported();
     }
 
     /// Handles a failed step that expected one state and saw another: reports that its wait timed out, if the reason is
@@ -478,6 +483,7 @@ impl Invariants {
         let mut state = self.state();
         let made = state.facts.made();
         state.checked.add(Id::I5, made);
+        state.unreported();
         let (orphaned_stagings, others) =
             leftovers.split(|node, path| state.orphaned_stagings.volume(node, path).map(str::to_owned));
         let is_unsaved =
@@ -567,6 +573,7 @@ impl State {
         (self.teardown, self.in_use, self.pace, self.targets, self.scheduled, self.collected) = Default::default();
         (self.ordinals, self.replicas, self.recreate, self.evictions, self.taints) = Default::default();
         self.sources = i11_sources::Sources::default();
+        self.surfaced = i8_surfaced::Surfaced::default();
         self.heartbeats.forget();
         self.deleted = i3_deleted::Deleted::default();
     }

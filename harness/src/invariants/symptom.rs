@@ -58,6 +58,8 @@ pub enum Symptom {
     PersistentVolumeLeft,
     /// A volume in the cloud is left over.
     CloudVolumeLeft,
+    /// A call failed, and its caller made no Event.
+    FailureNotReported,
     /// A step timed out while it waited for an object.
     WaitsInVain,
 }

@@ -35,7 +35,7 @@ ids! {
     I5 "volumes that had to go",
     I6 "starts on synced bytes",
     I7 "watch events",
-    I8 "times to converge",
+    I8 "times to converge, and driver calls that failed",
     I9 "stages, publishes and expansions",
     I10 "volumes made, bound and placed",
     I11 "deletions of volumes, and claims of kept ones",
