@@ -249,4 +249,29 @@ pub const MUTANTS: &[Mutant] = &[
         about: "NodeUnpublishVolume unmounts the volume at the target paths of all pods of the node",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "snapshot-taken-again",
+        about: "CreateSnapshot takes another snapshot although an earlier call with the name has taken one",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "throughput-not-modified",
+        about: "ControllerModifyVolume does not pass the throughput of the parameters to the cloud",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "share-read-only-ignored",
+        about: "the driver of shared file systems mounts for writing although the request says read-only",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "slow-detach-told-done",
+        about: "ControllerUnpublishVolume answers OK when the cloud has not detached in time",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "restaged-volume-refused",
+        about: "NodeStageVolume fails if the volume is staged at the path already",
+        recreates: "no public issue is known",
+    },
 ];

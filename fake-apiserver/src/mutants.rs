@@ -134,4 +134,24 @@ pub const MUTANTS: &[Mutant] = &[
         about: "a change of the spec does not raise metadata.generation",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "primitive-deletions-ignored",
+        about: "a strategic merge patch that deletes finalizers leaves them",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "recovery-refused",
+        about: "a claim may not request less again, even if its volume has not grown",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "eviction-without-condition",
+        about: "an eviction deletes a pod without the condition DisruptionTarget",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "expired-watch-goes-on",
+        about: "a watch that goes on after a forgotten resourceVersion starts at the present, without an error",
+        recreates: "no public issue is known",
+    },
 ];

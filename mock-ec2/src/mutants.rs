@@ -152,6 +152,31 @@ pub const MUTANTS: &[Mutant] = &[
         about: "the device of an attached volume keeps its size after ModifyVolume",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "snapshot-not-encrypted",
+        about: "CreateSnapshot of an encrypted volume takes a snapshot that is not encrypted",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "copy-tags-dropped",
+        about: "CopyVolumes creates a volume without the tags of the request",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "last-slot-not-given",
+        about: "AttachVolume treats an instance with one free slot as full",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "modified-iops-not-applied",
+        about: "a modification of a volume ends and leaves its IOPS as they were",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "ended-guest-keeps-mounts",
+        about: "the volumes of an instance that stopped or rebooted count as mounted still",
+        recreates: "no public issue is known",
+    },
 ];
 
 /// Returns the seeded bugs that are switched on in the world of `ctx`.
@@ -186,5 +211,10 @@ pub(crate) fn seeded_bugs(ctx: &Ctx) -> SeededBugs {
         frees_shared: mutant!(ctx, "shared-volume-freed"),
         stop_detaches: mutant!(ctx, "stopped-instance-loses-volumes"),
         keeps_device_size: mutant!(ctx, "attached-device-not-grown"),
+        snapshots_plainly: mutant!(ctx, "snapshot-not-encrypted"),
+        drops_copy_tags: mutant!(ctx, "copy-tags-dropped"),
+        spares_last_slot: mutant!(ctx, "last-slot-not-given"),
+        keeps_iops: mutant!(ctx, "modified-iops-not-applied"),
+        keeps_mounts: mutant!(ctx, "ended-guest-keeps-mounts"),
     }
 }

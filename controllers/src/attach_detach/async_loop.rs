@@ -233,7 +233,9 @@ impl AsyncLoop {
                 }
                 let seen = old.as_ref().filter(|_| mutant!(self.ctx, "previous-node-read")).unwrap_or(&new);
                 self.dirty |= self.reconciler.set_node(name, node_view(seen));
-                self.dirty |= self.reconciler.actual.set_mounted(name, volumes_in_use(&new));
+                let in_use = volumes_in_use(&new);
+                let is_missed = in_use.is_empty() && mutant!(self.ctx, "last-mount-kept");
+                self.dirty |= !is_missed && self.reconciler.actual.set_mounted(name, in_use);
             }
             Delta::Deleted(node) => {
                 self.reconciler.remove_node(node.name());

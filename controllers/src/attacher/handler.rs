@@ -98,7 +98,7 @@ impl Handler {
             Err(_) if mutant!(self.ctx, "attach-error-not-told") => false,
             Err(e) => {
                 self.save(&attachment, &patches::attach_failed(&attachment, &e, self.ctx.now().wall), &e).await;
-                false
+                mutant!(self.ctx, "failed-attach-not-retried")
             }
         }
     }

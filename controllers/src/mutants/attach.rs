@@ -158,4 +158,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "attach-detach evaluates the previous version of a changed Node",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "last-mount-kept",
+        about: "attach-detach ignores that a node has unmounted its last volume",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "failed-attach-not-retried",
+        about: "external-attacher does not retry a failed ControllerPublishVolume",
+        recreates: "no public issue is known",
+    },
 ];

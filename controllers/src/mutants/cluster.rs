@@ -213,4 +213,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "the garbage collector takes a new owner of the same name for the owner that is gone",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "failed-binding-not-retried",
+        about: "kube-scheduler does not schedule a pod again after its binding failed",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "first-toleration-read",
+        about: "taint-eviction reads the first toleration of a pod only",
+        recreates: "no public issue is known",
+    },
 ];

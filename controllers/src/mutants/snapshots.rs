@@ -58,4 +58,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "csi-snapshotter does not look again at a snapshot that is not ready yet",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "snapshot-failure-not-told",
+        about: "csi-snapshotter does not report the error of a snapshot that it could not take",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "own-snapshot-counted",
+        about: "snapshot-controller takes a snapshot that is being deleted for one that still needs its claim",
+        recreates: "no public issue is known",
+    },
 ];

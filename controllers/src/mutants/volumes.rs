@@ -253,4 +253,39 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "the provisioner never updates a published capacity",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "creation-without-attributes",
+        about: "external-provisioner creates a volume without the parameters of the claim's VolumeAttributesClass",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "failed-save-dropped",
+        about: "external-provisioner does not retry the failed creation of a PersistentVolume object",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "clone-holds-its-source",
+        about: "external-provisioner keeps its finalizer on a deleted claim as long as a clone of it exists",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "sizes-compared-as-text",
+        about: "external-resizer compares the request and the capacity of a claim as texts",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "volume-class-not-written",
+        about: "external-resizer does not write the new VolumeAttributesClass to the PersistentVolume",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "failed-claims-dropped",
+        about: "pvc-protection does not retry the claims whose write failed",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "claims-not-resynced",
+        about: "the binder's periodic resync leaves out the claims",
+        recreates: "no public issue is known",
+    },
 ];

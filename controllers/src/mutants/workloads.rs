@@ -143,4 +143,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "the EndpointSlice controller lists a pod that is being deleted as ready",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "when-deleted-misread",
+        about: "the StatefulSet controller applies whenScaled where the policy says whenDeleted",
+        recreates: "no public issue is known",
+    },
 ];

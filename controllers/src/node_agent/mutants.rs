@@ -154,4 +154,14 @@ pub const MUTANTS: &[Mutant] = &[
         about: "the kubelet kills the containers of a deleted pod without its grace period",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "second-claim-not-grown",
+        about: "the kubelet looks for an expansion at the first claim of a running pod only",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "node-expansion-error-not-told",
+        about: "the kubelet does not write a failed NodeExpandVolume to the claim",
+        recreates: "no public issue is known",
+    },
 ];

@@ -437,7 +437,9 @@ impl Controller {
             prepared.request.secrets =
                 self.credentials(secret).await.map_err(|e| (Failure::Other(e), State::NoChange))?;
         }
-        if let Some(name) = &prepared.attributes_class {
+        if let Some(name) = &prepared.attributes_class
+            && !mutant!(self.ctx, "creation-without-attributes")
+        {
             prepared.request.mutable_parameters = self.mutable_parameters(name).await?;
         }
         let mut request = prepared.request.clone();
@@ -538,7 +540,9 @@ impl Controller {
 
     /// Creates the object. Retries a failure forever, from memory (`volume_store.go`).
     async fn save(&self, volume: Box<PersistentVolume>) {
-        if let Err(volume) = self.try_save(volume).await {
+        if let Err(volume) = self.try_save(volume).await
+            && !mutant!(self.ctx, "failed-save-dropped")
+        {
             let name = volume.name().to_owned();
             self.state().unsaved.insert(name.clone(), volume);
             self.unsaved.add(name);

@@ -217,7 +217,9 @@ impl Modifier {
         if mutant!(self.common.ctx, "claim-completed-before-volume") {
             self.common.patch_claim(claim, &new, Guard::None).await.map_err(|_| Again)?;
         }
-        self.common.patch_volume(volume, &modified).await.map_err(|_| Again)?;
+        if !mutant!(self.common.ctx, "volume-class-not-written") {
+            self.common.patch_volume(volume, &modified).await.map_err(|_| Again)?;
+        }
         let claim = self.common.patch_claim(claim, &new, Guard::None).await.map_err(|_| Again)?;
         let message =
             format!("external resizer modified volume {} with vac {} successfully", claim.name(), class.name());

@@ -57,6 +57,11 @@ pub fn asks_for_more(claim: &PersistentVolumeClaim) -> bool {
         && requested_bytes(claim) > quantity::value(&has(claim))
 }
 
+/// Returns true if the claim requests more than its capacity, compared as texts: a seeded bug.
+pub fn asks_for_more_as_text(claim: &PersistentVolumeClaim) -> bool {
+    asks_for_more(claim) && asked(claim).0 > has(claim).0
+}
+
 /// Returns true if the two objects belong together, and the volume to `driver` (`pvCanBeExpanded`).
 pub fn is_ours(claim: &PersistentVolumeClaim, volume: &PersistentVolume, driver: &str) -> bool {
     let spec = volume.spec.as_ref();

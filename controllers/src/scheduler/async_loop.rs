@@ -239,7 +239,9 @@ impl Scheduler {
                     // queue.
                     if state.queue.get(&key).is_some_and(|queued| queued.uid() == pod.uid()) {
                         state.cache.unplace(&key);
-                        state.queue.put_back(now, &key, Failure::Error);
+                        if !mutant!(self.ctx, "failed-binding-not-retried") {
+                            state.queue.put_back(now, &key, Failure::Error);
+                        }
                         self.happened(&mut state, ClusterEvent::AssignedPodGone(&pod));
                     }
                 }

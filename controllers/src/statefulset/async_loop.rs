@@ -105,10 +105,16 @@ impl Controller {
         if !self.control.written.is_ready(&item) {
             return Outcome::Retry;
         }
-        let Some(set) = self.sets.get(&item.0, &item.1) else {
+        let Some(mut set) = self.sets.get(&item.0, &item.1) else {
             self.control.written.forget(&item);
             return Outcome::Done;
         };
+        if mutant!(self.ctx, "when-deleted-misread")
+            && let Some(spec) = &mut Arc::make_mut(&mut set).spec
+            && let Some(policy) = &mut spec.persistent_volume_claim_retention_policy
+        {
+            policy.when_deleted.clone_from(&policy.when_scaled);
+        }
         let Some(spec) = &set.spec else { return Outcome::Done };
         match self.sync_set(&set, spec).await {
             Ok(None) => Outcome::Done,

@@ -79,8 +79,11 @@ fn node_of(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref().filter(|name| !name.is_empty())
 }
 
-fn view(pod: &Pod) -> PodView<'_> {
-    let tolerations = pod.spec.as_ref().and_then(|spec| spec.tolerations.as_deref()).unwrap_or_default();
+fn view<'a>(ctx: &Ctx, pod: &'a Pod) -> PodView<'a> {
+    let mut tolerations = pod.spec.as_ref().and_then(|spec| spec.tolerations.as_deref()).unwrap_or_default();
+    if mutant!(ctx, "first-toleration-read") {
+        tolerations = tolerations.get(..1).unwrap_or_default();
+    }
     PodView { key: (pod.namespace(), pod.name()), tolerations }
 }
 
@@ -108,10 +111,10 @@ impl AsyncLoop {
         }
         let now = self.ctx.now().mono;
         let mut effects = Vec::new();
-        let (pods, evictions) = (&self.pods, &mut self.evictions);
+        let (ctx, pods, evictions) = (&self.ctx, &self.pods, &mut self.evictions);
         pods.each(|pod| {
             if node_of(pod) == Some(node.name()) {
-                effects.extend(evictions.process(now, view(pod), &taints));
+                effects.extend(evictions.process(now, view(ctx, pod), &taints));
             }
         });
         self.perform(effects);
@@ -127,14 +130,14 @@ impl AsyncLoop {
             }
         };
         let Some(node) = node_of(pod) else { return };
-        let unchanged = old
-            .as_ref()
-            .is_some_and(|old| node_of(old) == Some(node) && view(old).tolerations == view(pod).tolerations);
+        let unchanged = old.as_ref().is_some_and(|old| {
+            node_of(old) == Some(node) && view(&self.ctx, old).tolerations == view(&self.ctx, pod).tolerations
+        });
         if unchanged {
             return;
         }
         if let Some(taints) = self.tainted.get(node) {
-            let effects = self.evictions.process(self.ctx.now().mono, view(pod), taints);
+            let effects = self.evictions.process(self.ctx.now().mono, view(&self.ctx, pod), taints);
             self.perform(effects);
         }
     }

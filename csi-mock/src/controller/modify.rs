@@ -168,6 +168,9 @@ impl ControllerService {
             return Ok(ControllerModifyVolumeResponse {});
         }
         let mut form = missing(&volume, &change);
+        if mutant!(self.calls.ctx(), "throughput-not-modified") {
+            form.retain(|(key, _)| key != "Throughput");
+        }
         if !form.is_empty() {
             form.push(pair("VolumeId", id));
             self.ec2.modify_volume(form).await.map_err(|e| refused(&what, id, &e))?;

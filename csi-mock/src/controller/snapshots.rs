@@ -110,7 +110,11 @@ impl ControllerService {
         let _held = self.calls.lock(&format!("snapshot {name}"))?;
         let what = format!("cannot take snapshot `{name}` of volume `{source}`");
         let earlier = self.ec2.snapshots(Some((&format!("tag:{NAME_TAG}"), name))).await;
-        let snapshot = match earlier.map_err(|e| internal(&what, &e))?.into_iter().next() {
+        let mut earlier = earlier.map_err(|e| internal(&what, &e))?;
+        if mutant!(self.calls.ctx(), "snapshot-taken-again") {
+            earlier.clear();
+        }
+        let snapshot = match earlier.into_iter().next() {
             Some(there) if there.volume_id != source => {
                 let of = there.volume_id;
                 return Err(Status::already_exists(format!("a snapshot called `{name}` of volume `{of}` exists")));

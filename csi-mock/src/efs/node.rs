@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use csi_proto::csi::node_server::Node;
 use csi_proto::csi::*;
+use substrate::mutant;
 use tonic::{Request, Response, Status};
 
 use super::capability;
@@ -84,7 +85,7 @@ impl NodeService {
             directory: directory.map_err(|refusal| could_not(&refusal))?,
             file_system: handle.file_system.clone(),
             mount_flags: options.flags,
-            readonly: options.readonly,
+            readonly: options.readonly && !mutant!(self.calls.ctx(), "share-read-only-ignored"),
         };
         let mounted = self.config.disk.mount_share(&share).await.map_err(|e| could_not(&e))?;
         if !mounted.already {

@@ -59,7 +59,8 @@ impl NodeService {
         // mount; it is staged while it is plugged.
         let known = there.is_some() || (capability.block && self.find(volume).await?.is_some());
         let incompatible = there.is_some_and(|m| capability.block || m.readonly != readonly)
-            || (known && self.table().stage(volume, &arguments) == Verdict::Incompatible);
+            || (known && self.table().stage(volume, &arguments) == Verdict::Incompatible)
+            || (there.is_some() && mutant!(self.calls.ctx(), "restaged-volume-refused"));
         if incompatible {
             return Err(Status::already_exists(format!(
                 "volume `{volume}` is staged at `{path}` with another volume_capability"

@@ -284,6 +284,9 @@ impl Apiserver {
                 forgets_terminating: substrate::mutant!(ctx, "namespace-goes-before-content"),
                 forgets_orphans: substrate::mutant!(ctx, "orphaning-ignored"),
                 keeps_generation: substrate::mutant!(ctx, "generation-not-raised"),
+                keeps_finalizers: substrate::mutant!(ctx, "primitive-deletions-ignored"),
+                refuses_recovery: substrate::mutant!(ctx, "recovery-refused"),
+                evicts_unmarked: substrate::mutant!(ctx, "eviction-without-condition"),
             });
         }
         ctx.faults().declare(OPERATIONS);

@@ -59,6 +59,10 @@ impl Server {
             let namespace = call.namespace.as_deref();
             let mut started = match state.store.watch_behind(kind, namespace, &selector, &options, request_fault.stale)
             {
+                Err(status) if status.code == 410 && substrate::mutant!(self.ctx, "expired-watch-goes-on") => {
+                    let present = WatchOptions { version: Version::At(state.store.revision()), ..options.clone() };
+                    state.store.watch_behind(kind, namespace, &selector, &present, 0)?
+                }
                 Err(status) if status.code == 410 => {
                     return Ok(typed(200, shown.stream_media(), shown.error_event(&status)));
                 }

@@ -175,6 +175,12 @@ pub struct Defects {
     pub forgets_orphans: bool,
     /// Leaves metadata.generation as it is.
     pub keeps_generation: bool,
+    /// Keeps the finalizers that a strategic merge patch deletes.
+    pub keeps_finalizers: bool,
+    /// Refuses a smaller size of a claim, even above its capacity.
+    pub refuses_recovery: bool,
+    /// Evicts a pod without its condition DisruptionTarget.
+    pub evicts_unmarked: bool,
 }
 
 /// The state of the cluster.

@@ -137,7 +137,7 @@ impl Store {
             let key = key(Some(namespace), value::name(&budget));
             self.put(now, kinds::POD_DISRUPTION_BUDGETS, key, budget);
         }
-        if !dry_run {
+        if !dry_run && !self.defects.evicts_unmarked {
             self.mark_evicted(now, &target, &mut options);
         }
         self.delete_for(now, &target, options, false)?;

@@ -129,12 +129,18 @@ impl Store {
         now: Now,
         target: &Target,
         patch_kind: PatchKind,
-        patch: Value,
+        mut patch: Value,
         options: WriteOptions,
     ) -> Result<Reply, Status> {
         let served = &target.kind;
         if target.part == Part::Scale {
             return self.patch_scale(now, target, patch_kind, patch, options);
+        }
+        if self.defects.keeps_finalizers
+            && patch_kind == PatchKind::Strategic
+            && let Some(metadata) = value::map_mut(&mut patch, "metadata")
+        {
+            metadata.remove("$deleteFromPrimitiveList/finalizers");
         }
         let old = self.existing(target)?;
         let viewed = served.is_view().then(|| view::to_view(served, &old.value));

@@ -57,8 +57,9 @@ impl State {
             return Err(Ec2Error::DeviceInUse(device.clone()));
         }
         let limit = instance.device_limit();
+        let spared = usize::from(self.seeded_bugs.spares_last_slot);
         // Attachments that wait for a slot are counted only if the limit may matter.
-        let full = instance.slots.len() >= limit as usize && self.free_slots(instance) == 0;
+        let full = instance.slots.len() + spared >= limit as usize && self.free_slots(instance) <= spared;
         if full && self.switches.limit_mode == LimitMode::Error {
             return Err(Ec2Error::AttachmentLimit(limit));
         }

@@ -98,7 +98,9 @@ impl State {
                 let target = modification.target.clone();
                 volume.size_gib = target.size_gib;
                 volume.volume_type = target.volume_type;
-                volume.iops = target.iops;
+                if !self.seeded_bugs.keeps_iops {
+                    volume.iops = target.iops;
+                }
                 volume.throughput = target.throughput;
                 volume.multi_attach_enabled = target.multi_attach_enabled;
                 if self.seeded_bugs.skips_optimizing {

@@ -118,7 +118,9 @@ impl State {
     /// Ends the guest of `id`: clears its mounts and poisoned device names.
     pub(super) fn guest_ended(&mut self, now: Now, id: &InstanceId) {
         let Some(instance) = self.instances.get_mut(id).map(Arc::make_mut) else { return };
-        instance.mounted.clear();
+        if !self.seeded_bugs.keeps_mounts {
+            instance.mounted.clear();
+        }
         instance.poisoned.clear();
         instance.impaired = false;
         self.release_held(now.mono, id, HoldReason::Mounted);

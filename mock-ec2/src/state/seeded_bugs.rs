@@ -68,6 +68,16 @@ pub struct SeededBugs {
     pub stop_detaches: bool,
     /// The bytes of an attached volume do not grow with it.
     pub keeps_device_size: bool,
+    /// A snapshot of an encrypted volume is not encrypted.
+    pub snapshots_plainly: bool,
+    /// A copy of a volume has no tags.
+    pub drops_copy_tags: bool,
+    /// The last free slot of an instance is not given.
+    pub spares_last_slot: bool,
+    /// A modification leaves the IOPS.
+    pub keeps_iops: bool,
+    /// A guest that ended keeps its mounts.
+    pub keeps_mounts: bool,
 }
 
 /// Attachments hidden from callers of the API while their devices exist.

@@ -388,8 +388,8 @@ impl State {
         tags: BTreeMap<String, String>,
     ) -> Arc<Snapshot> {
         let snapshot = Snapshot {
-            encrypted: volume.encrypted,
-            kms_key_id: volume.kms_key_id.clone(),
+            encrypted: volume.encrypted && !self.seeded_bugs.snapshots_plainly,
+            kms_key_id: volume.kms_key_id.clone().filter(|_| !self.seeded_bugs.snapshots_plainly),
             ..self.new_snapshot(call, &volume.id, volume.size_gib, description, tags)
         };
         if let Some(volume) = self.volumes.get_mut(&volume.id) {

@@ -218,7 +218,7 @@ impl State {
             kms_key_id: source.kms_key_id.clone(),
             multi_attach_enabled: request.multi_attach,
             create_time: call.now.wall,
-            tags: request.tags.clone(),
+            tags: if self.seeded_bugs.drops_copy_tags { BTreeMap::new() } else { request.tags.clone() },
             source_volume: Some(source.id.clone()),
             ..Volume::blank(self.next_volume_id())
         })))

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use substrate::mutant;
 
 use super::super::source::CLONE_FINALIZER;
 use super::sources::without_finalizer;
@@ -30,11 +31,10 @@ pub(super) async fn run(controller: Arc<Controller>) {
     }
 }
 
-/// Returns true if `other` is still being cloned from `claim`.
-fn is_being_cloned(claim: &PersistentVolumeClaim, other: &PersistentVolumeClaim) -> bool {
+/// Returns true if `other` is a clone of `claim`, finished or not.
+fn is_clone(claim: &PersistentVolumeClaim, other: &PersistentVolumeClaim) -> bool {
     let source = other.spec.as_ref().and_then(|s| s.data_source.as_ref());
     other.namespace() == claim.namespace()
-        && claim_phase(other) == "Pending"
         && source.is_some_and(|s| s.kind == "PersistentVolumeClaim" && s.name == claim.name())
 }
 
@@ -45,7 +45,10 @@ impl Controller {
             return Outcome::Done;
         }
         let mut cloned = false;
-        self.sources.claims.each(|other| cloned |= is_being_cloned(&claim, other));
+        let counts_finished = mutant!(self.ctx, "clone-holds-its-source");
+        self.sources.claims.each(|other| {
+            cloned |= is_clone(&claim, other) && (counts_finished || claim_phase(other) == "Pending");
+        });
         if cloned {
             return Outcome::Retry;
         }

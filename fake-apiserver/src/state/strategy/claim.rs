@@ -198,6 +198,9 @@ impl Store {
     fn admit_resize(&self, kind: &Kind, claim: &Value, old: &Value) -> Result<(), Status> {
         let path = ["spec", "resources", "requests", "storage"];
         let (new, was) = (quantity::nanos(text(claim, &path)), quantity::nanos(text(old, &path)));
+        if self.defects.refuses_recovery && matches!((new, was), (Some(new), Some(was)) if new < was) {
+            return Err(Status::forbidden(kind, name(claim), "field can not be less than previous value"));
+        }
         if !matches!((new, was), (Some(new), Some(was)) if new > was) {
             return Ok(());
         }
