@@ -46,6 +46,8 @@ pub(super) struct Attribution {
     late: BTreeSet<(&'static str, Key)>,
     /// Volumes that the cloud detached late and has not attached again.
     taken: BTreeSet<Key>,
+    /// Volumes and nodes that the driver was asked to detach, and answered OK; it was not asked to attach them since.
+    undone: BTreeSet<Key>,
     /// Volumes whose record on the node's disk was removed, and which kubelet has not mounted since.
     unrecorded: BTreeSet<Key>,
     /// Volumes of pods, by the pod's uid: the driver was asked to mount them below the pod's directory.
@@ -97,6 +99,8 @@ impl Attribution {
             let of = (volume.to_string(), node_of(node));
             if matches!(call.rpc.as_str(), "NodeStageVolume" | "NodePublishVolume") {
                 self.unrecorded.remove(&of);
+            } else if call.rpc == LATE[0].1 {
+                self.undone.remove(&of);
             }
             self.open.insert(key, Call { rpc: call.rpc.to_string(), of, path, faulted: false });
         } else if let Some(done) = event.get::<CsiDone>() {
@@ -119,6 +123,7 @@ impl Attribution {
             self.given_up.retain(|(_, of), _| of.0 != volume.as_str());
             self.late.retain(|(_, of)| of.0 != volume.as_str());
             self.taken.retain(|of| of.0 != volume.as_str());
+            self.undone.retain(|of| of.0 != volume.as_str());
         } else if let Some(DiskCrashed { node }) = event.get() {
             self.keep(|(_, of), _| of != node.as_str());
         } else if let Some(VolumeRecordRemoved { node, volume }) = event.get() {
@@ -228,6 +233,11 @@ impl Attribution {
         if let Some((_, rpc, _)) = LATE.iter().find(|(_, name, _)| *name == rpc) {
             if code != "OK" {
                 *self.given_up.entry((*rpc, of)).or_default() += 1;
+            } else if *rpc == LATE[1].1 {
+                self.undone.insert(of);
+            } else {
+                // The driver has found what an earlier request attached.
+                self.late.remove(&(*rpc, of));
             }
             return;
         }
@@ -273,9 +283,16 @@ impl Attribution {
         }
     }
 
+    /// Returns true if a late operation of the cloud changed a volume after the driver had answered that it was done:
+    /// an attachment counts only if the driver was asked to detach the volume, and found nothing.
+    fn is_late(&self, rpc: &str, of: &Key) -> bool {
+        let is = |(by, key): &(&str, Key)| *by == rpc && key == of;
+        self.late.iter().any(is) && (rpc != LATE[0].1 || self.undone.contains(of))
+    }
+
     /// Returns the nodes to which the cloud has attached a volume for a call that had ended.
     pub fn attached_late(&self, volume: &str) -> BTreeSet<String> {
-        let is = |(by, of): &&(&str, Key)| *by == LATE[0].1 && of.0 == volume;
+        let is = |(by, of): &&(&str, Key)| *by == LATE[0].1 && of.0 == volume && self.is_late(by, of);
         self.late.iter().filter(is).map(|(_, of)| of.1.clone()).collect()
     }
 
@@ -296,7 +313,7 @@ impl Attribution {
         }
         for (phase, rpc, detail) in LATE {
             let is_taken = || phase == AttachmentPhase::Detaching && self.taken.iter().any(is);
-            if self.late.iter().any(|(by, of)| *by == rpc && is(of)) || is_taken() {
+            if self.late.iter().any(|(_, of)| is(of) && self.is_late(rpc, of)) || is_taken() {
                 details.insert(detail, true.into());
             }
         }
@@ -486,24 +503,45 @@ mod tests {
 
     #[test]
     fn a_cloud_change_after_its_call_is_reported() {
-        let rpc = "ControllerPublishVolume";
+        let (rpc, undo) = ("ControllerPublishVolume", "ControllerUnpublishVolume");
         let gives_up = |s: &History| {
             s.called(rpc, 1);
             s.done(rpc, 1, "CANCELLED");
         };
+        let undoes = |s: &History| {
+            s.called(undo, 9);
+            s.done(undo, 9, "OK");
+        };
         let late = details_after(|s| {
             gives_up(s);
+            undoes(s);
             s.attachment(AttachmentPhase::Attaching);
         });
         assert_eq!(late, ["attachedAfterCall"]);
+        // The driver was never asked to detach the volume, or was asked to attach it again and found it attached.
+        let not_undone = details_after(|s| {
+            gives_up(s);
+            s.attachment(AttachmentPhase::Attaching);
+        });
+        assert!(not_undone.is_empty());
+        let adopted = details_after(|s| {
+            gives_up(s);
+            s.attachment(AttachmentPhase::Attaching);
+            s.called(rpc, 2);
+            s.done(rpc, 2, "OK");
+            undoes(s);
+        });
+        assert!(adopted.is_empty());
         let of_another = details_after(|s| {
             gives_up(s);
+            undoes(s);
             s.called(rpc, 2);
             s.attachment(AttachmentPhase::Attaching);
         });
         assert!(of_another.is_empty());
         let detached = details_after(|s| {
             gives_up(s);
+            undoes(s);
             s.attachment(AttachmentPhase::Attaching);
             s.attachment(AttachmentPhase::Detached);
         });
