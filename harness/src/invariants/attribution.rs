@@ -48,8 +48,9 @@ pub(super) struct Attribution {
     taken: BTreeSet<Key>,
     /// Volumes and nodes that the driver was asked to detach, and answered OK; it was not asked to attach them since.
     undone: BTreeSet<Key>,
-    /// Volumes whose record on the node's disk was removed, and which kubelet has not mounted since.
-    unrecorded: BTreeSet<Key>,
+    /// Volumes whose record on the node's disk was removed, and which kubelet has not mounted or unstaged since; true
+    /// if kubelet has started since.
+    unrecorded: BTreeMap<Key, bool>,
     /// Volumes of pods, by the pod's uid: the driver was asked to mount them below the pod's directory.
     of_pods: BTreeMap<String, BTreeSet<String>>,
     /// The uids of `of_pods`, oldest first.
@@ -127,13 +128,14 @@ impl Attribution {
         } else if let Some(DiskCrashed { node }) = event.get() {
             self.keep(|(_, of), _| of != node.as_str());
         } else if let Some(VolumeRecordRemoved { node, volume }) = event.get() {
-            self.unrecorded.insert((volume.to_string(), node.to_string()));
+            self.unrecorded.insert((volume.to_string(), node.to_string()), false);
         } else if let Some(DiskStaged { volume, node, path, .. }) = event.get() {
             self.unanswered.insert(((volume.to_string(), node.to_string()), path.to_string()));
         } else if let Some(DiskPublished { volume, node, path, .. }) = event.get() {
             self.unanswered.insert(((volume.to_string(), node.to_string()), path.to_string()));
         } else if let Some(DiskUnstaged { volume, node, path }) = event.get() {
             self.on_unmounted(volume, node, path);
+            self.unrecorded.remove(&(volume.to_string(), node.to_string()));
         } else if let Some(DiskUnpublished { volume, node, path }) = event.get() {
             self.on_unmounted(volume, node, path);
         }
@@ -215,6 +217,8 @@ impl Attribution {
         if event.is::<ProcessStarted>() {
             // A kubelet that starts treats everything in the pods' directories as mounted.
             self.failed.retain(|((_, node), path)| *process != kubelet(node) || !path.contains("/pods/"));
+            let unrecorded = self.unrecorded.iter_mut().filter(|((_, node), _)| *process == kubelet(node));
+            unrecorded.for_each(|(_, has_started)| *has_started = true);
         }
     }
 
@@ -308,8 +312,11 @@ impl Attribution {
         if self.failed.iter().any(|(of, _)| is(of)) {
             details.insert("mountedByFailedCall", true.into());
         }
-        if self.unrecorded.iter().any(is) {
+        if self.unrecorded.keys().any(is) {
             details.insert("recordRemoved", true.into());
+        }
+        if self.unrecorded.iter().any(|(of, has_started)| *has_started && is(of)) {
+            details.insert("kubeletStartedWithoutRecord", true.into());
         }
         for (phase, rpc, detail) in LATE {
             let is_taken = || phase == AttachmentPhase::Detaching && self.taken.iter().any(is);
@@ -497,6 +504,17 @@ mod tests {
             })
         };
         assert_eq!(after(VOLUME, false), ["recordRemoved"]);
+        // Only a kubelet that starts does not know the volume any more.
+        let starts = |then: &dyn Fn(&History)| {
+            details_after(|s| {
+                s.called("NodePublishVolume", 1);
+                removed(s, VOLUME);
+                s.trace.info(&kubelet(NODE).as_str().into(), ProcessStarted { incarnation: 2 });
+                then(s);
+            })
+        };
+        assert_eq!(starts(&|_| {}), ["kubeletStartedWithoutRecord", "recordRemoved"]);
+        assert!(starts(&|s| s.unstaged()).is_empty(), "an administrator has unmounted it");
         assert!(after(VOLUME, true).is_empty());
         assert!(after("vol-00000000000000000", false).is_empty(), "the record of another volume");
     }
