@@ -335,6 +335,14 @@ mod tests {
             self.committed("pods", &format!("default/{name}"), r#type, |commit| commit.pod = Some(Box::new(pod)));
         }
 
+        /// A pod with a claim of its own.
+        fn placed(&mut self, name: &str) {
+            let pod = Pod { claims: vec![name.into()], node: Some("node-a".into()), ..Pod::default() };
+            self.committed("pods", &format!("default/{name}"), EventType::Modified, |commit| {
+                commit.pod = Some(Box::new(pod));
+            });
+        }
+
         fn claim(&mut self, verb: &str) {
             self.committed("persistentvolumeclaims", "default/data", EventType::Modified, |commit| {
                 (commit.pvc, commit.verb) = (Some(Box::new(Claim::default())), verb.into());
@@ -448,14 +456,14 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_one_too_many_where_one_came_before_the_scheduler_knew_the_limit() {
+    fn a_pod_is_one_too_many_where_too_many_came_before_the_scheduler_knew_the_limit() {
         #[derive(Clone, Copy, PartialEq)]
         enum Limit {
             Before,
             BeforeAndUndelivered,
             After,
         }
-        let one_too_many = |limit: Limit, is_refused: bool| {
+        let one_too_many = |limit: Limit, are_both_early: bool, is_refused: bool| {
             let mut history = History::new();
             history.watches("kube-scheduler", "csinodes", 7);
             history.committed("csinodes", "node-a", EventType::Added, |_| {});
@@ -465,19 +473,25 @@ mod tests {
             if limit == Limit::Before {
                 history.deliver("node-a", 7);
             }
-            history.pod("one", EventType::Modified, Some("node-a"));
+            history.placed("one");
+            if are_both_early {
+                history.placed("two");
+            }
             history.limit();
             history.deliver("node-a", 7);
-            history.pod("two", EventType::Modified, Some("node-a"));
+            if !are_both_early {
+                history.placed("two");
+            }
             if is_refused {
                 history.refused();
             }
             history.ends("pod/two is Running within 40m").is_some_and(|detail| detail == "limitUnknownWhenPlaced")
         };
-        assert!(one_too_many(Limit::After, true));
-        assert!(one_too_many(Limit::BeforeAndUndelivered, true));
-        assert!(!one_too_many(Limit::Before, true), "the scheduler could have counted");
-        assert!(!one_too_many(Limit::After, false), "it fits");
+        assert!(one_too_many(Limit::After, true, true));
+        assert!(one_too_many(Limit::BeforeAndUndelivered, true, true));
+        assert!(!one_too_many(Limit::Before, true, true), "the scheduler could have counted");
+        assert!(!one_too_many(Limit::After, false, true), "it could have counted the second one");
+        assert!(!one_too_many(Limit::After, true, false), "it fits");
     }
 
     #[test]
