@@ -197,6 +197,8 @@ mod tests {
         assert_eq!(declared_after(&[STARTS, STARTS, ASKED, STAGED]), undeclared);
         assert_eq!(declared_after(&[STARTS, ASKED, STARTS, ASKED, STAGED]), undeclared);
         assert_eq!(declared_after(&[STARTS, ASKED, STARTS, STAGED, ASKED]), undeclared);
+        // It has found the volume on its disk, and unmounts it.
+        assert_eq!(declared_after(&[STARTS, ASKED, STAGED, STARTS, "NodeUnpublishVolume"]), undeclared);
         assert_eq!(declared_after(&[STARTS, ASKED, STAGED, "NodePublishVolume", STARTS]), Some(None));
         assert_eq!(declared_after(&[]), None);
     }
