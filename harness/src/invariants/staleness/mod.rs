@@ -522,4 +522,22 @@ mod tests {
         assert!(!kept(false, true, false), "the list had the pod");
         assert!(!kept(false, false, true), "the claim was looked at again");
     }
+
+    #[test]
+    fn a_claim_is_looked_at_again_when_another_pod_ends_later() {
+        let kept = |first: &str, last: &str| {
+            let mut history = History::new();
+            history.watches("kube-controller-manager", "pods", 3);
+            history.pod("seen", EventType::Added, Some("node-a"));
+            history.deliver("default/seen", 3);
+            history.trace.info(&"fake-apiserver".into(), WatchClosed { stream: 3 });
+            history.pod("unseen", EventType::Added, Some("node-a"));
+            history.claim("delete");
+            history.pod(first, EventType::Deleted, Some("node-a"));
+            history.pod(last, EventType::Deleted, Some("node-a"));
+            history.ends("pvc/data is gone within 40m").is_some_and(|detail| detail == "lastPodUnheard")
+        };
+        assert!(kept("seen", "unseen"));
+        assert!(!kept("unseen", "seen"), "the end of a pod that it has seen makes it look again");
+    }
 }
