@@ -74,6 +74,7 @@ impl DetachAfterUnstage {
                 ("newNodeLacksVolume", hold.node_lacks.into()),
                 ("unattachedAtKubeletStart", hold.unattached_at_start.into()),
                 ("taintInCache", hold.taint_in_cache.into()),
+                ("unreadyInCache", hold.unready_in_cache.into()),
                 ("wronglyForced", substrate::encode::tree(&hold.wrongly_forced)),
             ]
             .into(),

@@ -285,7 +285,8 @@ impl Invariants {
         let i11 = lifetimes.check(asked, facts, checked, event);
         facts.observe(event);
         if let Some(detach) = event.get::<Detach>() {
-            facts.note_cache(detach, staleness.may_cache_taint(&detach.node, event.ms));
+            let unready = staleness.may_cache_unready(&detach.node, event.ms);
+            facts.note_cache(detach, staleness.may_cache_taint(&detach.node, event.ms), unready);
             let lacks = staleness.may_lack_volume(&detach.node, &detach.volume, event.ms);
             facts.note_listed(detach, lacks);
         }

@@ -33,11 +33,12 @@ impl Facts {
         }
     }
 
-    /// Records whether attach-detach may still have seen the out-of-service taint that justified its forced detach.
-    pub fn note_cache(&mut self, detach: &Detach, may_be_behind: bool) {
+    /// Records whether attach-detach may have seen, in the node in its cache, the out-of-service taint or the condition
+    /// that justifies a forced detach.
+    pub fn note_cache(&mut self, detach: &Detach, taint: bool, unready: bool) {
         let key = (detach.volume.to_string(), detach.node.to_string());
         if let Some(hold) = self.holds.get_mut(&key) {
-            hold.taint_in_cache = may_be_behind;
+            (hold.taint_in_cache, hold.unready_in_cache) = (taint, unready);
         }
     }
 

@@ -35,6 +35,7 @@ const ATTACHER: &str = "csi-attacher";
 #[derive(Debug, Default, PartialEq)]
 struct Node {
     exists: bool,
+    ready: bool,
     /// True if a taint evicts pods.
     evicts: bool,
     out_of_service: bool,
@@ -49,6 +50,7 @@ impl Node {
         let is = |taint: &Text| taint.starts_with("node.kubernetes.io/out-of-service:");
         Self {
             exists: true,
+            ready: node.ready.as_deref() == Some("True"),
             evicts: node.taints.iter().any(|taint| taint.ends_with(":NoExecute")),
             out_of_service: node.taints.iter().any(is),
             attached: node.volumes_attached.clone(),
@@ -145,6 +147,11 @@ impl Staleness {
     /// Returns true if attach-detach may have the out-of-service taint of a node in its cache at `ms`.
     pub fn may_cache_taint(&self, node: &str, ms: u64) -> bool {
         self.nodes.may_have(node, ms, |_, node| node.out_of_service)
+    }
+
+    /// Returns true if attach-detach may have a node in its cache at `ms` that is not Ready.
+    pub fn may_cache_unready(&self, node: &str, ms: u64) -> bool {
+        self.nodes.may_have(node, ms, |_, node| !node.ready)
     }
 
     /// Returns true if taint eviction may have a taint in its cache at `ms` that evicts pods of a node. Evictions on a
