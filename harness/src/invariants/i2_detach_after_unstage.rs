@@ -73,6 +73,7 @@ impl DetachAfterUnstage {
                 ("podsUnheard", facts.are_unseen(volume, node, event.ms).into()),
                 ("newNodeLacksVolume", hold.node_lacks.into()),
                 ("unattachedAtKubeletStart", hold.unattached_at_start.into()),
+                ("inUseAtDetach", hold.in_use_at_detach.into()),
                 ("taintInCache", hold.taint_in_cache.into()),
                 ("unreadyInCache", hold.unready_in_cache.into()),
                 ("wronglyForced", substrate::encode::tree(&hold.wrongly_forced)),

@@ -8,6 +8,9 @@ use mock_ec2::events::{AttachmentChanged, AttachmentPhase};
 use super::Facts;
 use crate::invariants::FORCE_AFTER;
 
+/// Time after which attach-detach, which reads a node before it detaches a volume, has seen what the node lists.
+const HAS_READ: Duration = Duration::from_secs(60);
+
 impl Facts {
     pub(super) fn on_cloud_attachment(&mut self, changed: &AttachmentChanged) {
         let key = (changed.volume.to_string(), self.name(changed.instance.as_str()).to_owned());
@@ -59,15 +62,27 @@ impl Facts {
     }
 
     pub(super) fn on_detach(&mut self, detach: &Detach, ms: u64) {
+        let key = (detach.volume.to_string(), detach.node.to_string());
+        let is_in_use = self.is_long_in_use(&key, ms);
+        if let Some(hold) = self.holds.get_mut(&key) {
+            hold.in_use_at_detach = is_in_use;
+        }
         if !detach.forced {
             return;
         }
-        let key = (detach.volume.to_string(), detach.node.to_string());
         let legitimate = self.may_force(&key, ms);
         if let Some(hold) = self.holds.get_mut(&key) {
             hold.forced = legitimate;
             hold.wrongly_forced = detach.reason.filter(|_| !legitimate);
         }
+    }
+
+    /// Returns true if the stored Node has listed the volume in volumesInUse for so long that attach-detach knows it.
+    fn is_long_in_use(&self, (volume, node): &(String, String), ms: u64) -> bool {
+        let end = format!("^{volume}");
+        let mut listed = self.nodes.get(node).into_iter().flat_map(|node| &node.in_use_since);
+        let since = listed.find(|(name, _)| name.ends_with(&end)).map(|(_, since)| *since);
+        since.is_some_and(|since| Duration::from_millis(ms.saturating_sub(since)) >= self.scale.apply(HAS_READ))
     }
 
     /// Returns true if upstream would force a detach now, by stored objects instead of cached ones.

@@ -49,6 +49,8 @@ pub(super) struct Node {
     pub keeps_away: Vec<String>,
     pub attached: BTreeSet<String>,
     pub in_use: BTreeSet<String>,
+    /// Time in milliseconds since which each volume is in `in_use`.
+    pub in_use_since: BTreeMap<String, u64>,
 }
 
 /// A Pod object.
