@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use csi_mock::efs::is_handle;
 use csi_mock::events::{AccessPointChanged, AccessPointState, CsiCall, CsiDone};
 use fake_apiserver::events::{Commit, WatchOpened};
 use fake_apiserver::state::EventType;
@@ -20,6 +21,11 @@ const PROVISIONERS: [&str; 2] = ["csi-provisioner", "efs-csi-provisioner"];
 
 fn is_provisioner(process: &str) -> bool {
     PROVISIONERS.iter().any(|name| process.starts_with(name))
+}
+
+/// Returns true if a process belongs to the driver of shared file systems.
+fn is_of_shares(process: &str) -> bool {
+    process.starts_with("efs-")
 }
 
 /// Codes after which a provisioner assumes that the volume may still be created, and asks again (external-provisioner,
@@ -64,6 +70,8 @@ pub(super) struct OrphanedVolumes {
     /// Number of calls that were open or abandoned when a provisioner restarted, and that have not created a volume
     /// since.
     lost: usize,
+    /// True if that was the provisioner of shared file systems.
+    lost_shares: bool,
 }
 
 impl OrphanedVolumes {
@@ -87,11 +95,7 @@ impl OrphanedVolumes {
         } else if is_provisioner(&event.process)
             && event.get::<ProcessStarted>().is_some_and(|started| started.incarnation > 1)
         {
-            self.restarted.values_mut().for_each(|restarted| *restarted = true);
-            self.lost = self.open.len() + self.given_up;
-            self.open.values_mut().for_each(|call| call.abandoned = true);
-            self.known.clear();
-            self.watches_since = None;
+            self.on_restart(is_of_shares(&event.process));
         } else if event.is::<ProcessStarted>() || event.is::<ProcessCrashed>() {
             let before = self.open.len();
             self.open.retain(|(process, _), _| *process != *event.process);
@@ -109,8 +113,24 @@ impl OrphanedVolumes {
         }
     }
 
+    /// Records that the provisioner of shared file systems, or the other one, restarts: it knows only what is stored.
+    fn on_restart(&mut self, shares: bool) {
+        let restarted = self.restarted.iter_mut().filter(|(volume, _)| is_handle(volume) == shares);
+        restarted.for_each(|(_, restarted)| *restarted = true);
+        let is_its = |process: &str| is_of_shares(process) == shares;
+        let open = self.open.iter_mut().filter(|((process, _), _)| is_its(process));
+        open.for_each(|(_, call)| call.abandoned = true);
+        self.lost = self.open.keys().filter(|(process, _)| is_its(process)).count() + self.given_up;
+        self.lost_shares = shares;
+        // The other provisioner still knows what it has asked for.
+        let others = self.names.iter().filter(|(volume, _)| is_handle(volume) != shares);
+        let others: BTreeSet<Text> = others.flat_map(|(_, names)| names.iter().cloned()).collect();
+        self.known.retain(|name| others.contains(name));
+        self.watches_since = None;
+    }
+
     fn on_made(&mut self, volume: &str) {
-        let is_lost = self.lost > 0;
+        let is_lost = self.lost > 0 && self.lost_shares == is_handle(volume);
         if self.open.is_empty() {
             (self.lost, self.given_up) = (self.lost.saturating_sub(1), self.given_up.saturating_sub(1));
         }
@@ -216,6 +236,7 @@ mod tests {
         Answers,
         Made,
         Starts(u32),
+        OtherStarts,
         Watches,
         Waits,
         ClaimGoes,
@@ -265,6 +286,7 @@ mod tests {
             }
             Made => trace.info(&"mock-ec2".into(), made()),
             Starts(incarnation) => trace.info(&PROVISIONERS[0].into(), ProcessStarted { incarnation }),
+            OtherStarts => trace.info(&PROVISIONERS[1].into(), ProcessStarted { incarnation: 2 }),
             Watches => {
                 let opened = WatchOpened {
                     bookmarks: true,
@@ -306,6 +328,9 @@ mod tests {
         // It never ended, or had begun before.
         assert_eq!(declared_after(&[Starts(1), Asks, Made, ClaimGoes]), None);
         assert_eq!(declared_after(&[Starts(1), Starts(2), Asks, Made, ClaimGoes]), None);
+        // The provisioner of another driver ended.
+        assert_eq!(declared_after(&[Starts(1), Asks, Made, OtherStarts, ClaimGoes]), None);
+        assert_eq!(declared_after(&[Starts(1), Asks, OtherStarts, Made, ClaimGoes]), None);
         // The claim is still there: upstream asks again.
         assert_eq!(declared_after(&[Starts(1), Asks, Made, Starts(2), Watches]), None);
         // It saw the claim for a minute and did nothing, or it has asked again.
