@@ -13,7 +13,8 @@ use fake_apiserver::events::{Commit, WatchOpened};
 use fake_apiserver::state::EventType;
 use mock_ec2::events::{VolumeChanged, VolumePhase};
 use substrate::Event;
-use substrate::events::{ProcessCrashed, ProcessStarted};
+use substrate::events::{FaultFired, ProcessCrashed, ProcessStarted};
+use substrate::fault::Effect;
 use substrate::json::Text;
 
 /// The processes that create volumes; a second replica has a number after its name.
@@ -72,11 +73,20 @@ pub(super) struct OrphanedVolumes {
     lost: usize,
     /// True if that was the provisioner of shared file systems.
     lost_shares: bool,
+    /// Names of calls during which a fault fired or a process crashed.
+    disturbed: BTreeSet<Text>,
+    /// True if a partition has begun, which is reported once.
+    is_cut: bool,
 }
 
 impl OrphanedVolumes {
     /// Records an event.
     pub fn observe(&mut self, event: &Event) {
+        if event.is::<FaultFired>() || event.is::<ProcessCrashed>() {
+            self.disturbed.extend(self.open.values().map(|call| call.name.clone()));
+            let effect = event.get::<FaultFired>().map(|fired| &fired.effect);
+            self.is_cut |= matches!(effect, Some(Effect::Partition(_) | Effect::PartitionOneWay(_)));
+        }
         if let Some(VolumeChanged { volume, state: VolumePhase::Creating, .. }) = event.get() {
             self.on_made(volume.as_str());
         } else if let Some(VolumeChanged { volume, state: VolumePhase::Deleted, .. }) = event.get() {
@@ -174,6 +184,7 @@ impl OrphanedVolumes {
     fn on_done(&mut self, process: &str, done: &CsiDone) {
         let call = self.open.remove(&(process.to_owned(), done.ordinal));
         let is_received = call.as_ref().is_none_or(|call| !call.abandoned);
+        let is_disturbed = self.is_cut || call.as_ref().is_some_and(|call| self.disturbed.contains(&call.name));
         let volume = done.volume.as_deref();
         if let Some((volume, call)) = volume.zip(call) {
             self.names.insert(volume.to_owned(), [call.name].into());
@@ -191,7 +202,8 @@ impl OrphanedVolumes {
             self.given_up += usize::from(volume.is_none());
             volume.map(|volume| self.denied.remove(volume));
         } else {
-            self.denied.extend(volume.map(str::to_owned));
+            // A driver that does so by itself has a bug.
+            self.denied.extend(volume.filter(|_| is_disturbed).map(str::to_owned));
         }
     }
 
@@ -349,13 +361,22 @@ mod tests {
             took_ms: 1,
             message: None,
         };
-        let why = |codes: &[&str]| {
-            let trace = Trace::new(Clock::live(), Level::Info);
-            codes.iter().for_each(|code| trace.info(&"csi-controller".into(), done(code)));
+        let answers = |codes: &[&str], is_faulty: bool| {
+            let (trace, driver) = (Trace::new(Clock::live(), Level::Info), "csi-controller".into());
+            for code in codes {
+                trace.info(&driver, CsiCall { target: Some("pvc-1".into()), ..CsiCall::new("CreateVolume", 1) });
+                if is_faulty {
+                    let effect = Effect::Grpc((*code).to_owned());
+                    trace.info(&driver, FaultFired::new("denied", "CreateVolume", effect));
+                }
+                trace.info(&driver, done(code));
+            }
             let mut unsaved = OrphanedVolumes::default();
             trace.events().iter().for_each(|event| unsaved.observe(event));
             unsaved.why(VOLUME)
         };
+        let why = |codes: &[&str]| answers(codes, true);
+        assert_eq!(answers(&["INTERNAL"], false), None, "the driver failed by itself");
         assert_eq!(why(&["INTERNAL"]), Some("madeByFailedCall"));
         assert_eq!(why(&["UNAVAILABLE"]), None, "the provisioner asks again");
         assert_eq!(why(&["INTERNAL", "OK"]), None);
