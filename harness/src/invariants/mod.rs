@@ -127,6 +127,10 @@ pub struct Violation {
     /// The missing call or write that causes a violation at the end of a run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<Missing>,
+    /// Its volumes that have been on no node since they were last on one: the ordinal of the event that showed it. Only
+    /// for a violation at the end of the run.
+    #[serde(skip)]
+    pub left: BTreeMap<String, u64>,
     /// The declared deviation of upstream that explains it, from `scenarios/upstream-bugs.yaml`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub declared: Option<String>,
@@ -284,6 +288,7 @@ impl Invariants {
         // Needs the state before a claim or volume is removed.
         let i11 = lifetimes.check(asked, facts, checked, event);
         facts.observe(event);
+        facts.note_left(event);
         if let Some(detach) = event.get::<Detach>() {
             let unready = staleness.may_cache_unready(&detach.node, event.ms);
             facts.note_cache(detach, staleness.may_cache_taint(&detach.node, event.ms), unready);
@@ -598,6 +603,7 @@ impl State {
                 details,
                 symptom: None,
                 missing: None,
+                left: BTreeMap::new(),
                 declared: None,
             });
         }

@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use controllers::events::Detach;
+use csi_mock::events::{DiskUnpublished, DiskUnstaged};
+use fake_apiserver::events::Commit;
+use fake_apiserver::state::EventType;
 use mock_ec2::events::{AttachmentChanged, AttachmentPhase};
+use substrate::Event;
 
 use super::Facts;
 use crate::invariants::FORCE_AFTER;
@@ -34,6 +38,39 @@ impl Facts {
                 self.cloud.insert(key, state);
             }
         }
+    }
+
+    /// Records whether an event, which was observed before, leaves its volume without any node: it is neither mounted nor
+    /// attached, and has no VolumeAttachment.
+    pub fn note_left(&mut self, event: &Event) {
+        let Some(volume) = self.taken_away(event) else { return };
+        let from = (volume.clone(), String::new());
+        let is_attached = self.cloud.range(from..).next().is_some_and(|((of, _), _)| *of == volume);
+        let is_held = self.holders(&volume).next().is_some() || self.attachments_of(&volume).next().is_some();
+        if !is_attached && !is_held {
+            self.left.insert(volume, event.n);
+        }
+    }
+
+    /// Returns the volume that an event takes away from a node, or the volume of a VolumeAttachment that it removes.
+    fn taken_away(&self, event: &Event) -> Option<String> {
+        if let Some(AttachmentChanged { volume, state: AttachmentPhase::Detached, .. }) = event.get() {
+            return Some(volume.to_string());
+        }
+        if let Some(DiskUnstaged { volume, .. }) = event.get() {
+            return Some(volume.to_string());
+        }
+        if let Some(DiskUnpublished { volume, .. }) = event.get() {
+            return Some(volume.to_string());
+        }
+        let commit = event.get::<Commit>().filter(|commit| commit.r#type == EventType::Deleted)?;
+        let pv = commit.volumeattachment.as_ref()?.pv.as_deref()?;
+        Some(self.volumes.get(pv)?.handle.clone())
+    }
+
+    /// Returns the ordinal of the last event that left a volume without any node.
+    pub fn left_at(&self, volume: &str) -> Option<u64> {
+        self.left.get(volume).copied()
     }
 
     /// Records whether attach-detach may have seen, in the node in its cache, the out-of-service taint or the condition
