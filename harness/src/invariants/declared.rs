@@ -68,7 +68,8 @@ struct Holder {
 }
 
 impl Holder {
-    /// Returns true if a violation at the end of the run may be a consequence. A directory stays when its volume leaves.
+    /// Returns true if a violation at the end of the run may be a consequence. A directory stays when its volume
+    /// leaves.
     fn explains(&self, violation: &Violation, volume: &str) -> bool {
         let left = violation.left.get(volume).filter(|_| violation.symptom != Some(Symptom::DirectoryLeft));
         let is_over = self.since.zip(left).is_some_and(|(since, left)| *left > since);
@@ -192,8 +193,8 @@ mod tests {
         let detached = Violation { volume, node, n: 5, ..violation() };
         let is_excused = |symptom: Symptom, left: u64| {
             let (operation, left) = ("quiescence".to_owned(), [("vol-1".to_owned(), left)].into());
-            let details = BTreeMap::new();
-            let leak = Violation { id: "I5", operation, symptom: Some(symptom), left, details, n: 9, ..detached.clone() };
+            let (symptom, details) = (Some(symptom), BTreeMap::new());
+            let leak = Violation { id: "I5", operation, symptom, left, details, n: 9, ..detached.clone() };
             let mut both = [detached.clone(), leak];
             mark_known(&mut both).unwrap();
             both[1].declared.is_some()

@@ -40,8 +40,8 @@ impl Facts {
         }
     }
 
-    /// Records whether an event, which was observed before, leaves its volume without any node: it is neither mounted nor
-    /// attached, and has no VolumeAttachment.
+    /// Records whether an event, which was observed before, leaves its volume without any node: it is neither mounted
+    /// nor attached, and has no VolumeAttachment.
     pub fn note_left(&mut self, event: &Event) {
         let Some(volume) = self.taken_away(event) else { return };
         let from = (volume.clone(), String::new());

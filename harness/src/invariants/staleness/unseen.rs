@@ -12,8 +12,8 @@ use fake_apiserver::state::EventType;
 /// State of a deleted claim that still exists.
 #[derive(Debug, Default)]
 struct Kept {
-    /// True if a pod that used it was gone before pvc-protection saw it, and since then neither the claim has changed nor
-    /// another of its pods has gone: pvc-protection checks the claim again when it sees the end of that one.
+    /// True if a pod that used it was gone before pvc-protection saw it, and since then neither the claim has changed
+    /// nor another of its pods has gone: pvc-protection checks the claim again when it sees the end of that one.
     unseen: bool,
 }
 
