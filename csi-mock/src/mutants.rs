@@ -249,4 +249,9 @@ pub const MUTANTS: &[Mutant] = &[
         about: "NodeUnpublishVolume unmounts the volume at the target paths of all pods of the node",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "slow-creation-fails",
+        about: "CreateVolume answers INTERNAL if the new volume is not available at once",
+        recreates: "no public issue is known",
+    },
 ];

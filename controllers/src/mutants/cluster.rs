@@ -213,4 +213,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "the garbage collector takes a new owner of the same name for the owner that is gone",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "missing-limit-remembered",
+        about: "kube-scheduler applies no volume limit to a node whose CSINode once had none",
+        recreates: "no public issue is known",
+    },
 ];

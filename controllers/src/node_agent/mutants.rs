@@ -154,4 +154,24 @@ pub const MUTANTS: &[Mutant] = &[
         about: "the kubelet kills the containers of a deleted pod without its grace period",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "failed-mount-not-retried",
+        about: "a mount that failed with a final error is not tried again",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "staging-directory-made-early",
+        about: "the staging directory is created before the volume is known to be attached",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "reconstructed-volume-not-in-use",
+        about: "volumesInUse does not list a volume that was reconstructed from the disk",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "failed-unmount-ends-use",
+        about: "volumesInUse does not list a volume whose unmount has failed",
+        recreates: "no public issue is known",
+    },
 ];
