@@ -289,6 +289,9 @@ impl Invariants {
         let i11 = lifetimes.check(asked, facts, checked, event);
         facts.observe(event);
         facts.note_left(event);
+        // The write may follow the decision after some seconds.
+        let moments = [event.ms, event.ms.saturating_sub(30_000)];
+        facts.note_report(|node, volume| moments.iter().any(|ms| staleness.may_lack_volume(node, volume, *ms)));
         if let Some(detach) = event.get::<Detach>() {
             let unready = staleness.may_cache_unready(&detach.node, event.ms);
             facts.note_cache(detach, staleness.may_cache_taint(&detach.node, event.ms), unready);

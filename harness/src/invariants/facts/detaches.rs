@@ -92,8 +92,16 @@ impl Facts {
         }
     }
 
-    /// Returns true if attach-detach, at its last detach of the volume, may have had a cached node that did not list
-    /// it.
+    /// Records whether attach-detach, when it wrote a node's volumesAttached again, may still have had a cached node
+    /// that does not list a volume that it has detached.
+    pub fn note_report(&mut self, may_lack: impl Fn(&str, &str) -> bool) {
+        if let Some(node) = self.reported.take() {
+            self.unlisted.retain(|(volume, of)| *of != node || may_lack(&node, volume));
+        }
+    }
+
+    /// Returns true if attach-detach, at its last detach of the volume and at each later write of the node's
+    /// volumesAttached, may have had a cached node that did not list it.
     pub fn was_unlisted(&self, volume: &str, node: &str) -> bool {
         self.unlisted.contains(&(volume.to_owned(), node.to_owned()))
     }

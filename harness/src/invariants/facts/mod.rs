@@ -123,6 +123,8 @@ pub(super) struct Facts {
     /// Volumes and nodes for which attach-detach, at its last detach, may have had a cached Node that did not list the
     /// volume.
     unlisted: BTreeSet<(String, String)>,
+    /// The node whose status.volumesAttached the last event has changed.
+    reported: Option<String>,
     /// Volumes that were on no node: the ordinal of the last event that showed it.
     left: BTreeMap<String, u64>,
     /// True if there is a node lifecycle controller: it has written a node.

@@ -72,6 +72,9 @@ impl Facts {
                 in_use: strings(&node.volumes_in_use),
                 in_use_since,
             };
+            if self.nodes.get(object).is_some_and(|before| before.attached != node.attached) {
+                self.reported = Some(object.to_owned());
+            }
             self.note_lists(object, commit.r#type, &node);
             if deleted {
                 self.nodes.remove(object);
