@@ -36,6 +36,10 @@ const IN_BACKGROUND: [&str; 4] = ["CANCELLED", "DEADLINE_EXCEEDED", "UNAVAILABLE
 /// Time in milliseconds in which a provisioner that sees a claim asks the driver for its volume.
 const ASKS_WITHIN: u64 = 60_000;
 
+/// Time in milliseconds in which a provisioner asks again for a volume that was denied, while the claim is there. Its
+/// longest pause is five minutes.
+const ASKS_AGAIN_WITHIN: u64 = 20 * 60_000;
+
 /// A call of CreateVolume.
 #[derive(Debug)]
 struct Call {
@@ -62,8 +66,11 @@ pub(super) struct OrphanedVolumes {
     unserved: BTreeSet<Text>,
     /// Time in milliseconds since which the current provisioner watches claims.
     watches_since: Option<u64>,
-    /// Volumes that the driver has created, although it answered that it had not.
-    denied: BTreeSet<String>,
+    /// Volumes that the driver has created, although it answered that it had not; the time of this answer in
+    /// milliseconds.
+    denied: BTreeMap<String, u64>,
+    /// Time of the last event in milliseconds.
+    now: u64,
     /// Open CreateVolume calls, by process and ordinal.
     open: BTreeMap<(String, u64), Call>,
     /// Number of abandoned calls: the cloud may still create a volume for each.
@@ -82,6 +89,7 @@ pub(super) struct OrphanedVolumes {
 impl OrphanedVolumes {
     /// Records an event.
     pub fn observe(&mut self, event: &Event) {
+        self.now = event.ms;
         if event.is::<FaultFired>() || event.is::<ProcessCrashed>() {
             self.disturbed.extend(self.open.values().map(|call| call.name.clone()));
             let effect = event.get::<FaultFired>().map(|fired| &fired.effect);
@@ -167,6 +175,11 @@ impl OrphanedVolumes {
             return;
         }
         let name = Text::from(format!("pvc-{}", claim.uid));
+        if !self.gone.contains(&name) && !self.is_cut {
+            // Nobody has asked again for a volume whose claim was there for so long.
+            let of_claim = |volume: &str| self.names.get(volume).is_some_and(|names| names.contains(&name));
+            self.denied.retain(|volume, since| ms - *since < ASKS_AGAIN_WITHIN || !of_claim(volume));
+        }
         if self.asked.contains(&name) && self.gone.insert(name.clone()) {
             let saw = self.watches_since.is_some_and(|since| ms - since >= ASKS_WITHIN);
             if saw && !self.known.contains(&name) {
@@ -203,7 +216,7 @@ impl OrphanedVolumes {
             volume.map(|volume| self.denied.remove(volume));
         } else {
             // A driver that does so by itself has a bug.
-            self.denied.extend(volume.filter(|_| is_disturbed).map(str::to_owned));
+            self.denied.extend(volume.filter(|_| is_disturbed).map(|volume| (volume.to_owned(), self.now)));
         }
     }
 
@@ -219,7 +232,7 @@ impl OrphanedVolumes {
         if self.restarted.get(volume).copied().unwrap_or_default() && self.is_claim_gone(volume) {
             return Some("provisionerRestartedSinceMade");
         }
-        self.denied.contains(volume).then_some("madeByFailedCall")
+        self.denied.contains_key(volume).then_some("madeByFailedCall")
     }
 }
 
@@ -246,6 +259,7 @@ mod tests {
     enum Does {
         Asks,
         Answers,
+        Denies,
         Made,
         Starts(u32),
         OtherStarts,
@@ -294,6 +308,12 @@ mod tests {
             }
             Answers => {
                 let (rpc, code) = ("CreateVolume".into(), "INTERNAL".into());
+                trace.info(&driver, CsiDone { rpc, volume, node, ordinal: 1, code, took_ms: 1, message: None });
+            }
+            Denies => {
+                let effect = Effect::Grpc("INTERNAL".to_owned());
+                trace.info(&driver, FaultFired::new("denied", "CreateVolume", effect));
+                let (rpc, volume, code) = ("CreateVolume".into(), Some(VOLUME.into()), "INTERNAL".into());
                 trace.info(&driver, CsiDone { rpc, volume, node, ordinal: 1, code, took_ms: 1, message: None });
             }
             Made => trace.info(&"mock-ec2".into(), made()),
@@ -380,6 +400,18 @@ mod tests {
         assert_eq!(why(&["INTERNAL"]), Some("madeByFailedCall"));
         assert_eq!(why(&["UNAVAILABLE"]), None, "the provisioner asks again");
         assert_eq!(why(&["INTERNAL", "OK"]), None);
+    }
+
+    #[test]
+    fn a_volume_that_was_denied_is_asked_for_again_while_its_claim_is_there() {
+        let why = |minutes: u64| {
+            let steps: Vec<Does> = (0..minutes).map(|_| Waits).chain([ClaimGoes]).collect();
+            let mut volumes = OrphanedVolumes::default();
+            replay(&[&[Asks, Denies][..], &steps[..]].concat(), &mut |event| volumes.observe(event));
+            volumes.why(VOLUME)
+        };
+        assert_eq!(why(5), Some("madeByFailedCall"));
+        assert_eq!(why(30), None, "the provisioner has given up the claim");
     }
 
     #[test]
