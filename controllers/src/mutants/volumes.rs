@@ -253,4 +253,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "the provisioner never updates a published capacity",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "failed-creation-not-retried",
+        about: "external-provisioner does not repeat a CreateVolume that failed with a final error",
+        recreates: "no public issue is known",
+    },
 ];

@@ -174,4 +174,9 @@ pub const MUTANTS: &[Mutant] = &[
         about: "volumesInUse does not list a volume whose unmount has failed",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "former-report-counts",
+        about: "a volume is mounted as soon as it is attached if volumesInUse listed it for an earlier pod",
+        recreates: "no public issue is known",
+    },
 ];

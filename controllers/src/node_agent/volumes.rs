@@ -55,6 +55,7 @@ pub(super) async fn run(agent: Arc<Agent>) {
         ignores_in_use: substrate::mutant!(agent.ctx, "in-use-not-awaited"),
         unstages_published: substrate::mutant!(agent.ctx, "unstage-while-published"),
         reports_wanted_only: substrate::mutant!(agent.ctx, "in-use-only-while-wanted"),
+        remembers_reports: substrate::mutant!(agent.ctx, "former-report-counts"),
         hides_reconstructed: substrate::mutant!(agent.ctx, "reconstructed-volume-not-in-use"),
         hides_failed_unmounts: substrate::mutant!(agent.ctx, "failed-unmount-ends-use"),
     };

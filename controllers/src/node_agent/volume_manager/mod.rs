@@ -99,6 +99,8 @@ pub struct VolumeManager {
     /// Volumes that could not be reconstructed and have not been cleaned up yet (`volumesFailedReconstruction`).
     failed: Vec<FailedMount>,
     retry_at: Option<Duration>,
+    /// Volumes that the node's status has ever listed as in use; empty without the seeded bug that reads it.
+    once_reported: BTreeSet<String>,
     /// Seeded bugs.
     pub(super) seeded_bugs: SeededBugs,
 }
@@ -114,6 +116,8 @@ pub struct SeededBugs {
     pub unstages_published: bool,
     /// Reports only volumes that pods want as in use.
     pub reports_wanted_only: bool,
+    /// Takes a volume for reported in use that was reported before.
+    pub remembers_reports: bool,
     /// Does not report a volume as in use whose global mount was found on disk.
     pub hides_reconstructed: bool,
     /// Does not report a volume as in use whose mount is uncertain, as after an unmount that failed.
@@ -145,6 +149,7 @@ impl VolumeManager {
             reconstruction: Reconstruction::Unread,
             failed: Vec::new(),
             retry_at: None,
+            once_reported: BTreeSet::new(),
             seeded_bugs: SeededBugs::default(),
         }
     }
@@ -207,6 +212,9 @@ impl VolumeManager {
     /// Sets `status.volumesInUse` of the Node that the status loop wrote or found unchanged. Returns true if a wanted
     /// volume is affected.
     pub fn mark_reported_in_use(&mut self, listed: &BTreeSet<&str>) -> bool {
+        if self.seeded_bugs.remembers_reports {
+            self.once_reported.extend(listed.iter().map(ToString::to_string));
+        }
         self.desired.mark_reported_in_use(listed)
     }
 
