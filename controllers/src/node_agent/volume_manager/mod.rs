@@ -213,7 +213,7 @@ impl VolumeManager {
     /// volume is affected.
     pub fn mark_reported_in_use(&mut self, listed: &BTreeSet<&str>) -> bool {
         if self.seeded_bugs.remembers_reports {
-            self.once_reported.extend(listed.iter().map(ToString::to_string));
+            self.once_reported.extend(listed.iter().map(|name| (*name).to_owned()));
         }
         self.desired.mark_reported_in_use(listed)
     }
