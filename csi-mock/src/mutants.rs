@@ -274,4 +274,9 @@ pub const MUTANTS: &[Mutant] = &[
         about: "NodeStageVolume fails if the volume is staged at the path already",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "slow-creation-fails",
+        about: "CreateVolume answers INTERNAL if the new volume is not available at once",
+        recreates: "no public issue is known",
+    },
 ];

@@ -69,6 +69,7 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers, metrics: Metrics) {
     reconciler.ignores_other_nodes = mutant!(ctx, "multi-attach-check-skipped");
     reconciler.ignores_mounts = mutant!(ctx, "detach-without-unmount-wait");
     reconciler.remembers_out_of_service = mutant!(ctx, "out-of-service-remembered");
+    reconciler.remembers_unready = mutant!(ctx, "unready-node-remembered");
     reconciler.forces_ready_nodes = mutant!(ctx, "ready-node-forced");
     reconciler.forgets_failed_attaches = mutant!(ctx, "failed-attach-forgotten");
     reconciler.ignores_failed_detaches = mutant!(ctx, "failed-detach-ignored");

@@ -128,6 +128,8 @@ pub struct Reconciler {
     pub(super) ignores_mounts: bool,
     /// Seeded bug: keeps a node out of service after its taint was removed.
     pub(super) remembers_out_of_service: bool,
+    /// Seeded bug: treats a node that was not Ready once as not Ready.
+    pub(super) remembers_unready: bool,
     /// Seeded bug: forces a detach from a Ready node.
     pub(super) forces_ready_nodes: bool,
     /// Seeded bug: treats an attach that failed as one without effect.
@@ -162,6 +164,7 @@ impl Reconciler {
             ignores_other_nodes: false,
             ignores_mounts: false,
             remembers_out_of_service: false,
+            remembers_unready: false,
             forces_ready_nodes: false,
             forgets_failed_attaches: false,
             ignores_failed_detaches: false,
@@ -199,6 +202,7 @@ impl Reconciler {
     /// Sets the view of a node. Returns true if it changed.
     pub fn set_node(&mut self, name: &str, mut view: NodeView) -> bool {
         view.out_of_service |= self.remembers_out_of_service && self.is_out_of_service(name);
+        view.ready &= !self.remembers_unready || self.nodes.get(name).is_none_or(|node| node.ready);
         if self.nodes.get(name) == Some(&view) {
             return false;
         }

@@ -161,6 +161,10 @@ impl Handler {
     }
 
     async fn detach(&self, attachment: &VolumeAttachment) -> Result<(), RpcError> {
+        let is_attached = attachment.status.as_ref().is_some_and(|s| s.attached);
+        if !is_attached && mutant!(self.ctx, "failed-attach-not-undone") {
+            return Ok(());
+        }
         let pv = self.volume_of(attachment)?;
         let csi = pv.spec.as_ref().and_then(|spec| spec.csi.as_ref()).ok_or_else(not_csi)?;
         let secrets = self.secrets(csi.controller_publish_secret_ref.as_ref()).await?;

@@ -168,4 +168,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "external-attacher does not retry a failed ControllerPublishVolume",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "failed-attach-not-undone",
+        about: "external-attacher removes a VolumeAttachment that is not attached without ControllerUnpublishVolume",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "unready-node-remembered",
+        about: "attach-detach treats a node that was not Ready once as not Ready forever",
+        recreates: "no public issue is known",
+    },
 ];

@@ -223,4 +223,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "taint-eviction reads the first toleration of a pod only",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "missing-limit-remembered",
+        about: "kube-scheduler applies no volume limit to a node whose CSINode once had none",
+        recreates: "no public issue is known",
+    },
 ];

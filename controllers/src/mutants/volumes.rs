@@ -288,4 +288,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "the binder's periodic resync leaves out the claims",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "failed-creation-not-retried",
+        about: "external-provisioner does not repeat a CreateVolume that failed with a final error",
+        recreates: "no public issue is known",
+    },
 ];

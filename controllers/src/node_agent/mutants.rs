@@ -164,4 +164,29 @@ pub const MUTANTS: &[Mutant] = &[
         about: "the kubelet does not write a failed NodeExpandVolume to the claim",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "failed-mount-not-retried",
+        about: "a mount that failed with a final error is not tried again",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "staging-directory-made-early",
+        about: "the staging directory is created before the volume is known to be attached",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "reconstructed-volume-not-in-use",
+        about: "volumesInUse does not list a volume that was reconstructed from the disk",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "failed-unmount-ends-use",
+        about: "volumesInUse does not list a volume whose unmount has failed",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "former-report-counts",
+        about: "a volume is mounted as soon as it is attached if volumesInUse listed it for an earlier pod",
+        recreates: "no public issue is known",
+    },
 ];

@@ -55,6 +55,9 @@ pub(super) async fn run(agent: Arc<Agent>) {
         ignores_in_use: substrate::mutant!(agent.ctx, "in-use-not-awaited"),
         unstages_published: substrate::mutant!(agent.ctx, "unstage-while-published"),
         reports_wanted_only: substrate::mutant!(agent.ctx, "in-use-only-while-wanted"),
+        remembers_reports: substrate::mutant!(agent.ctx, "former-report-counts"),
+        hides_reconstructed: substrate::mutant!(agent.ctx, "reconstructed-volume-not-in-use"),
+        hides_failed_unmounts: substrate::mutant!(agent.ctx, "failed-unmount-ends-use"),
     };
     let ticks = TickSchedule::new(agent.ctx.now().mono, agent.ctx.scaled(agent.config.timers.reconciler_loop));
     agent.changed();
@@ -141,6 +144,13 @@ async fn perform(agent: Arc<Agent>, operation: Operation) {
         {
             result = Err(StepError::Final(why.clone()));
         }
+        if matches!(operation, Operation::Mount { .. })
+            && matches!(result, Err(StepError::Final(_)))
+            && substrate::mutant!(agent.ctx, "failed-mount-not-retried")
+        {
+            // The operation stays pending.
+            return;
+        }
         let failed = result.is_err();
         next = agent.volumes().advance(agent.ctx.now().mono, &operation, step, result);
         if failed && step == Step::Unstage && substrate::mutant!(agent.ctx, "stage-not-repeated") {
@@ -189,7 +199,12 @@ async fn take(agent: &Agent, operation: &Operation, task: &Task, step: Step) -> 
     let spec = &task.spec;
     match step {
         Step::VerifyControllerAttached => verify_attached(agent, spec).await,
-        Step::WaitForAttach => attachment(agent, spec).await.map(drop),
+        Step::WaitForAttach => {
+            if substrate::mutant!(agent.ctx, "staging-directory-made-early") {
+                let _ = agent.config.disk.make_dir(&agent.staging_path(spec)).await;
+            }
+            attachment(agent, spec).await.map(drop)
+        }
         Step::Stage => stage(agent, task).await,
         Step::Expand => expand(agent, task).await,
         Step::Publish => publish(agent, operation.uid().unwrap_or_default(), task).await,

@@ -388,6 +388,9 @@ impl Controller {
         if state == State::Reschedule {
             return self.reschedule(claim).await;
         }
+        if state == State::Finished && mutant!(self.ctx, "failed-creation-not-retried") {
+            return (state, Outcome::Done);
+        }
         (state, Outcome::Retry)
     }
 

@@ -72,6 +72,7 @@ pub async fn run(ctx: Ctx, client: Client, config: Config) {
         ignores_capacity: mutant!(ctx, "storage-capacity-ignored"),
         counts_each_use: mutant!(ctx, "shared-volume-counted-twice"),
         ignores_no_schedule: mutant!(ctx, "no-schedule-taint-ignored"),
+        keeps_missing_limits: mutant!(ctx, "missing-limit-remembered"),
         skips: match () {
             () if mutant!(ctx, "node-selector-ignored") => Some(Plugin::NodeAffinity),
             () if mutant!(ctx, "requests-not-compared") => Some(Plugin::NodeResourcesFit),

@@ -54,6 +54,8 @@ pub struct SeededBugs {
     pub counts_each_use: bool,
     /// Ignores taints with the effect NoSchedule.
     pub ignores_no_schedule: bool,
+    /// Keeps a node without a limit that had none once.
+    pub keeps_missing_limits: bool,
     /// Filter of the node that is skipped.
     pub skips: Option<Plugin>,
 }
@@ -206,7 +208,12 @@ impl SchedulerCache {
 
     /// Stores a node's CSINode.
     pub fn store_csi_node(&mut self, csi_node: &CSINode) {
-        self.nodes.entry(csi_node.name().to_owned()).or_default().store_csi_node(csi_node);
+        let info = self.nodes.entry(csi_node.name().to_owned()).or_default();
+        let had_no_limit = info.drivers.is_some() && info.limits.is_empty();
+        info.store_csi_node(csi_node);
+        if had_no_limit && self.seeded_bugs.keeps_missing_limits {
+            info.limits.clear();
+        }
     }
 
     /// Removes a deleted CSINode.

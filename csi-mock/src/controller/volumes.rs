@@ -245,6 +245,9 @@ impl ControllerService {
                 Ok(volume) if volume.status == "error" => {
                     return Err(Status::internal(format!("{what}, but its state is `error`")));
                 }
+                Ok(volume) if mutant!(ctx, "slow-creation-fails") => {
+                    return Err(Status::internal(format!("{what}, but its state is `{}`", volume.status)));
+                }
                 // Describe may not list a fresh volume for some seconds.
                 Ok(_) => {}
                 Err(error) if error.code() == "InvalidVolume.NotFound" => {}

@@ -95,6 +95,8 @@ impl State {
         self.add(ms, n, &process, id.name(), Found { operation: "quiescence".to_owned(), ..found });
         if let Some(violation) = self.violations.get_mut(kept) {
             (violation.symptom, violation.missing) = (Some(symptom), missing);
+            let left = |volume: &str| Some((volume.to_owned(), self.facts.left_at(volume)?));
+            violation.left = violation.volumes().into_iter().filter_map(left).collect();
         }
     }
 }

@@ -46,8 +46,11 @@ pub(super) struct Attribution {
     late: BTreeSet<(&'static str, Key)>,
     /// Volumes that the cloud detached late and has not attached again.
     taken: BTreeSet<Key>,
-    /// Volumes whose record on the node's disk was removed, and which kubelet has not mounted since.
-    unrecorded: BTreeSet<Key>,
+    /// Volumes and nodes that the driver was asked to detach, and answered OK; it was not asked to attach them since.
+    undone: BTreeSet<Key>,
+    /// Volumes whose record on the node's disk was removed, and which kubelet has not mounted or unstaged since; true
+    /// if kubelet has started since.
+    unrecorded: BTreeMap<Key, bool>,
     /// Volumes of pods, by the pod's uid: the driver was asked to mount them below the pod's directory.
     of_pods: BTreeMap<String, BTreeSet<String>>,
     /// The uids of `of_pods`, oldest first.
@@ -97,6 +100,8 @@ impl Attribution {
             let of = (volume.to_string(), node_of(node));
             if matches!(call.rpc.as_str(), "NodeStageVolume" | "NodePublishVolume") {
                 self.unrecorded.remove(&of);
+            } else if call.rpc == LATE[0].1 {
+                self.undone.remove(&of);
             }
             self.open.insert(key, Call { rpc: call.rpc.to_string(), of, path, faulted: false });
         } else if let Some(done) = event.get::<CsiDone>() {
@@ -119,16 +124,18 @@ impl Attribution {
             self.given_up.retain(|(_, of), _| of.0 != volume.as_str());
             self.late.retain(|(_, of)| of.0 != volume.as_str());
             self.taken.retain(|of| of.0 != volume.as_str());
+            self.undone.retain(|of| of.0 != volume.as_str());
         } else if let Some(DiskCrashed { node }) = event.get() {
             self.keep(|(_, of), _| of != node.as_str());
         } else if let Some(VolumeRecordRemoved { node, volume }) = event.get() {
-            self.unrecorded.insert((volume.to_string(), node.to_string()));
+            self.unrecorded.insert((volume.to_string(), node.to_string()), false);
         } else if let Some(DiskStaged { volume, node, path, .. }) = event.get() {
             self.unanswered.insert(((volume.to_string(), node.to_string()), path.to_string()));
         } else if let Some(DiskPublished { volume, node, path, .. }) = event.get() {
             self.unanswered.insert(((volume.to_string(), node.to_string()), path.to_string()));
         } else if let Some(DiskUnstaged { volume, node, path }) = event.get() {
             self.on_unmounted(volume, node, path);
+            self.unrecorded.remove(&(volume.to_string(), node.to_string()));
         } else if let Some(DiskUnpublished { volume, node, path }) = event.get() {
             self.on_unmounted(volume, node, path);
         }
@@ -210,6 +217,8 @@ impl Attribution {
         if event.is::<ProcessStarted>() {
             // A kubelet that starts treats everything in the pods' directories as mounted.
             self.failed.retain(|((_, node), path)| *process != kubelet(node) || !path.contains("/pods/"));
+            let unrecorded = self.unrecorded.iter_mut().filter(|((_, node), _)| *process == kubelet(node));
+            unrecorded.for_each(|(_, has_started)| *has_started = true);
         }
     }
 
@@ -228,6 +237,11 @@ impl Attribution {
         if let Some((_, rpc, _)) = LATE.iter().find(|(_, name, _)| *name == rpc) {
             if code != "OK" {
                 *self.given_up.entry((*rpc, of)).or_default() += 1;
+            } else if *rpc == LATE[1].1 {
+                self.undone.insert(of);
+            } else {
+                // The driver has found what an earlier request attached.
+                self.late.remove(&(*rpc, of));
             }
             return;
         }
@@ -273,9 +287,16 @@ impl Attribution {
         }
     }
 
+    /// Returns true if a late operation of the cloud changed a volume after the driver had answered that it was done:
+    /// an attachment counts only if the driver was asked to detach the volume, and found nothing.
+    fn is_late(&self, rpc: &str, of: &Key) -> bool {
+        let is = |(by, key): &(&str, Key)| *by == rpc && key == of;
+        self.late.iter().any(is) && (rpc != LATE[0].1 || self.undone.contains(of))
+    }
+
     /// Returns the nodes to which the cloud has attached a volume for a call that had ended.
     pub fn attached_late(&self, volume: &str) -> BTreeSet<String> {
-        let is = |(by, of): &&(&str, Key)| *by == LATE[0].1 && of.0 == volume;
+        let is = |(by, of): &&(&str, Key)| *by == LATE[0].1 && of.0 == volume && self.is_late(by, of);
         self.late.iter().filter(is).map(|(_, of)| of.1.clone()).collect()
     }
 
@@ -291,12 +312,15 @@ impl Attribution {
         if self.failed.iter().any(|(of, _)| is(of)) {
             details.insert("mountedByFailedCall", true.into());
         }
-        if self.unrecorded.iter().any(is) {
+        if self.unrecorded.keys().any(is) {
             details.insert("recordRemoved", true.into());
+        }
+        if self.unrecorded.iter().any(|(of, has_started)| *has_started && is(of)) {
+            details.insert("kubeletStartedWithoutRecord", true.into());
         }
         for (phase, rpc, detail) in LATE {
             let is_taken = || phase == AttachmentPhase::Detaching && self.taken.iter().any(is);
-            if self.late.iter().any(|(by, of)| *by == rpc && is(of)) || is_taken() {
+            if self.late.iter().any(|(_, of)| is(of) && self.is_late(rpc, of)) || is_taken() {
                 details.insert(detail, true.into());
             }
         }
@@ -480,30 +504,62 @@ mod tests {
             })
         };
         assert_eq!(after(VOLUME, false), ["recordRemoved"]);
+        // Only a kubelet that starts does not know the volume any more.
+        let starts = |then: &dyn Fn(&History)| {
+            details_after(|s| {
+                s.called("NodePublishVolume", 1);
+                removed(s, VOLUME);
+                s.trace.info(&kubelet(NODE).as_str().into(), ProcessStarted { incarnation: 2 });
+                then(s);
+            })
+        };
+        assert_eq!(starts(&|_| {}), ["kubeletStartedWithoutRecord", "recordRemoved"]);
+        assert!(starts(&|s| s.unstaged()).is_empty(), "an administrator has unmounted it");
         assert!(after(VOLUME, true).is_empty());
         assert!(after("vol-00000000000000000", false).is_empty(), "the record of another volume");
     }
 
     #[test]
     fn a_cloud_change_after_its_call_is_reported() {
-        let rpc = "ControllerPublishVolume";
+        let (rpc, undo) = ("ControllerPublishVolume", "ControllerUnpublishVolume");
         let gives_up = |s: &History| {
             s.called(rpc, 1);
             s.done(rpc, 1, "CANCELLED");
         };
+        let undoes = |s: &History| {
+            s.called(undo, 9);
+            s.done(undo, 9, "OK");
+        };
         let late = details_after(|s| {
             gives_up(s);
+            undoes(s);
             s.attachment(AttachmentPhase::Attaching);
         });
         assert_eq!(late, ["attachedAfterCall"]);
+        // The driver was never asked to detach the volume, or was asked to attach it again and found it attached.
+        let not_undone = details_after(|s| {
+            gives_up(s);
+            s.attachment(AttachmentPhase::Attaching);
+        });
+        assert!(not_undone.is_empty());
+        let adopted = details_after(|s| {
+            gives_up(s);
+            s.attachment(AttachmentPhase::Attaching);
+            s.called(rpc, 2);
+            s.done(rpc, 2, "OK");
+            undoes(s);
+        });
+        assert!(adopted.is_empty());
         let of_another = details_after(|s| {
             gives_up(s);
+            undoes(s);
             s.called(rpc, 2);
             s.attachment(AttachmentPhase::Attaching);
         });
         assert!(of_another.is_empty());
         let detached = details_after(|s| {
             gives_up(s);
+            undoes(s);
             s.attachment(AttachmentPhase::Attaching);
             s.attachment(AttachmentPhase::Detached);
         });

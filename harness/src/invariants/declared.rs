@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use fake_apiserver::cel::{CelValue, Expression};
 use substrate::json::to_value;
 
-use super::Violation;
+use super::{Symptom, Violation};
 pub use crate::spec::upstream_bugs::{Deviation, all};
 
 impl Deviation {
@@ -58,16 +58,49 @@ pub fn held(violations: &[Violation]) -> Result<BTreeMap<String, String>, String
     Ok(violations.iter().filter_map(of).collect())
 }
 
+/// A declared deviation that may keep a volume where it is.
+struct Holder {
+    volume: String,
+    id: String,
+    /// The ordinal of its event, if it happened on a node in the middle of the run: it holds the volume only until the
+    /// volume has left all nodes.
+    since: Option<u64>,
+}
+
+impl Holder {
+    /// Returns true if a violation at the end of the run may be a consequence. A directory stays when its volume
+    /// leaves.
+    fn explains(&self, violation: &Violation, volume: &str) -> bool {
+        let left = violation.left.get(volume).filter(|_| violation.symptom != Some(Symptom::DirectoryLeft));
+        let is_over = self.since.zip(left).is_some_and(|(since, left)| *left > since);
+        self.volume == volume && !is_over
+    }
+}
+
+/// Returns the declared deviations among `violations` that may keep a volume where it is.
+fn holders(violations: &[Violation]) -> Result<Vec<Holder>, String> {
+    let known = all()?;
+    let holds_up = |id: &str| known.iter().any(|deviation| deviation.id == id && deviation.holds_up);
+    let of = |violation: &Violation| {
+        let id = violation.declared.clone().filter(|id| holds_up(id))?;
+        let since = (violation.symptom.is_none() && violation.node.is_some()).then_some(violation.n);
+        Some(Holder { volume: violation.volume.clone()?, id, since })
+    };
+    Ok(violations.iter().filter_map(of).collect())
+}
+
 /// Marks leftovers of a volume, or waits for it, if a declared deviation keeps the volume where it is. Also marks calls
 /// on a volume that the cloud has begun to detach for a call that had ended.
 fn mark_held(violations: &mut [Violation]) -> Result<(), String> {
-    let held = held(violations)?;
+    let holders = holders(violations)?;
     // The node does not know about the late detach, and continues to use the volume.
     let goes_on = |v: &Violation| v.id == "I3" && v.details.contains_key("detachedAfterCall");
     let follows =
         |v: &&mut Violation| v.declared.is_none() && (matches!(v.id, "I4" | "I5" | "I8" | "I12") || goes_on(v));
     for violation in violations.iter_mut().filter(follows) {
-        let by: Option<Vec<&String>> = violation.volumes().into_iter().map(|volume| held.get(volume)).collect();
+        let holder = |volume: &str| holders.iter().rev().find(|holder| holder.explains(violation, volume));
+        let by: Option<Vec<&String>> =
+            violation.volumes().into_iter().map(|volume| holder(volume).map(|holder| &holder.id)).collect();
         violation.declared = by.and_then(|ids| ids.first().map(|id| (*id).clone()));
     }
     Ok(())
@@ -165,6 +198,23 @@ mod tests {
         };
         assert_eq!(of(true).as_deref(), Some("kubelet-removes-pod-during-its-mount"));
         assert_eq!(of(false), None);
+    }
+
+    #[test]
+    fn a_volume_that_has_left_its_node_is_held_up_no_longer() {
+        let (volume, node) = (Some("vol-1".to_owned()), Some("node-a".to_owned()));
+        let detached = Violation { volume, node, n: 5, ..violation() };
+        let is_excused = |symptom: Symptom, left: u64| {
+            let (operation, left) = ("quiescence".to_owned(), [("vol-1".to_owned(), left)].into());
+            let (symptom, details) = (Some(symptom), BTreeMap::new());
+            let leak = Violation { id: "I5", operation, symptom, left, details, n: 9, ..detached.clone() };
+            let mut both = [detached.clone(), leak];
+            mark_known(&mut both).unwrap();
+            both[1].declared.is_some()
+        };
+        assert!(is_excused(Symptom::CloudVolumeLeft, 3), "it is still there");
+        assert!(!is_excused(Symptom::CloudVolumeLeft, 7));
+        assert!(is_excused(Symptom::DirectoryLeft, 7), "nobody removes the directory");
     }
 
     #[test]

@@ -73,7 +73,9 @@ impl DetachAfterUnstage {
                 ("podsUnheard", facts.are_unseen(volume, node, event.ms).into()),
                 ("newNodeLacksVolume", hold.node_lacks.into()),
                 ("unattachedAtKubeletStart", hold.unattached_at_start.into()),
+                ("inUseAtDetach", hold.in_use_at_detach.into()),
                 ("taintInCache", hold.taint_in_cache.into()),
+                ("unreadyInCache", hold.unready_in_cache.into()),
                 ("wronglyForced", substrate::encode::tree(&hold.wrongly_forced)),
             ]
             .into(),
@@ -197,6 +199,8 @@ mod tests {
         assert_eq!(declared_after(&[STARTS, STARTS, ASKED, STAGED]), undeclared);
         assert_eq!(declared_after(&[STARTS, ASKED, STARTS, ASKED, STAGED]), undeclared);
         assert_eq!(declared_after(&[STARTS, ASKED, STARTS, STAGED, ASKED]), undeclared);
+        // It has found the volume on its disk, and unmounts it.
+        assert_eq!(declared_after(&[STARTS, ASKED, STAGED, STARTS, "NodeUnpublishVolume"]), undeclared);
         assert_eq!(declared_after(&[STARTS, ASKED, STAGED, "NodePublishVolume", STARTS]), Some(None));
         assert_eq!(declared_after(&[]), None);
     }

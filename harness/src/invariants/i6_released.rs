@@ -1,17 +1,18 @@
 //! I6, for claims: a released volume has the bytes of a deleted claim, so no other claim gets it. A user who changes
 //! the PersistentVolume by hand may give it to another claim.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
 use substrate::Event;
+use substrate::json::Text;
 
 use super::Found;
 
-/// Released PersistentVolumes.
+/// Released PersistentVolumes, each with the uid of the claim that released it.
 #[derive(Debug, Default)]
-pub(super) struct Released(BTreeSet<String>);
+pub(super) struct Released(BTreeMap<String, Option<Text>>);
 
 impl Released {
     /// Checks an event. `former` returns true if the binder may have a deleted claim in its cache.
@@ -26,14 +27,17 @@ impl Released {
         }
         match pv.phase.as_deref() {
             Some("Released") => {
-                self.0.insert(name);
+                self.0.insert(name, pv.claim_uid.clone());
                 None
             }
-            Some("Bound") if self.0.remove(&name) => {
+            Some("Bound") => {
+                let released_by = self.0.remove(&name)?;
                 let claim = pv.claim.as_deref().unwrap_or_default();
                 let message = format!("{name} was released by a claim that is gone, and is bound to {claim}");
                 let volume = pv.handle.as_deref().map(str::to_owned);
-                let details = [("formerClaimInCache", former(claim).into())].into();
+                // A binder that still has the former claim does not bind the volume to another claim.
+                let is_former = pv.claim_uid == released_by && former(claim);
+                let details = [("formerClaimInCache", is_former.into())].into();
                 Some(Found { message, operation: "bind".to_owned(), volume, details, ..Found::default() })
             }
             _ => None,

@@ -101,7 +101,10 @@ impl Surfaced {
         };
         // Another driver has a sidecar of its own.
         let is_ours = event.process.starts_with("csi-controller") || event.process.ends_with("/csi-node");
-        if !is_ours || !self.running.iter().any(|process| process.starts_with(&caller)) || self.series.contains_key(&key) {
+        if !is_ours
+            || !self.running.iter().any(|process| process.starts_with(&caller))
+            || self.series.contains_key(&key)
+        {
             return;
         }
         checked.add(Id::I8, 1);

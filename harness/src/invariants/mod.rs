@@ -128,6 +128,10 @@ pub struct Violation {
     /// The missing call or write that causes a violation at the end of a run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<Missing>,
+    /// Its volumes that have been on no node since they were last on one: the ordinal of the event that showed it. Only
+    /// for a violation at the end of the run.
+    #[serde(skip)]
+    pub left: BTreeMap<String, u64>,
     /// The declared deviation of upstream that explains it, from `scenarios/upstream-bugs.yaml`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub declared: Option<String>,
@@ -287,8 +291,13 @@ impl Invariants {
         // Needs the state before a claim or volume is removed.
         let i11 = lifetimes.check(asked, facts, checked, event);
         facts.observe(event);
+        facts.note_left(event);
+        // The write may follow the decision after some seconds.
+        let moments = [event.ms, event.ms.saturating_sub(30_000)];
+        facts.note_report(|node, volume| moments.iter().any(|ms| staleness.may_lack_volume(node, volume, *ms)));
         if let Some(detach) = event.get::<Detach>() {
-            facts.note_cache(detach, staleness.may_cache_taint(&detach.node, event.ms));
+            let unready = staleness.may_cache_unready(&detach.node, event.ms);
+            facts.note_cache(detach, staleness.may_cache_taint(&detach.node, event.ms), unready);
             let lacks = staleness.may_lack_volume(&detach.node, &detach.volume, event.ms);
             facts.note_listed(detach, lacks);
         }
@@ -604,6 +613,7 @@ impl State {
                 details,
                 symptom: None,
                 missing: None,
+                left: BTreeMap::new(),
                 declared: None,
             });
         }

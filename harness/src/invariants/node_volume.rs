@@ -27,6 +27,10 @@ pub(super) struct NodeVolume {
     pub wrongly_forced: Option<ForcedReason>,
     /// True if attach-detach could still see the out-of-service taint when it forced the detach.
     pub taint_in_cache: bool,
+    /// True if attach-detach could see a node that is not Ready when it detached the volume.
+    pub unready_in_cache: bool,
+    /// True if attach-detach detached the volume although the Node had listed it in status.volumesInUse for long.
+    pub in_use_at_detach: bool,
     /// True if the Node was created again while the node had the volume, and its status.volumesInUse has not listed the
     /// volume since.
     pub node_lacks: bool,
@@ -43,8 +47,8 @@ impl NodeVolume {
         self.forced = false;
         self.forgotten = forgotten;
         self.wrongly_forced = None;
-        self.taint_in_cache = false;
-        (self.node_lacks, self.unattached_at_start) = (false, false);
+        (self.taint_in_cache, self.unready_in_cache) = (false, false);
+        (self.in_use_at_detach, self.node_lacks, self.unattached_at_start) = (false, false, false);
         self.generation += 1;
     }
 

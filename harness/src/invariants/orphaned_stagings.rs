@@ -38,8 +38,8 @@ pub(super) struct OrphanedStagings {
     volumes: BTreeSet<String>,
     /// Volumes and nodes for which a driver was ever asked to stage.
     asked: BTreeSet<(String, String)>,
-    /// Kubelets that were started more than once.
-    restarted: BTreeSet<String>,
+    /// Kubelets that were started more than once, each with the volumes that existed at its last start.
+    restarted: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl OrphanedStagings {
@@ -52,8 +52,8 @@ impl OrphanedStagings {
         } else if let Some(VolumeChanged { volume, .. }) = event.get() {
             self.volumes.insert(volume.to_string());
         } else if let Some(ProcessStarted { incarnation }) = event.get() {
-            if *incarnation > 1 {
-                self.restarted.insert(event.process.to_string());
+            if *incarnation > 1 && event.process.ends_with("/kubelet") {
+                self.restarted.insert(event.process.to_string(), self.volumes.clone());
             }
             self.on_end(&event.process);
         } else if event.is::<ProcessCrashed>() {
@@ -115,8 +115,9 @@ impl OrphanedStagings {
         let staged = there.find(|((volume, _), _)| is(volume)).map(|((volume, _), _)| volume.as_str());
         staged.or_else(|| {
             let never_asked = |volume: &&String| !self.asked.contains(&((*volume).clone(), node.to_owned()));
-            let restarted = self.restarted.contains(&kubelet(node));
-            self.volumes.iter().filter(never_asked).find(|volume| restarted && is(volume)).map(String::as_str)
+            // Only a directory that was there when kubelet started is unknown to it.
+            let existed = self.restarted.get(&kubelet(node))?;
+            existed.iter().filter(never_asked).find(|volume| is(volume)).map(String::as_str)
         })
     }
 }
@@ -183,6 +184,7 @@ mod tests {
         // The kubelet created the directory, and the driver was never asked.
         assert_eq!(declared_after(&[MADE, STARTS, STARTS]), forgets);
         assert_eq!(declared_after(&[MADE, STARTS]), None);
+        assert_eq!(declared_after(&[STARTS, STARTS, MADE]), None, "the directory is newer than this kubelet");
         // It did not restart, it finds the pod's directory, or it works on the volume again.
         assert_eq!(declared_after(&[STARTS, stage, publish, unpublish, unstage]), None);
         assert_eq!(declared_after(&[stage, publish, STARTS, unpublish, unstage]), None);

@@ -7,12 +7,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use csi_mock::efs::is_handle;
 use csi_mock::events::{AccessPointChanged, AccessPointState, CsiCall, CsiDone};
 use fake_apiserver::events::{Commit, WatchOpened};
 use fake_apiserver::state::EventType;
 use mock_ec2::events::{VolumeChanged, VolumePhase};
 use substrate::Event;
-use substrate::events::{ProcessCrashed, ProcessStarted};
+use substrate::events::{FaultFired, ProcessCrashed, ProcessStarted};
+use substrate::fault::Effect;
 use substrate::json::Text;
 
 /// The processes that create volumes; a second replica has a number after its name.
@@ -22,12 +24,21 @@ fn is_provisioner(process: &str) -> bool {
     PROVISIONERS.iter().any(|name| process.starts_with(name))
 }
 
+/// Returns true if a process belongs to the driver of shared file systems.
+fn is_of_shares(process: &str) -> bool {
+    process.starts_with("efs-")
+}
+
 /// Codes after which a provisioner assumes that the volume may still be created, and asks again (external-provisioner,
 /// `checkError`).
 const IN_BACKGROUND: [&str; 4] = ["CANCELLED", "DEADLINE_EXCEEDED", "UNAVAILABLE", "ABORTED"];
 
 /// Time in milliseconds in which a provisioner that sees a claim asks the driver for its volume.
 const ASKS_WITHIN: u64 = 60_000;
+
+/// Time in milliseconds in which a provisioner asks again for a volume that was denied, while the claim is there. Its
+/// longest pause is five minutes.
+const ASKS_AGAIN_WITHIN: u64 = 20 * 60_000;
 
 /// A call of CreateVolume.
 #[derive(Debug)]
@@ -55,8 +66,11 @@ pub(super) struct OrphanedVolumes {
     unserved: BTreeSet<Text>,
     /// Time in milliseconds since which the current provisioner watches claims.
     watches_since: Option<u64>,
-    /// Volumes that the driver has created, although it answered that it had not.
-    denied: BTreeSet<String>,
+    /// Volumes that the driver has created, although it answered that it had not; the time of this answer in
+    /// milliseconds.
+    denied: BTreeMap<String, u64>,
+    /// Time of the last event in milliseconds.
+    now: u64,
     /// Open CreateVolume calls, by process and ordinal.
     open: BTreeMap<(String, u64), Call>,
     /// Number of abandoned calls: the cloud may still create a volume for each.
@@ -64,11 +78,23 @@ pub(super) struct OrphanedVolumes {
     /// Number of calls that were open or abandoned when a provisioner restarted, and that have not created a volume
     /// since.
     lost: usize,
+    /// True if that was the provisioner of shared file systems.
+    lost_shares: bool,
+    /// Names of calls during which a fault fired or a process crashed.
+    disturbed: BTreeSet<Text>,
+    /// True if a partition has begun, which is reported once.
+    is_cut: bool,
 }
 
 impl OrphanedVolumes {
     /// Records an event.
     pub fn observe(&mut self, event: &Event) {
+        self.now = event.ms;
+        if event.is::<FaultFired>() || event.is::<ProcessCrashed>() {
+            self.disturbed.extend(self.open.values().map(|call| call.name.clone()));
+            let effect = event.get::<FaultFired>().map(|fired| &fired.effect);
+            self.is_cut |= matches!(effect, Some(Effect::Partition(_) | Effect::PartitionOneWay(_)));
+        }
         if let Some(VolumeChanged { volume, state: VolumePhase::Creating, .. }) = event.get() {
             self.on_made(volume.as_str());
         } else if let Some(VolumeChanged { volume, state: VolumePhase::Deleted, .. }) = event.get() {
@@ -87,11 +113,7 @@ impl OrphanedVolumes {
         } else if is_provisioner(&event.process)
             && event.get::<ProcessStarted>().is_some_and(|started| started.incarnation > 1)
         {
-            self.restarted.values_mut().for_each(|restarted| *restarted = true);
-            self.lost = self.open.len() + self.given_up;
-            self.open.values_mut().for_each(|call| call.abandoned = true);
-            self.known.clear();
-            self.watches_since = None;
+            self.on_restart(is_of_shares(&event.process));
         } else if event.is::<ProcessStarted>() || event.is::<ProcessCrashed>() {
             let before = self.open.len();
             self.open.retain(|(process, _), _| *process != *event.process);
@@ -109,8 +131,24 @@ impl OrphanedVolumes {
         }
     }
 
+    /// Records that the provisioner of shared file systems, or the other one, restarts: it knows only what is stored.
+    fn on_restart(&mut self, shares: bool) {
+        let restarted = self.restarted.iter_mut().filter(|(volume, _)| is_handle(volume) == shares);
+        restarted.for_each(|(_, restarted)| *restarted = true);
+        let is_its = |process: &str| is_of_shares(process) == shares;
+        let open = self.open.iter_mut().filter(|((process, _), _)| is_its(process));
+        open.for_each(|(_, call)| call.abandoned = true);
+        self.lost = self.open.keys().filter(|(process, _)| is_its(process)).count() + self.given_up;
+        self.lost_shares = shares;
+        // The other provisioner still knows what it has asked for.
+        let others = self.names.iter().filter(|(volume, _)| is_handle(volume) != shares);
+        let others: BTreeSet<Text> = others.flat_map(|(_, names)| names.iter().cloned()).collect();
+        self.known.retain(|name| others.contains(name));
+        self.watches_since = None;
+    }
+
     fn on_made(&mut self, volume: &str) {
-        let is_lost = self.lost > 0;
+        let is_lost = self.lost > 0 && self.lost_shares == is_handle(volume);
         if self.open.is_empty() {
             (self.lost, self.given_up) = (self.lost.saturating_sub(1), self.given_up.saturating_sub(1));
         }
@@ -137,6 +175,11 @@ impl OrphanedVolumes {
             return;
         }
         let name = Text::from(format!("pvc-{}", claim.uid));
+        if !self.gone.contains(&name) && !self.is_cut {
+            // Nobody has asked again for a volume whose claim was there for so long.
+            let of_claim = |volume: &str| self.names.get(volume).is_some_and(|names| names.contains(&name));
+            self.denied.retain(|volume, since| ms - *since < ASKS_AGAIN_WITHIN || !of_claim(volume));
+        }
         if self.asked.contains(&name) && self.gone.insert(name.clone()) {
             let saw = self.watches_since.is_some_and(|since| ms - since >= ASKS_WITHIN);
             if saw && !self.known.contains(&name) {
@@ -154,6 +197,7 @@ impl OrphanedVolumes {
     fn on_done(&mut self, process: &str, done: &CsiDone) {
         let call = self.open.remove(&(process.to_owned(), done.ordinal));
         let is_received = call.as_ref().is_none_or(|call| !call.abandoned);
+        let is_disturbed = self.is_cut || call.as_ref().is_some_and(|call| self.disturbed.contains(&call.name));
         let volume = done.volume.as_deref();
         if let Some((volume, call)) = volume.zip(call) {
             self.names.insert(volume.to_owned(), [call.name].into());
@@ -171,7 +215,8 @@ impl OrphanedVolumes {
             self.given_up += usize::from(volume.is_none());
             volume.map(|volume| self.denied.remove(volume));
         } else {
-            self.denied.extend(volume.map(str::to_owned));
+            // A driver that does so by itself has a bug.
+            self.denied.extend(volume.filter(|_| is_disturbed).map(|volume| (volume.to_owned(), self.now)));
         }
     }
 
@@ -187,7 +232,7 @@ impl OrphanedVolumes {
         if self.restarted.get(volume).copied().unwrap_or_default() && self.is_claim_gone(volume) {
             return Some("provisionerRestartedSinceMade");
         }
-        self.denied.contains(volume).then_some("madeByFailedCall")
+        self.denied.contains_key(volume).then_some("madeByFailedCall")
     }
 }
 
@@ -214,8 +259,10 @@ mod tests {
     enum Does {
         Asks,
         Answers,
+        Denies,
         Made,
         Starts(u32),
+        OtherStarts,
         Watches,
         Waits,
         ClaimGoes,
@@ -263,8 +310,15 @@ mod tests {
                 let (rpc, code) = ("CreateVolume".into(), "INTERNAL".into());
                 trace.info(&driver, CsiDone { rpc, volume, node, ordinal: 1, code, took_ms: 1, message: None });
             }
+            Denies => {
+                let effect = Effect::Grpc("INTERNAL".to_owned());
+                trace.info(&driver, FaultFired::new("denied", "CreateVolume", effect));
+                let (rpc, volume, code) = ("CreateVolume".into(), Some(VOLUME.into()), "INTERNAL".into());
+                trace.info(&driver, CsiDone { rpc, volume, node, ordinal: 1, code, took_ms: 1, message: None });
+            }
             Made => trace.info(&"mock-ec2".into(), made()),
             Starts(incarnation) => trace.info(&PROVISIONERS[0].into(), ProcessStarted { incarnation }),
+            OtherStarts => trace.info(&PROVISIONERS[1].into(), ProcessStarted { incarnation: 2 }),
             Watches => {
                 let opened = WatchOpened {
                     bookmarks: true,
@@ -306,6 +360,9 @@ mod tests {
         // It never ended, or had begun before.
         assert_eq!(declared_after(&[Starts(1), Asks, Made, ClaimGoes]), None);
         assert_eq!(declared_after(&[Starts(1), Starts(2), Asks, Made, ClaimGoes]), None);
+        // The provisioner of another driver ended.
+        assert_eq!(declared_after(&[Starts(1), Asks, Made, OtherStarts, ClaimGoes]), None);
+        assert_eq!(declared_after(&[Starts(1), Asks, OtherStarts, Made, ClaimGoes]), None);
         // The claim is still there: upstream asks again.
         assert_eq!(declared_after(&[Starts(1), Asks, Made, Starts(2), Watches]), None);
         // It saw the claim for a minute and did nothing, or it has asked again.
@@ -324,16 +381,37 @@ mod tests {
             took_ms: 1,
             message: None,
         };
-        let why = |codes: &[&str]| {
-            let trace = Trace::new(Clock::live(), Level::Info);
-            codes.iter().for_each(|code| trace.info(&"csi-controller".into(), done(code)));
+        let answers = |codes: &[&str], is_faulty: bool| {
+            let (trace, driver) = (Trace::new(Clock::live(), Level::Info), "csi-controller".into());
+            for code in codes {
+                trace.info(&driver, CsiCall { target: Some("pvc-1".into()), ..CsiCall::new("CreateVolume", 1) });
+                if is_faulty {
+                    let effect = Effect::Grpc((*code).to_owned());
+                    trace.info(&driver, FaultFired::new("denied", "CreateVolume", effect));
+                }
+                trace.info(&driver, done(code));
+            }
             let mut unsaved = OrphanedVolumes::default();
             trace.events().iter().for_each(|event| unsaved.observe(event));
             unsaved.why(VOLUME)
         };
+        let why = |codes: &[&str]| answers(codes, true);
+        assert_eq!(answers(&["INTERNAL"], false), None, "the driver failed by itself");
         assert_eq!(why(&["INTERNAL"]), Some("madeByFailedCall"));
         assert_eq!(why(&["UNAVAILABLE"]), None, "the provisioner asks again");
         assert_eq!(why(&["INTERNAL", "OK"]), None);
+    }
+
+    #[test]
+    fn a_volume_that_was_denied_is_asked_for_again_while_its_claim_is_there() {
+        let why = |minutes: u64| {
+            let steps: Vec<Does> = (0..minutes).map(|_| Waits).chain([ClaimGoes]).collect();
+            let mut volumes = OrphanedVolumes::default();
+            replay(&[&[Asks, Denies][..], &steps[..]].concat(), &mut |event| volumes.observe(event));
+            volumes.why(VOLUME)
+        };
+        assert_eq!(why(5), Some("madeByFailedCall"));
+        assert_eq!(why(30), None, "the provisioner has given up the claim");
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub mod spec;
 #[cfg(test)]
 mod tests;
 
-use actual::{ActualStateOfWorld, Attachability, MountState, MountedPod};
+use actual::{ActualStateOfWorld, Attachability, AttachedVolume, MountState, MountedPod};
 use desired::{DesiredMount, DesiredStateOfWorld};
 pub use operation::{Failure, Next, Operation, Step, StepError, Task};
 pub use spec::VolumeSpec;
@@ -99,6 +99,8 @@ pub struct VolumeManager {
     /// Volumes that could not be reconstructed and have not been cleaned up yet (`volumesFailedReconstruction`).
     failed: Vec<FailedMount>,
     retry_at: Option<Duration>,
+    /// Volumes that the node's status has ever listed as in use; empty without the seeded bug that reads it.
+    once_reported: BTreeSet<String>,
     /// Seeded bugs.
     pub(super) seeded_bugs: SeededBugs,
 }
@@ -114,6 +116,22 @@ pub struct SeededBugs {
     pub unstages_published: bool,
     /// Reports only volumes that pods want as in use.
     pub reports_wanted_only: bool,
+    /// Takes a volume for reported in use that was reported before.
+    pub remembers_reports: bool,
+    /// Does not report a volume as in use whose global mount was found on disk.
+    pub hides_reconstructed: bool,
+    /// Does not report a volume as in use whose mount is uncertain, as after an unmount that failed.
+    pub hides_failed_unmounts: bool,
+}
+
+impl SeededBugs {
+    /// Returns true if a volume that is attached is not reported as in use.
+    fn hide(self, volume: &AttachedVolume) -> bool {
+        let is_uncertain = |pod: &MountedPod| pod.state == MountState::Uncertain && !pod.reconstructed;
+        self.reports_wanted_only
+            || self.hides_reconstructed && volume.device_reconstructed
+            || self.hides_failed_unmounts && volume.pods.values().any(is_uncertain)
+    }
 }
 
 impl VolumeManager {
@@ -131,6 +149,7 @@ impl VolumeManager {
             reconstruction: Reconstruction::Unread,
             failed: Vec::new(),
             retry_at: None,
+            once_reported: BTreeSet::new(),
             seeded_bugs: SeededBugs::default(),
         }
     }
@@ -193,6 +212,9 @@ impl VolumeManager {
     /// Sets `status.volumesInUse` of the Node that the status loop wrote or found unchanged. Returns true if a wanted
     /// volume is affected.
     pub fn mark_reported_in_use(&mut self, listed: &BTreeSet<&str>) -> bool {
+        if self.seeded_bugs.remembers_reports {
+            self.once_reported.extend(listed.iter().map(|name| (*name).to_owned()));
+        }
         self.desired.mark_reported_in_use(listed)
     }
 
@@ -258,8 +280,10 @@ impl VolumeManager {
             return None;
         }
         let desired = self.desired.volumes().filter(|(_, v)| v.attachable).map(|(name, _)| name);
-        let actual = self.actual.volumes().filter(|(_, v)| v.attachable == Attachability::True).map(|(name, _)| name);
-        let names: BTreeSet<_> = desired.chain(actual.filter(|_| !self.seeded_bugs.reports_wanted_only)).collect();
+        let is_reported =
+            |volume: &AttachedVolume| volume.attachable == Attachability::True && !self.seeded_bugs.hide(volume);
+        let actual = self.actual.volumes().filter(|(_, v)| is_reported(v)).map(|(name, _)| name);
+        let names: BTreeSet<_> = desired.chain(actual).collect();
         Some(names.into_iter().map(ToString::to_string).collect())
     }
 

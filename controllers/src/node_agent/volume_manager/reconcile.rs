@@ -52,7 +52,8 @@ impl VolumeManager {
                     // Two silent preconditions, so that no backoff builds up while the controller works.
                     let is_attached =
                         self.attached_in_status.contains(name.as_str()) || self.seeded_bugs.ignores_attached;
-                    let seen = is_attached && (volume.reported_in_use || self.seeded_bugs.ignores_in_use);
+                    let is_reported = volume.reported_in_use || self.once_reported.contains(name.as_str());
+                    let seen = is_attached && (is_reported || self.seeded_bugs.ignores_in_use);
                     if volume.attachable && !seen {
                         continue;
                     }

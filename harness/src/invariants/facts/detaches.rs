@@ -3,10 +3,17 @@
 use std::time::Duration;
 
 use controllers::events::Detach;
+use csi_mock::events::{DiskUnpublished, DiskUnstaged};
+use fake_apiserver::events::Commit;
+use fake_apiserver::state::EventType;
 use mock_ec2::events::{AttachmentChanged, AttachmentPhase};
+use substrate::Event;
 
 use super::Facts;
 use crate::invariants::FORCE_AFTER;
+
+/// Time after which attach-detach, which reads a node before it detaches a volume, has seen what the node lists.
+const HAS_READ: Duration = Duration::from_secs(60);
 
 impl Facts {
     pub(super) fn on_cloud_attachment(&mut self, changed: &AttachmentChanged) {
@@ -33,11 +40,45 @@ impl Facts {
         }
     }
 
-    /// Records whether attach-detach may still have seen the out-of-service taint that justified its forced detach.
-    pub fn note_cache(&mut self, detach: &Detach, may_be_behind: bool) {
+    /// Records whether an event, which was observed before, leaves its volume without any node: it is neither mounted
+    /// nor attached, and has no VolumeAttachment.
+    pub fn note_left(&mut self, event: &Event) {
+        let Some(volume) = self.taken_away(event) else { return };
+        let from = (volume.clone(), String::new());
+        let is_attached = self.cloud.range(from..).next().is_some_and(|((of, _), _)| *of == volume);
+        let is_held = self.holders(&volume).next().is_some() || self.attachments_of(&volume).next().is_some();
+        if !is_attached && !is_held {
+            self.left.insert(volume, event.n);
+        }
+    }
+
+    /// Returns the volume that an event takes away from a node, or the volume of a VolumeAttachment that it removes.
+    fn taken_away(&self, event: &Event) -> Option<String> {
+        if let Some(AttachmentChanged { volume, state: AttachmentPhase::Detached, .. }) = event.get() {
+            return Some(volume.to_string());
+        }
+        if let Some(DiskUnstaged { volume, .. }) = event.get() {
+            return Some(volume.to_string());
+        }
+        if let Some(DiskUnpublished { volume, .. }) = event.get() {
+            return Some(volume.to_string());
+        }
+        let commit = event.get::<Commit>().filter(|commit| commit.r#type == EventType::Deleted)?;
+        let pv = commit.volumeattachment.as_ref()?.pv.as_deref()?;
+        Some(self.volumes.get(pv)?.handle.clone())
+    }
+
+    /// Returns the ordinal of the last event that left a volume without any node.
+    pub fn left_at(&self, volume: &str) -> Option<u64> {
+        self.left.get(volume).copied()
+    }
+
+    /// Records whether attach-detach may have seen, in the node in its cache, the out-of-service taint or the condition
+    /// that justifies a forced detach.
+    pub fn note_cache(&mut self, detach: &Detach, taint: bool, unready: bool) {
         let key = (detach.volume.to_string(), detach.node.to_string());
         if let Some(hold) = self.holds.get_mut(&key) {
-            hold.taint_in_cache = may_be_behind;
+            (hold.taint_in_cache, hold.unready_in_cache) = (taint, unready);
         }
     }
 
@@ -51,22 +92,42 @@ impl Facts {
         }
     }
 
-    /// Returns true if attach-detach, at its last detach of the volume, may have had a cached node that did not list
-    /// it.
+    /// Records whether attach-detach, when it wrote a node's volumesAttached again, may still have had a cached node
+    /// that does not list a volume that it has detached.
+    pub fn note_report(&mut self, may_lack: impl Fn(&str, &str) -> bool) {
+        if let Some(node) = self.reported.take() {
+            self.unlisted.retain(|(volume, of)| *of != node || may_lack(&node, volume));
+        }
+    }
+
+    /// Returns true if attach-detach, at its last detach of the volume and at each later write of the node's
+    /// volumesAttached, may have had a cached node that did not list it.
     pub fn was_unlisted(&self, volume: &str, node: &str) -> bool {
         self.unlisted.contains(&(volume.to_owned(), node.to_owned()))
     }
 
     pub(super) fn on_detach(&mut self, detach: &Detach, ms: u64) {
+        let key = (detach.volume.to_string(), detach.node.to_string());
+        let is_in_use = self.is_long_in_use(&key, ms);
+        if let Some(hold) = self.holds.get_mut(&key) {
+            hold.in_use_at_detach = is_in_use;
+        }
         if !detach.forced {
             return;
         }
-        let key = (detach.volume.to_string(), detach.node.to_string());
         let legitimate = self.may_force(&key, ms);
         if let Some(hold) = self.holds.get_mut(&key) {
             hold.forced = legitimate;
             hold.wrongly_forced = detach.reason.filter(|_| !legitimate);
         }
+    }
+
+    /// Returns true if the stored Node has listed the volume in volumesInUse for so long that attach-detach knows it.
+    fn is_long_in_use(&self, (volume, node): &(String, String), ms: u64) -> bool {
+        let end = format!("^{volume}");
+        let mut listed = self.nodes.get(node).into_iter().flat_map(|node| &node.in_use_since);
+        let since = listed.find(|(name, _)| name.ends_with(&end)).map(|(_, since)| *since);
+        since.is_some_and(|since| Duration::from_millis(ms.saturating_sub(since)) >= self.scale.apply(HAS_READ))
     }
 
     /// Returns true if upstream would force a detach now, by stored objects instead of cached ones.

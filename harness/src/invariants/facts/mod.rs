@@ -49,6 +49,8 @@ pub(super) struct Node {
     pub keeps_away: Vec<String>,
     pub attached: BTreeSet<String>,
     pub in_use: BTreeSet<String>,
+    /// Time in milliseconds since which each volume is in `in_use`.
+    pub in_use_since: BTreeMap<String, u64>,
 }
 
 /// A Pod object.
@@ -121,6 +123,10 @@ pub(super) struct Facts {
     /// Volumes and nodes for which attach-detach, at its last detach, may have had a cached Node that did not list the
     /// volume.
     unlisted: BTreeSet<(String, String)>,
+    /// The node whose status.volumesAttached the last event has changed.
+    reported: Option<String>,
+    /// Volumes that were on no node: the ordinal of the last event that showed it.
+    left: BTreeMap<String, u64>,
     /// True if there is a node lifecycle controller: it has written a node.
     pub has_node_controller: bool,
     pub(super) last_unrest: (u64, String),

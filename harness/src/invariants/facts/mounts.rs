@@ -10,14 +10,17 @@ impl Facts {
     /// Records that the kubelet that requests a volume knows it.
     pub(super) fn on_kubelet_asks(&mut self, call: &CsiCall) {
         let (Some(volume), Some(node)) = (&call.volume, &call.node) else { return };
-        if !matches!(call.rpc.as_str(), "NodeStageVolume" | "NodePublishVolume") {
+        let mounts = matches!(call.rpc.as_str(), "NodeStageVolume" | "NodePublishVolume");
+        if !mounts && !matches!(call.rpc.as_str(), "NodeUnpublishVolume" | "NodeUnstageVolume") {
             return;
         }
         let key = (volume.to_string(), self.name(node).to_owned());
         if let Some(hold) = self.holds.get_mut(&key) {
             hold.forgotten = false;
         }
-        self.asked_to_stage.insert(key, false);
+        if mounts {
+            self.asked_to_stage.insert(key, false);
+        }
     }
 
     /// Returns true if the kubelet that had a volume staged on a node has ended since it asked.

@@ -61,13 +61,20 @@ impl Facts {
         } else if let Some(node) = &commit.node {
             self.has_node_controller |= commit.user.contains("node-controller");
             let strings = |list: &[substrate::json::Text]| list.iter().map(ToString::to_string).collect();
+            let before = self.nodes.get(object).filter(|_| commit.r#type == EventType::Modified);
+            let since = |volume: &str| before.and_then(|node| node.in_use_since.get(volume)).copied().unwrap_or(ms);
+            let in_use_since = node.volumes_in_use.iter().map(|name| (name.to_string(), since(name))).collect();
             let node = Node {
                 ready: node.ready.as_deref().map(str::to_owned),
                 out_of_service: node.taints.iter().any(|t| t.starts_with("node.kubernetes.io/out-of-service:")),
                 keeps_away: keeping_away(&node.taints),
                 attached: strings(&node.volumes_attached),
                 in_use: strings(&node.volumes_in_use),
+                in_use_since,
             };
+            if self.nodes.get(object).is_some_and(|before| before.attached != node.attached) {
+                self.reported = Some(object.to_owned());
+            }
             self.note_lists(object, commit.r#type, &node);
             if deleted {
                 self.nodes.remove(object);

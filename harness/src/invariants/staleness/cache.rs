@@ -13,10 +13,11 @@ use fake_apiserver::events::{Commit, ListWasStale, WatchEventType, WatchOpened, 
 use substrate::Event;
 use substrate::clock::TimeScale;
 use substrate::events::{FaultFired, ProcessStarted};
-use substrate::fault::{Effect, Span};
+use substrate::fault::{Effect, Span, wild};
 use substrate::json::Text;
 
 use crate::invariants::stale_reads::MAKE_LATE;
+use crate::spec::names::CONTROLLERS;
 
 /// Time in milliseconds after which an event has been received, if no fault delays it. Latencies are far below.
 const TRAVEL: u64 = 1_000;
@@ -128,9 +129,11 @@ impl<S: PartialEq> Cache<S> {
 
     /// Returns true if a fault may delay events of the API server for the watcher.
     fn is_hit(&self, event: &Event, fired: &FaultFired) -> bool {
-        if matches!(fired.effect, Effect::Partition(_) | Effect::PartitionOneWay(_)) {
-            // A partition is reported only once, at the first call that it drops, which can be a call of any client.
-            return true;
+        if let Effect::Partition([a, b]) | Effect::PartitionOneWay([a, b]) = &fired.effect {
+            // A partition is reported only once, at the first call that it drops, which can be a call of any process
+            // behind its ends.
+            let is_cut = |one: &str, other: &str| stands_for(one, &self.process) && is_apiserver(other);
+            return is_cut(a, b) || is_cut(b, a);
         }
         let of_resource = fired.attribute("resource").is_none_or(|resource| resource == self.resource);
         let caller = fired.attribute("userAgent").or(fired.attribute("caller")).unwrap_or(&event.process);
@@ -234,6 +237,18 @@ pub(super) fn client(caller: &str) -> &str {
     caller.split('/').next().unwrap_or_default()
 }
 
+/// Returns true if an end of a partition may be a process, or a replica of it: by name, pattern, node or group.
+fn stands_for(end: &str, process: &str) -> bool {
+    let has_node = process.strip_prefix(end).is_some_and(|rest| rest.starts_with('/'));
+    let in_group = end == CONTROLLERS && !process.contains('/');
+    has_node || in_group || wild(end, process) || end.starts_with(process)
+}
+
+/// Returns true if an end of a partition may be the API server, which is also a server with a shorter name.
+fn is_apiserver(end: &str) -> bool {
+    wild(end, APISERVER) || wild(end, "apiserver")
+}
+
 /// Drops what was received more than [`KEPT`] before `ms`, except the newest revision of that time.
 fn forget(received: &mut Vec<News>, ms: u64) {
     let is_old = |news: &News| news.arrives + KEPT <= ms;
@@ -309,6 +324,27 @@ mod tests {
         assert!(!late("fake-apiserver", &[("resource", "nodes"), ("userAgent", "kubelet/v1.36.2")]));
         assert!(!late("csi-controller", &[("caller", "csi-attacher")]));
         assert!(!late("mock-ec2", &[]));
+    }
+
+    #[test]
+    fn only_a_partition_between_the_watcher_and_the_api_server_makes_its_news_late() {
+        use substrate::{Clock, Level, Trace};
+        let late = |one: &str, other: &str| {
+            let trace = Trace::new(Clock::live(), Level::Info);
+            let cut = Effect::Partition([one.to_owned(), other.to_owned()]);
+            trace.info(&one.into(), FaultFired::new("cut", "request", cut));
+            let (node, mut taints) = delivered(0, None);
+            trace.events().iter().for_each(|event| taints.observe(event, |_| false));
+            taints.delivered(&node, 3, 10_000);
+            may(&taints, &node, 60_000)
+        };
+        for watcher in ["kube-controller-manager", "kube-controller-manager-2", "controllers", "kube-*", "*"] {
+            assert!(late(watcher, "apiserver"), "{watcher}");
+            assert!(late("fake-apiserver", watcher), "{watcher}");
+        }
+        assert!(!late("node-b/kubelet", "apiserver"), "it watches on");
+        assert!(!late("kube-scheduler", "apiserver"));
+        assert!(!late("kube-controller-manager", "csi-controller"));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Pods that were placed on a node before the scheduler knew the node's volume limit.
 //!
 //! The scheduler knows no limit for a driver that a CSINode does not list, so such a node gets any number of volumes.
-//! When the driver has registered and refuses the last of them, the pod stays there and waits.
+//! When the driver has registered and refuses the last of them, the pod stays there and waits. Pods that were created
+//! later do not come to a full node, so this is the cause only if the earlier pods alone exceed the limit. They may be
+//! bound later: the scheduler may wait for their volumes first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,21 +12,34 @@ use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
 use substrate::Event;
 
-/// The node of a pod with claims.
+/// A pod with claims.
 #[derive(Debug)]
-struct PlacedPod {
-    node: String,
-    /// True if the scheduler did not know a limit of the node at that time.
-    early: bool,
+struct PodWithClaims {
+    node: Option<String>,
+    /// Its claims, by namespace and name.
+    claims: Vec<String>,
+    /// The revision at which it was created.
+    created: u64,
+}
+
+/// The limit in a CSINode.
+#[derive(Debug)]
+struct Limit {
+    /// The revision since which it has one.
+    since: u64,
+    /// The smallest one of its drivers.
+    least: u64,
+    /// The revision of the first pod that was created when the scheduler knew the limit.
+    counts_from: Option<u64>,
 }
 
 /// Nodes with a limit, pods that were placed on them before the scheduler knew it, and full nodes.
 #[derive(Debug, Default)]
 pub(super) struct Early {
-    /// Nodes whose CSINode has a limit for a driver, and the revision since which it has.
-    limited: BTreeMap<String, u64>,
+    /// Nodes whose CSINode has a limit for a driver.
+    limited: BTreeMap<String, Limit>,
     /// By namespace and name.
-    pods: BTreeMap<String, PlacedPod>,
+    pods: BTreeMap<String, PodWithClaims>,
     /// Nodes whose driver has refused further volumes.
     full: BTreeSet<String>,
 }
@@ -46,29 +61,44 @@ impl Early {
         match (&*commit.resource, commit.r#type) {
             ("csinodes", EventType::Deleted) => drop(self.limited.remove(object)),
             ("csinodes", _) => {
-                let mut drivers = commit.csinode.iter().flat_map(|is| &is.drivers);
-                if drivers.all(|driver| driver.limit.is_none()) {
-                    self.limited.remove(object);
+                let drivers = commit.csinode.iter().flat_map(|is| &is.drivers);
+                if let Some(least) = drivers.filter_map(|driver| driver.limit).min() {
+                    let new = || Limit { since: commit.rv, least, counts_from: None };
+                    self.limited.entry(object.to_owned()).or_insert_with(new).least = least;
                 } else {
-                    self.limited.entry(object.to_owned()).or_insert(commit.rv);
+                    self.limited.remove(object);
                 }
             }
             ("pods", EventType::Deleted) => drop(self.pods.remove(object)),
             ("pods", _) => {
                 let Some(pod) = commit.pod.as_ref().filter(|pod| !pod.claims.is_empty()) else { return };
-                let Some(node) = pod.node.as_deref().filter(|_| !self.pods.contains_key(object)) else { return };
-                let early = self.limited.get(node).is_none_or(|since| known(node) < *since);
-                self.pods.insert(object.to_owned(), PlacedPod { node: node.to_owned(), early });
+                if !self.pods.contains_key(object) {
+                    for (node, limit) in self.limited.iter_mut().filter(|(_, limit)| limit.counts_from.is_none()) {
+                        limit.counts_from = (known(node) >= limit.since).then_some(commit.rv);
+                    }
+                }
+                let new = || {
+                    let (namespace, _) = object.split_once('/').unwrap_or(("default", object));
+                    let claims = pod.claims.iter().map(|claim| format!("{namespace}/{claim}")).collect();
+                    PodWithClaims { node: None, claims, created: commit.rv }
+                };
+                let one = self.pods.entry(object.to_owned()).or_insert_with(new);
+                let node = pod.node.as_deref().filter(|node| !node.is_empty());
+                one.node = one.node.take().or_else(|| node.map(str::to_owned));
             }
             _ => {}
         }
     }
 
-    /// Returns true if the pod waits on a full node on which an uncounted pod was placed.
+    /// Returns true if the pod waits on a full node, and the claims of the pods that were created before the scheduler
+    /// knew the limit of that node exceed this limit.
     pub fn is_one_too_many(&self, pod: &str) -> bool {
-        let Some(PlacedPod { node, .. }) = self.pods.get(pod).filter(|place| self.full.contains(&place.node)) else {
-            return false;
-        };
-        self.pods.values().any(|place| place.early && place.node == *node)
+        let node = self.pods.get(pod).and_then(|pod| pod.node.as_ref());
+        let Some(node) = node.filter(|node| self.full.contains(*node)) else { return false };
+        let Some(limit) = self.limited.get(node) else { return false };
+        let is_early = |pod: &&PodWithClaims| limit.counts_from.is_none_or(|from| pod.created < from);
+        let early = self.pods.values().filter(|pod| pod.node.as_ref() == Some(node)).filter(is_early);
+        let claims: BTreeSet<&String> = early.flat_map(|pod| &pod.claims).collect();
+        claims.len() as u64 > limit.least
     }
 }

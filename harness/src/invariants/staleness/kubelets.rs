@@ -22,18 +22,26 @@ use crate::spec::names;
 const KUBELET: &str = "kubelet";
 /// Maximum time between two updates of a node's status: 10 s with 4 % jitter, and the time of a request.
 const ROUND: Duration = Duration::from_secs(11);
+/// Minimum time between two updates.
+const NEXT: Duration = Duration::from_millis(9_900);
+/// Time in milliseconds for which removals are kept, longer than any round.
+const KEPT: u64 = 10 * 60 * 1_000;
 
 /// The caches of all kubelets, by node.
 #[derive(Debug)]
 pub(super) struct Kubelets {
     scale: TimeScale,
     nodes: BTreeMap<String, Cache<Vec<Text>>>,
+    /// The volumes that each stored node lists in use.
+    listed: BTreeMap<String, Vec<Text>>,
+    /// Time in milliseconds of the last removal of a volume from the list of a node.
+    removed: BTreeMap<(String, Text), u64>,
 }
 
 impl Kubelets {
     /// Creates the state before the first event.
     pub fn new(scale: TimeScale) -> Self {
-        Self { scale, nodes: BTreeMap::new() }
+        Self { scale, nodes: BTreeMap::new(), listed: BTreeMap::new(), removed: BTreeMap::new() }
     }
 
     pub fn observe(&mut self, event: &Event) {
@@ -46,10 +54,23 @@ impl Kubelets {
         } else if let Some(sent) = event.get::<WatchSent>() {
             self.update(sent.object.as_deref(), event);
         } else if let Some(commit) = event.get::<Commit>() {
+            if commit.resource == "nodes" {
+                self.note_removed(&commit.object, in_use(commit), event.ms);
+            }
             self.update(Some(&*commit.object).filter(|_| commit.resource == "nodes"), event);
         } else if event.is::<FaultFired>() || event.is::<ProcessStarted>() {
             self.nodes.values_mut().for_each(|cache| cache.observe(event, in_use));
         }
+    }
+
+    /// Records which volumes a node, which now lists `now`, lists no longer.
+    fn note_removed(&mut self, node: &str, now: Vec<Text>, ms: u64) {
+        let before = self.listed.insert(node.to_owned(), now.clone()).unwrap_or_default();
+        let gone: Vec<Text> = before.into_iter().filter(|name| !now.contains(name)).collect();
+        if !gone.is_empty() {
+            self.removed.retain(|_, at| *at + KEPT > ms);
+        }
+        self.removed.extend(gone.into_iter().map(|name| ((node.to_owned(), name), ms)));
     }
 
     fn update(&mut self, node: Option<&str>, event: &Event) {
@@ -59,11 +80,14 @@ impl Kubelets {
     }
 
     /// Returns true if a kubelet may have read a node from its cache in the status update before `ms` that lists a
-    /// volume in use.
+    /// volume in use. The update that removed the volume from the list is not such an update.
     pub fn may_list(&self, node: &str, volume: &str, ms: u64) -> bool {
-        let round = u64::try_from(self.scale.apply(ROUND).as_millis()).unwrap_or(u64::MAX);
+        let scaled = |time: Duration| u64::try_from(self.scale.apply(time).as_millis()).unwrap_or(u64::MAX);
+        let is = |((of, name), _): &(&(String, Text), &u64)| of == node && handle(name) == Some(volume);
+        let removed = self.removed.iter().find(is).map_or(0, |(_, at)| *at + scaled(NEXT));
+        let update = ms.saturating_sub(scaled(ROUND)).max(removed);
         let lists = |_, listed: &Vec<Text>| listed.iter().any(|name| handle(name) == Some(volume));
-        self.nodes.get(node).is_some_and(|cache| cache.may_have(node, ms.saturating_sub(round), lists))
+        update <= ms && self.nodes.get(node).is_some_and(|cache| cache.may_have(node, update, lists))
     }
 }
 
@@ -135,9 +159,10 @@ mod tests {
     }
 
     #[test]
-    fn a_kubelet_goes_by_an_old_node_until_one_round_after_the_news() {
+    fn a_kubelet_goes_by_an_old_node_if_the_news_is_not_there_at_the_next_update() {
         let (soon, later) = (Duration::from_secs(5), Duration::from_secs(20));
-        assert!(may_list(true, soon), "its last update can be older than the news");
+        assert!(!may_list(true, soon), "its last update removed the volume");
+        assert!(!may_list(false, soon), "its last update removed the volume");
         assert!(!may_list(true, later));
         assert!(may_list(false, later), "the news has not come");
     }

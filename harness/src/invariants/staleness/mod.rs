@@ -35,6 +35,7 @@ const ATTACHER: &str = "csi-attacher";
 #[derive(Debug, Default, PartialEq)]
 struct Node {
     exists: bool,
+    ready: bool,
     /// True if a taint evicts pods.
     evicts: bool,
     out_of_service: bool,
@@ -49,6 +50,7 @@ impl Node {
         let is = |taint: &Text| taint.starts_with("node.kubernetes.io/out-of-service:");
         Self {
             exists: true,
+            ready: node.ready.as_deref() == Some("True"),
             evicts: node.taints.iter().any(|taint| taint.ends_with(":NoExecute")),
             out_of_service: node.taints.iter().any(is),
             attached: node.volumes_attached.clone(),
@@ -145,6 +147,11 @@ impl Staleness {
     /// Returns true if attach-detach may have the out-of-service taint of a node in its cache at `ms`.
     pub fn may_cache_taint(&self, node: &str, ms: u64) -> bool {
         self.nodes.may_have(node, ms, |_, node| node.out_of_service)
+    }
+
+    /// Returns true if attach-detach may have a node in its cache at `ms` that is not Ready.
+    pub fn may_cache_unready(&self, node: &str, ms: u64) -> bool {
+        self.nodes.may_have(node, ms, |_, node| !node.ready)
     }
 
     /// Returns true if taint eviction may have a taint in its cache at `ms` that evicts pods of a node. Evictions on a
@@ -335,6 +342,14 @@ mod tests {
             self.committed("pods", &format!("default/{name}"), r#type, |commit| commit.pod = Some(Box::new(pod)));
         }
 
+        /// A pod with a claim of its own.
+        fn placed(&mut self, name: &str) {
+            let pod = Pod { claims: vec![name.into()], node: Some("node-a".into()), ..Pod::default() };
+            self.committed("pods", &format!("default/{name}"), EventType::Modified, |commit| {
+                commit.pod = Some(Box::new(pod));
+            });
+        }
+
         fn claim(&mut self, verb: &str) {
             self.committed("persistentvolumeclaims", "default/data", EventType::Modified, |commit| {
                 (commit.pvc, commit.verb) = (Some(Box::new(Claim::default())), verb.into());
@@ -448,14 +463,14 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_one_too_many_where_one_came_before_the_scheduler_knew_the_limit() {
+    fn a_pod_is_one_too_many_where_too_many_came_before_the_scheduler_knew_the_limit() {
         #[derive(Clone, Copy, PartialEq)]
         enum Limit {
             Before,
             BeforeAndUndelivered,
             After,
         }
-        let one_too_many = |limit: Limit, is_refused: bool| {
+        let one_too_many = |limit: Limit, are_both_early: bool, is_refused: bool| {
             let mut history = History::new();
             history.watches("kube-scheduler", "csinodes", 7);
             history.committed("csinodes", "node-a", EventType::Added, |_| {});
@@ -465,19 +480,25 @@ mod tests {
             if limit == Limit::Before {
                 history.deliver("node-a", 7);
             }
-            history.pod("one", EventType::Modified, Some("node-a"));
+            history.placed("one");
+            if are_both_early {
+                history.placed("two");
+            }
             history.limit();
             history.deliver("node-a", 7);
-            history.pod("two", EventType::Modified, Some("node-a"));
+            if !are_both_early {
+                history.placed("two");
+            }
             if is_refused {
                 history.refused();
             }
             history.ends("pod/two is Running within 40m").is_some_and(|detail| detail == "limitUnknownWhenPlaced")
         };
-        assert!(one_too_many(Limit::After, true));
-        assert!(one_too_many(Limit::BeforeAndUndelivered, true));
-        assert!(!one_too_many(Limit::Before, true), "the scheduler could have counted");
-        assert!(!one_too_many(Limit::After, false), "it fits");
+        assert!(one_too_many(Limit::After, true, true));
+        assert!(one_too_many(Limit::BeforeAndUndelivered, true, true));
+        assert!(!one_too_many(Limit::Before, true, true), "the scheduler could have counted");
+        assert!(!one_too_many(Limit::After, false, true), "it could have counted the second one");
+        assert!(!one_too_many(Limit::After, true, false), "it fits");
     }
 
     #[test]
@@ -507,5 +528,23 @@ mod tests {
         assert!(!kept(true, false, false), "the stream has delivered the pod");
         assert!(!kept(false, true, false), "the list had the pod");
         assert!(!kept(false, false, true), "the claim was looked at again");
+    }
+
+    #[test]
+    fn a_claim_is_looked_at_again_when_another_pod_ends_later() {
+        let kept = |first: &str, last: &str| {
+            let mut history = History::new();
+            history.watches("kube-controller-manager", "pods", 3);
+            history.pod("seen", EventType::Added, Some("node-a"));
+            history.deliver("default/seen", 3);
+            history.trace.info(&"fake-apiserver".into(), WatchClosed { stream: 3 });
+            history.pod("unseen", EventType::Added, Some("node-a"));
+            history.claim("delete");
+            history.pod(first, EventType::Deleted, Some("node-a"));
+            history.pod(last, EventType::Deleted, Some("node-a"));
+            history.ends("pvc/data is gone within 40m").is_some_and(|detail| detail == "lastPodUnheard")
+        };
+        assert!(kept("seen", "unseen"));
+        assert!(!kept("unseen", "seen"), "the end of a pod that it has seen makes it look again");
     }
 }

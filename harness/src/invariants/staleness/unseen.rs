@@ -12,7 +12,8 @@ use fake_apiserver::state::EventType;
 /// State of a deleted claim that still exists.
 #[derive(Debug, Default)]
 struct Kept {
-    /// True if a pod that used it was gone before pvc-protection saw it, and the claim has not changed since.
+    /// True if a pod that used it was gone before pvc-protection saw it, and since then neither the claim has changed
+    /// nor another of its pods has gone: pvc-protection checks the claim again when it sees the end of that one.
     unseen: bool,
 }
 
@@ -35,13 +36,11 @@ impl Unseen {
             }
             return;
         }
-        let Some(pod) = commit.pod.as_ref().filter(|_| commit.r#type == EventType::Deleted && !was_seen) else {
-            return;
-        };
+        let Some(pod) = commit.pod.as_ref().filter(|_| commit.r#type == EventType::Deleted) else { return };
         let namespace = object.split_once('/').map_or("default", |(namespace, _)| namespace);
         for name in &pod.claims {
             if let Some(kept) = self.claims.get_mut(&format!("{namespace}/{name}")) {
-                kept.unseen = true;
+                kept.unseen = !was_seen;
             }
         }
     }
