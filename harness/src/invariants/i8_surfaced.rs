@@ -3,7 +3,7 @@
 //! The first failure of a call counts, until the call succeeds. It must be reported before the cluster is quiet, unless the
 //! caller restarts. Calls that upstream reports in its log only are not checked: NodeUnpublishVolume,
 //! NodeUnstageVolume, ControllerUnpublishVolume. Nor is ControllerPublishVolume, whose error is a status. Calls of programs
-//! that are no part of the trace are not checked.
+//! that are no part of the trace are not checked, nor are calls that their caller gave up: it may have ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -87,6 +87,9 @@ impl Surfaced {
     fn on_done(&mut self, facts: &Facts, checked: &mut Checked, event: &Event, done: &CsiDone) {
         let Some(target) = self.open.remove(&(event.process.clone(), done.ordinal)) else { return };
         let Some((_, reasons, caller)) = REPORTS.iter().find(|(rpc, ..)| done.rpc == *rpc) else { return };
+        if done.code == "CANCELLED" {
+            return;
+        }
         let volume = done.volume.clone().filter(|_| done.rpc != "CreateVolume");
         let key = (done.rpc.clone(), volume.unwrap_or_default(), target);
         if done.code == "OK" {
@@ -119,9 +122,10 @@ impl Surfaced {
             if !by_caller || recorded.r#type != "Warning" || !series.reasons.iter().any(|one| recorded.reason == *one) {
                 continue;
             }
-            let claim = match target.strip_prefix("pvc-").filter(|_| rpc == "CreateVolume") {
-                Some(uid) => self.claims.get(uid),
-                None => self.claims.get(volume),
+            let claim = match rpc.as_str() {
+                "CreateVolume" => target.strip_prefix("pvc-").and_then(|uid| self.claims.get(uid)),
+                "CreateSnapshot" => None,
+                _ => self.claims.get(volume),
             };
             let is_about = match claim {
                 // A snapshot, or an inline volume.
