@@ -146,7 +146,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
         "adopts-without-uid-check",
         "an adopted pod works as before; controllers/tests/statefulset.rs compares the patches",
     ),
-    ("attached-device-not-grown", "only devices of live clusters have files; mock-ec2/tests/mutants.rs shows it"),
+    ("attached-device-not-grown", "only devices of live clusters have files; mock-ec2/tests/it/mutants.rs shows it"),
     ("recreated-owner-accepted", "the collector has looked for the owner that is gone by its uid before"),
 ];
 
