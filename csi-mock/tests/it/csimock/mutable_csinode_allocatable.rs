@@ -4,7 +4,7 @@ use csi_proto::csi::NodeGetInfoRequest;
 use substrate::fault::{Effect, Moment};
 use tonic::Code;
 
-use crate::base::{driver, hook};
+use super::base::{driver, hook};
 use crate::bench::*;
 
 #[test]

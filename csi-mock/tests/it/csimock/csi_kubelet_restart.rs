@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::base::driver;
+use super::base::driver;
 
 #[test]
 fn after_a_restart_the_volume_is_where_it_was_and_can_be_taken_down() {

@@ -5,7 +5,7 @@ use csi_proto::csi::controller_service_capability::{Type, rpc};
 use csi_proto::csi::*;
 use tonic::Code;
 
-use crate::base::driver;
+use super::base::driver;
 use crate::bench::*;
 
 async fn attaches(b: &Bench) -> bool {

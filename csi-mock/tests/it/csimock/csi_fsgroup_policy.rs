@@ -3,9 +3,9 @@
 use csi_mock::capabilities::Feature;
 use csi_proto::csi::*;
 
-use crate::base::driver;
+use super::base::driver;
+use super::csi_fsgroup_mount::with_group;
 use crate::bench::*;
-use crate::csi_fsgroup_mount::with_group;
 
 /// With the policies File and None the orchestrator sends no group; with delegation it does. The policy may change in
 /// either direction between two pods.

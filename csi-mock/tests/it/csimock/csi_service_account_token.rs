@@ -2,7 +2,7 @@
 
 use csi_proto::csi::*;
 
-use crate::base::driver;
+use super::base::driver;
 use crate::bench::*;
 
 #[test]
@@ -20,7 +20,7 @@ fn a_repeat_with_a_new_token_succeeds_and_no_token_is_recorded() {
         }
         let trace = serde_json::to_string(&b.world.trace().lines()).unwrap();
         assert!(!trace.contains("hush"));
-        let log = format!("{:?}", crate::base::calls(&b).await);
+        let log = format!("{:?}", super::base::calls(&b).await);
         assert!(!log.contains("hush"));
     });
 }

@@ -3,9 +3,6 @@
 //! mount and block volumes, with all and with minimal capabilities. A case whose capability is not offered is skipped,
 //! as in csi-sanity.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
-
-mod bench;
 mod controller;
 mod expansion;
 mod group;

@@ -1,7 +1,5 @@
 //! The `csi-mock` program over its sockets, with directories for disks.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
-
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;

@@ -5,7 +5,7 @@ use csi_proto::csi::*;
 use substrate::fault::{Effect, Moment};
 use tonic::Code;
 
-use crate::base::{driver, hook};
+use super::base::{driver, hook};
 use crate::bench::*;
 
 fn range(gib: i64) -> Option<CapacityRange> {

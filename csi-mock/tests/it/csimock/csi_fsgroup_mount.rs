@@ -6,7 +6,7 @@ use csi_proto::csi::volume_capability::access_mode::Mode;
 use csi_proto::csi::volume_capability::{AccessType, MountVolume};
 use csi_proto::csi::*;
 
-use crate::base::driver;
+use super::base::driver;
 use crate::bench::*;
 
 pub fn with_group(b: &Bench, group: &str) -> Option<VolumeCapability> {

@@ -1,9 +1,5 @@
 //! The device plug against a scripted device stream.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
-
-mod support;
-
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,8 +13,9 @@ use futures_util::StreamExt;
 use http::Uri;
 use substrate::HttpService;
 use substrate::process::Ctx;
-use support::*;
 use tokio::sync::mpsc;
+
+use crate::support::*;
 
 const VOLUME: &str = "vol-0123456789abcdef0";
 const OTHER: &str = "vol-0123456789abcdef1";

@@ -2,11 +2,6 @@
 //! half: the capabilities, answers and leftovers that the orchestrator depends on. The tests of the control loops and
 //! of the node agent cover the orchestrator's half; SELinux labels and health metrics have no tests yet.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
-
-#[path = "../sanity/bench.rs"]
-mod bench;
-
 mod base;
 mod csi_attach_volume;
 mod csi_fsgroup_mount;

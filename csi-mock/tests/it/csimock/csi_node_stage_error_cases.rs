@@ -3,7 +3,7 @@
 use substrate::fault::{Effect, Moment};
 use tonic::Code;
 
-use crate::base::{driver, hook};
+use super::base::{driver, hook};
 use crate::bench::*;
 
 async fn attached(b: &Bench) -> String {

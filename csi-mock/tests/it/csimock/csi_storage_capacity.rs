@@ -3,7 +3,7 @@
 use csi_proto::csi::*;
 use tonic::Code;
 
-use crate::base::driver;
+use super::base::driver;
 use crate::bench::*;
 
 #[test]

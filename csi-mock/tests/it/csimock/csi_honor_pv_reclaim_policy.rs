@@ -1,6 +1,6 @@
 //! DeleteVolume deletes exactly the requested volume, when called once or twice, and before or after other calls.
 
-use crate::base::{count, driver};
+use super::base::{count, driver};
 
 #[test]
 fn a_retained_volume_stays_and_a_deleted_one_goes_once() {

@@ -1,9 +1,5 @@
 //! The Controller service over gRPC in process, with a small cloud: codes, idempotency, waits.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
-
-mod support;
-
 use std::time::Duration;
 
 use csi_mock::controller::{self, ControllerConfig};
@@ -15,8 +11,9 @@ use csi_proto::csi::*;
 use rstest::rstest;
 use substrate::fault::{Effect, Moment, Span};
 use substrate::process::Ctx;
-use support::*;
 use tonic::Code;
+
+use crate::support::*;
 
 const GIB: i64 = 1 << 30;
 const RW: Mode = Mode::SingleNodeWriter;

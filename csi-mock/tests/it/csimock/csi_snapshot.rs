@@ -3,7 +3,7 @@
 use csi_proto::csi::*;
 use tonic::Code;
 
-use crate::base::{count, driver};
+use super::base::{count, driver};
 use crate::bench::*;
 
 #[test]

@@ -5,7 +5,7 @@ use csi_proto::csi::volume_capability::{AccessType, MountVolume};
 use csi_proto::csi::*;
 use tonic::Code;
 
-use crate::base::driver;
+use super::base::driver;
 use crate::bench::*;
 
 fn labelled(b: &Bench, label: &str) -> Option<VolumeCapability> {

@@ -22,8 +22,8 @@ use substrate::process::Process;
 use substrate::world::{Options, World, simulate};
 use tonic::{Code, Status};
 
+use super::restart::{Made, STEPS, rpc, state, step};
 use crate::bench::*;
-use crate::restart::{Made, STEPS, rpc, state, step};
 
 /// Effects that falsify the answer of a call, which succeeds.
 const FALSIFIES: &[Kind] = &[

@@ -3,7 +3,7 @@
 use csi_mock::capabilities::Feature;
 use csi_proto::csi::*;
 
-use crate::base::driver;
+use super::base::driver;
 use crate::bench::*;
 
 async fn condition(b: &Bench, volume: &str) -> Option<VolumeCondition> {

@@ -1,7 +1,5 @@
 //! The EFS driver in virtual time: access points, mounts on two nodes, and refusals in the real driver's words.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
-
 use std::collections::BTreeMap;
 use std::path::Path;
 

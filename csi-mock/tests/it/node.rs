@@ -1,9 +1,5 @@
 //! The Node service over gRPC in process, on memory disks: codes, idempotency, faults, restarts.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
-
-mod support;
-
 use std::path::Path;
 
 use csi_mock::disk::{MemoryDisks, Plug};
@@ -17,8 +13,9 @@ use rstest::rstest;
 use substrate::HttpService;
 use substrate::fault::{Effect, Moment, Span};
 use substrate::process::Ctx;
-use support::*;
 use tonic::Code;
+
+use crate::support::*;
 
 const VOLUME: &str = "vol-0123456789abcdef0";
 
