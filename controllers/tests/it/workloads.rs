@@ -1,9 +1,6 @@
 //! The loops of Deployments, ReplicaSets, budgets, Jobs, DaemonSets and Services against the API server, in virtual
 //! time. The test plays scheduler and kubelet: it binds pods, makes them ready, and ends those that are deleted.
 
-mod common;
-
-use common::{Rig, S, in_simulation, rewrite};
 use controllers::kube::{Api, DeleteParams, Kind, ListParams};
 use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet};
 use k8s_openapi::api::batch::v1::Job;
@@ -14,6 +11,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::DeserializeOwned;
 use substrate::World;
 use substrate::json::{Value, json};
+
+use crate::common::{Rig, S, in_simulation, rewrite};
 
 /// Loops that these tests do not need.
 const OTHERS: &[&str] =
@@ -380,14 +379,14 @@ fn a_service_lists_its_ready_pods() {
 #[cfg(feature = "mutants")]
 #[test]
 fn seeded_bugs_lose_pods_and_forget_evictions() {
-    common::mutated(&["max-unavailable-ignored"], async |world| {
+    crate::common::mutated(&["max-unavailable-ignored"], async |world| {
         let rig = WorkRig::new(&world, &[]).await;
         rig.deployment(json!({ "strategy": { "rollingUpdate": { "maxSurge": 1, "maxUnavailable": 0 } } })).await;
         rig.until("the first rollout is complete", async || rig.is_complete("one").await).await;
         rig.image("broken").await;
         rig.until("no pod is left that is available", async || rig.images().await == ["broken"; 3]).await;
     });
-    common::mutated(&["evictions-forgotten"], async |world| {
+    crate::common::mutated(&["evictions-forgotten"], async |world| {
         let rig = WorkRig::new(&world, &[]).await;
         rig.deployment(json!({})).await;
         rig.until("the rollout is complete", async || rig.is_complete("one").await).await;
@@ -395,7 +394,7 @@ fn seeded_bugs_lose_pods_and_forget_evictions() {
         rig.create::<PodDisruptionBudget>("web", spec).await;
         let status = async || rig.get::<PodDisruptionBudget>("web").await.status.unwrap_or_default();
         rig.0.until(S(10), "one may be evicted", async || status().await.disruptions_allowed == Some(1)).await;
-        let name = common::name(&rig.list::<Pod>().await[0]);
+        let name = crate::common::name(&rig.list::<Pod>().await[0]);
         let at = controllers::kube::time(world.clock().wall());
         let mut budget = rig.get::<PodDisruptionBudget>("web").await;
         let mut next = budget.status.clone().unwrap_or_default();

@@ -1,14 +1,13 @@
 //! Replicas of one process, of which only the leader works.
 
-mod common;
-
-use common::{Rig, S, in_simulation};
 use controllers::events::{EventRecorded, LeaderElected, LeaderLost};
 use controllers::kube::Api;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use substrate::fault::Fault;
 use substrate::json::json;
 use substrate::trace::EventType;
+
+use crate::common::{Rig, S, in_simulation};
 
 const MANAGER: &str = "kube-controller-manager";
 

@@ -1,11 +1,8 @@
 //! Published capacity: csi-provisioner with the API server, the driver and the cloud.
 
-mod common;
-
 use std::future::pending;
 use std::time::Duration;
 
-use common::{DRIVER, S, in_simulation};
 use controllers::kube::{Client, DeleteParams, Kind};
 use controllers::{LoopsConfig, Timers};
 use csi_mock::capabilities::Capabilities;
@@ -19,6 +16,8 @@ use substrate::fault::Fault;
 use substrate::json::{Value, from_value, json};
 use substrate::link::Link;
 use substrate::{Process, World};
+
+use crate::common::{DRIVER, S, in_simulation};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 const NAMESPACE: &str = "kube-system";

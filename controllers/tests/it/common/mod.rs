@@ -1,6 +1,6 @@
 //! A simulated cluster with minimal kubelets: they only post leases.
 
-#![allow(dead_code, reason = "each test crate uses its part")]
+#![allow(dead_code, reason = "some are only for tests of seeded bugs")]
 
 use parking_lot::Mutex;
 use std::collections::BTreeSet;

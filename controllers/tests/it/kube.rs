@@ -1,13 +1,10 @@
 //! The small Kubernetes client against the fake API server.
 
-mod common;
-
 use parking_lot::Mutex;
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{S, in_simulation};
 use controllers::kube::{
     Client, DeleteParams, Delta, EventRecorder, Guard, Informer, Kind, ListParams, Outcome, WorkQueue, reference,
 };
@@ -17,6 +14,8 @@ use substrate::fault::Fault;
 use substrate::json::json;
 use substrate::link::Link;
 use substrate::{Ctx, Process, World};
+
+use crate::common::{S, in_simulation};
 
 fn serve(world: &World) -> Process {
     let apiserver = fake_apiserver::Apiserver::new(world.seed(), fake_apiserver::Config::default());

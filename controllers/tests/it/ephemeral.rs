@@ -1,12 +1,11 @@
 //! The ephemeral volume controller against the API server, in virtual time.
 
-mod common;
-
-use common::{Rig, S, in_simulation};
 use controllers::kube::{DeleteParams, Kind, ListParams};
 use k8s_openapi::api::core::v1::{Event, PersistentVolumeClaim, Pod};
 use serde::de::DeserializeOwned;
 use substrate::json::{Value, json};
+
+use crate::common::{Rig, S, in_simulation};
 
 const OTHERS: &[&str] = &["kube-scheduler", "csi-attacher", "csi-provisioner", "csi-resizer"];
 

@@ -2,11 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{DRIVER, Rig, S, Written, in_simulation};
 use controllers::kube::{Client, DeleteParams, Kind};
 use controllers::snapshot::objects::VolumeSnapshotClass;
 use controllers::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
@@ -20,6 +17,8 @@ use substrate::fault::Fault;
 use substrate::json::{Value, from_value, json, to_value};
 use substrate::link::Link;
 use substrate::world::{Options, simulate};
+
+use crate::common::{DRIVER, Rig, S, Written, in_simulation};
 
 const CONTENT_FINALIZER: &str = "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection";
 const BOUND: &str = "snapshot.storage.kubernetes.io/volumesnapshot-bound-protection";

@@ -1,15 +1,14 @@
 //! The garbage collector against the API server, in virtual time.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{Rig, S, Written, in_simulation};
 use controllers::kube::Kind;
 use controllers::kube::metadata::{MetadataPatch, Propagation, ResourcePath};
 use k8s_openapi::api::core::v1::{ConfigMap, Event, PersistentVolume, Secret};
 use serde::de::DeserializeOwned;
 use substrate::json::{Value, json};
+
+use crate::common::{self, Rig, S, Written, in_simulation};
 
 /// Loops that these tests do not need.
 const OTHERS: &[&str] = &["kube-scheduler", "csi-attacher", "csi-provisioner", "csi-resizer"];

@@ -1,14 +1,13 @@
 //! Each seeded bug has its described effect, and none when it is off.
 #![cfg(feature = "mutants")]
 
-mod common;
-
-use common::{Rig, S, mutated};
 use controllers::kube::{DeleteParams, Kind};
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
 use substrate::World;
 use substrate::fault::Fault;
 use substrate::json::{Value, json};
+
+use crate::common::{self, Rig, S, mutated};
 
 const SCHEDULER: &[&str] = &["kube-scheduler"];
 

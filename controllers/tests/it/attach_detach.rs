@@ -1,14 +1,13 @@
 //! The attach-detach controller and external-attacher with the API server, the driver and the cloud.
 
-mod common;
-
-use common::{Rig, S, edit, in_simulation};
 use controllers::kube::Kind;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::CSIDriver;
 use substrate::World;
 use substrate::fault::Fault;
 use substrate::json::json;
+
+use crate::common::{Rig, S, edit, in_simulation};
 
 const SCHEDULER: &[&str] = &["kube-scheduler"];
 

@@ -1,14 +1,13 @@
 //! The StatefulSet controller against the API server, in virtual time. The test plays the kubelet: it makes pods ready.
 
-mod common;
-
-use common::{Rig, S, in_simulation, rewrite};
 use controllers::kube::{Api, DeleteParams, Kind, ListParams};
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use serde::de::DeserializeOwned;
 use substrate::World;
 use substrate::json::{Value, json};
+
+use crate::common::{self, Rig, S, in_simulation, rewrite};
 
 /// Loops that these tests do not need.
 const OTHERS: &[&str] =

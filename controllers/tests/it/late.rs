@@ -1,8 +1,5 @@
 //! Requests with late answers.
 
-mod common;
-
-use common::{Rig, S, edit, in_simulation, name};
 use controllers::kube::{Client, DeleteParams};
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -12,6 +9,8 @@ use substrate::json::{Value, json};
 use substrate::link::Link;
 use substrate::world::{Options, simulate};
 use substrate::{Process, World};
+
+use crate::common::{Rig, S, edit, in_simulation, name};
 
 fn object<K: DeserializeOwned>(value: Value) -> K {
     substrate::json::from_value(value).expect("a valid object")

@@ -1,14 +1,13 @@
 //! Preemption in a cluster: the writes of the scheduler, and the queue.
 
-mod common;
-
-use common::{Rig, S, edit, in_simulation};
 use controllers::kube::Kind;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use serde::de::DeserializeOwned;
 use substrate::World;
 use substrate::json::{Value, json};
+
+use crate::common::{Rig, S, edit, in_simulation};
 
 fn object<K: DeserializeOwned>(value: Value) -> K {
     substrate::json::from_value(value).expect("a valid object")

@@ -1,10 +1,7 @@
 //! The sidecars with a driver that refuses calls, and their writes.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{DRIVER, Rig, S, in_simulation};
 use controllers::kube::{Client, DeleteParams, Kind};
 use csi_proto::Channel;
 use csi_proto::csi::CreateSnapshotRequest;
@@ -16,6 +13,8 @@ use substrate::World;
 use substrate::fault::Fault;
 use substrate::json::{Value, from_value, json, to_value};
 use substrate::link::Link;
+
+use crate::common::{DRIVER, Rig, S, in_simulation};
 
 /// Starts a control plane without a scheduler, a class with expandable volumes, and two VolumeAttributesClasses.
 async fn rig(world: &World) -> Rig {

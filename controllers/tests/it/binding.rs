@@ -1,8 +1,5 @@
 //! Bindings of pods to nodes, and of claims to named volumes.
 
-mod common;
-
-use common::{DRIVER, Rig, S, edit, in_simulation};
 use controllers::kube::DeleteParams;
 use k8s_openapi::api::core::v1::{Event as CoreEvent, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::events::v1::Event;
@@ -10,6 +7,8 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 use substrate::json::{Value, json};
+
+use crate::common::{DRIVER, Rig, S, edit, in_simulation};
 
 fn object<K: DeserializeOwned>(value: Value) -> K {
     substrate::json::from_value(value).expect("a valid object")

@@ -1,9 +1,6 @@
 //! Each seeded bug of the snapshot loops has its described effect, and none when it is off.
 #![cfg(feature = "mutants")]
 
-mod common;
-
-use common::{DRIVER, Rig, S, mutated};
 use controllers::kube::{DeleteParams, Kind, ListParams};
 use controllers::snapshot::objects::VolumeSnapshotClass;
 use controllers::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
@@ -15,6 +12,8 @@ use substrate::World;
 use substrate::fault::Fault;
 use substrate::json::{Value, from_value, json};
 use substrate::link::Link;
+
+use crate::common::{DRIVER, Rig, S, mutated};
 
 /// Returns the results of `in_simulation` without and with the seeded bug.
 fn both<F: Future<Output = T>, T>(mutant: &str, in_simulation: impl Fn(World) -> F) -> (T, T) {

@@ -1,11 +1,10 @@
 //! Writes of node lifecycle, taint eviction and pod GC, request by request.
 
-mod common;
-
-use common::{Rig, S, Written, in_simulation};
 use controllers::kube::{Kind, time};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use substrate::json::{Value, json};
+
+use crate::common::{Rig, S, Written, in_simulation};
 
 const ALONE: &[&str] = &["kube-scheduler", "external-provisioner", "external-attacher", "external-resizer"];
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
