@@ -2,6 +2,9 @@
 //!
 //! These tests need root, loop devices and mkfs. Without them each prints a line and skips, or fails if
 //! `MOORING_REQUIRE` names `root`. Each runs in its own mount namespace and touches only devices of its own run.
+//!
+//! They are apart from `tests/it/`: until a new child runs its program, it holds the open files of the tests beside it.
+//! A mount whose file it holds cannot be unmounted.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]

@@ -138,15 +138,15 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("list-ignores-selector", "I7 follows streams, not lists, and a kubelet ignores pods of other nodes"),
     ("continue-skips-one", "the loops list without pages; fake-apiserver/tests/service/mutants.rs shows it"),
     ("leaving-object-not-told", "a finished pod that is counted on matters only where a node is full"),
-    ("snapshot-retain-ignored", "no invariant follows snapshots; controllers/tests/snapshot_mutants.rs shows it"),
+    ("snapshot-retain-ignored", "no invariant follows snapshots; controllers/tests/it/snapshot_mutants.rs shows it"),
     ("snapshot-timeout-is-final", "the same"),
     ("attach-error-kept", "upstream's attacher keeps an error, too, if its cache does not have it yet"),
     ("failed-detach-ignored", "attach-detach sees within a minute that the VolumeAttachment is gone"),
     (
         "adopts-without-uid-check",
-        "an adopted pod works as before; controllers/tests/statefulset.rs compares the patches",
+        "an adopted pod works as before; controllers/tests/it/statefulset.rs compares the patches",
     ),
-    ("attached-device-not-grown", "only devices of live clusters have files; mock-ec2/tests/mutants.rs shows it"),
+    ("attached-device-not-grown", "only devices of live clusters have files; mock-ec2/tests/it/mutants.rs shows it"),
     ("recreated-owner-accepted", "the collector has looked for the owner that is gone by its uid before"),
 ];
 

@@ -4,7 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "a bench measures real time")]
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a bench ends it")]
 
-#[path = "../tests/common/broken.rs"]
+#[path = "../tests/it/broken.rs"]
 mod broken;
 
 use std::time::Instant;

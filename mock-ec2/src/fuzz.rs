@@ -1,6 +1,6 @@
 //! Bodies of fuzz targets as plain functions: properties for any bytes.
 //!
-//! `mock-ec2/tests/mutations.rs` calls them on stable Rust, `fuzz/` with a coverage-guided fuzzer.
+//! `mock-ec2/tests/it/mutations.rs` calls them on stable Rust, `fuzz/` with a coverage-guided fuzzer.
 
 use std::time::Duration;
 

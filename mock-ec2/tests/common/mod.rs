@@ -1,6 +1,6 @@
 //! A cloud in virtual time, called like by clients but without sockets.
 
-#![allow(missing_docs, dead_code, clippy::unwrap_used, reason = "helpers of tests; no test uses them all")]
+#![allow(missing_docs, dead_code, clippy::unwrap_used, reason = "helpers of tests; no binary uses them all")]
 
 pub mod program;
 
