@@ -13,6 +13,7 @@ use substrate::{Ctx, HttpService};
 
 use super::pod_status::{Phase, PodFacts, status};
 use super::runtime::{self, send};
+use super::stats;
 use crate::machine::container_log::{LogOptions, OptionsError};
 use crate::machine::query;
 use crate::metrics::Metrics;
@@ -171,6 +172,9 @@ async fn answer(ctx: &Ctx, logs: &Logs, runtime: &HttpService, request: Request<
     }
     if path == "/healthz" {
         return plain(StatusCode::OK, "ok");
+    }
+    if path == "/metrics" {
+        stats::show_metrics(ctx).await;
     }
     if let Some(response) = Metrics::of(ctx).respond(&request) {
         return response;
