@@ -49,6 +49,7 @@ pub mod serve;
 mod socket;
 mod stats;
 mod status_reporter;
+mod summary;
 #[cfg(test)]
 mod tests;
 pub mod volume_manager;

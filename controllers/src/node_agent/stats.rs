@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 
 use super::agent::Agent;
 use super::populate;
+use super::summary;
 use super::volume_stats::{self, Claim, Figures, Measured, PodVolume};
 use crate::machine::api::{ContainerState, PodRecord, State};
 use crate::metrics::Metrics;
@@ -36,16 +37,29 @@ fn served(ctx: &Ctx) -> Option<Arc<Agent>> {
 /// Updates the metrics of volumes.
 pub(super) async fn show_metrics(ctx: &Ctx) {
     let Some(agent) = served(ctx) else { return };
-    let volumes = mounted(&agent, &running(&agent));
-    refresh(&agent, &volumes).await;
-    let mut measured: Vec<(Claim, Figures)> = Vec::new();
-    for volume in volumes {
-        let answer = agent.volume_stats.lock().get(&volume);
-        if let (Some(claim), Some(answer)) = (volume.claim, answer) {
-            measured.push((claim, answer.figures));
+    let mut of_claims: Vec<(Claim, Figures)> = Vec::new();
+    for (volume, measured) in measured(&agent, &running(&agent)).await {
+        if let Some(claim) = volume.claim {
+            of_claims.push((claim, measured.figures));
         }
     }
-    volume_stats::show(&Metrics::of(ctx), &measured);
+    volume_stats::show(&Metrics::of(ctx), &of_claims);
+}
+
+/// Returns the body of `/stats/summary`; None before the agent runs. With `only_cpu_and_memory` it has no volumes.
+pub(super) async fn summary(ctx: &Ctx, only_cpu_and_memory: bool) -> Option<String> {
+    let agent = served(ctx)?;
+    let pods = running(&agent);
+    let volumes = if only_cpu_and_memory { Vec::new() } else { measured(&agent, &pods).await };
+    Some(summary::text(&agent.config.node_name, &pods, &volumes))
+}
+
+/// Returns the volumes of these pods about which the drivers have answered.
+async fn measured(agent: &Arc<Agent>, pods: &[PodRecord]) -> Vec<(PodVolume, Measured)> {
+    let volumes = mounted(agent, pods);
+    refresh(agent, &volumes).await;
+    let stats = agent.volume_stats.lock();
+    volumes.into_iter().filter_map(|volume| stats.get(&volume).map(|answer| (volume, answer))).collect()
 }
 
 /// Returns the pods with a running container: only they have statistics (`ListPodStats`).

@@ -101,3 +101,36 @@ fn a_slow_driver_holds_up_a_reader_for_five_seconds() {
         assert_eq!(value(&page(&ctx, "/metrics").await, "capacity_bytes"), Some(GIB), "the call has gone on");
     });
 }
+
+#[test]
+fn the_summary_has_running_pods_with_their_volumes() {
+    in_simulation(async |world| {
+        let rig = Rig::new(&world, &MemoryDisks::new());
+        let ctx = reader(&world);
+        rig.until("ready", 1, || rig.ready()).await;
+        let summary = async |query: &str| -> Value {
+            let text = page(&ctx, &format!("/stats/summary{query}")).await;
+            serde_json::from_str(&text).expect("JSON")
+        };
+        let node = json!({ "nodeName": "node-a", "startTime": null });
+        assert_eq!(summary("").await, json!({ "node": node, "pods": [] }));
+        rig.run_pod("p").await;
+        let all = summary("").await;
+        let pod = &all["pods"][0];
+        assert_eq!(pod["podRef"], json!({ "name": "p", "namespace": "default", "uid": "uid-of-p" }));
+        assert_eq!(pod["containers"][0]["name"], "app");
+        let volume = &pod["volume"][0];
+        assert_eq!((&volume["name"], &volume["capacityBytes"]), (&json!("data"), &json!(1 << 30)));
+        assert_eq!(volume["pvcRef"], json!({ "name": "data", "namespace": "default" }));
+        for time in [&pod["startTime"], &pod["containers"][0]["startTime"], &volume["time"]] {
+            let time = time.as_str().unwrap_or_default();
+            assert!(time.parse::<jiff::Timestamp>().is_ok() && !time.contains('.'), "{all}");
+        }
+        assert_eq!(volume["volumeHealthStats"], Value::Null);
+        let less = summary("?only_cpu_and_memory=true").await;
+        assert_eq!((&less["pods"][0]["podRef"], &less["pods"][0]["volume"]), (&pod["podRef"], &Value::Null));
+        rig.delete_gracefully("p");
+        rig.until("deleted", 2, || rig.toy.get("pods", "default", "p").is_null()).await;
+        assert_eq!(summary("").await["pods"], json!([]));
+    });
+}
