@@ -171,6 +171,7 @@ flags! {
         "nodeLeaseDurationSeconds": Duration(lease_duration), "what the node's lease states, in whole seconds";
         "nodeLeaseRenewInterval": Duration(lease_renew), "how often the node's lease is renewed";
         "sync-frequency": Duration(pod_sync), "how often a running pod is looked at again";
+        "volume-stats-agg-period": Duration(volume_stats_agg), "how long the statistics of a volume are kept";
         "podAttachAndMountTimeout": Duration(pod_attach_and_mount_timeout), "how long a pod waits for its volumes";
         "reconcilerLoopSleepPeriod": Duration(reconciler_loop), "how often the volume manager compares, at most";
         "csiTimeout": Duration(kubelet_csi_timeout), "the longest call of a driver";

@@ -104,6 +104,8 @@ pub struct Timers {
     /// Period of a running pod's sync, including the size of its volumes, plus up to half of it (`syncFrequency`): 1
     /// min.
     pub pod_sync: Duration,
+    /// Time for which the kubelet keeps the statistics of a volume (`--volume-stats-agg-period`): 1 min.
+    pub volume_stats_agg: Duration,
     /// Longest CSI call of the kubelet (`csiTimeout`): 2 min.
     pub kubelet_csi_timeout: Duration,
     /// Timeout of `GetInfo` at a plugin's registration socket: 1 s.
@@ -164,6 +166,7 @@ impl Default for Timers {
             pod_attach_and_mount_timeout: s(123),
             pod_attach_and_mount_poll: ms(300),
             pod_sync: min(1),
+            volume_stats_agg: min(1),
             kubelet_csi_timeout: min(2),
             registration_get_info_timeout: s(1),
             registration_notify_timeout: s(5),

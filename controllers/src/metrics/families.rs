@@ -56,6 +56,8 @@ const DEFAULT: Kind = Kind::Histogram(&[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5
 
 const CSI_LABELS: &[&str] = &["driver_name", "grpc_status_code", "method_name", "migrated"];
 
+const CLAIM_LABELS: &[&str] = &["namespace", "persistentvolumeclaim"];
+
 /// Defines the families, and the list of all.
 macro_rules! families {
     ($($(#[$about:meta])* $id:ident = $name:literal, $help:literal, $labels:expr, $kind:expr;)*) => {
@@ -76,6 +78,28 @@ families! {
     /// `pkg/kubelet/volumemanager/metrics/metrics.go`.
     VOLUME_MANAGER = "volume_manager_total_volumes",
         "[ALPHA] Number of volumes in Volume Manager", &["plugin_name", "state"], Kind::Gauge;
+    /// `pkg/kubelet/metrics/collectors/volume_stats.go`.
+    VOLUME_CAPACITY = "kubelet_volume_stats_capacity_bytes",
+        "[ALPHA] Capacity in bytes of the volume", CLAIM_LABELS, Kind::Gauge;
+    /// `pkg/kubelet/metrics/collectors/volume_stats.go`.
+    VOLUME_AVAILABLE = "kubelet_volume_stats_available_bytes",
+        "[ALPHA] Number of available bytes in the volume", CLAIM_LABELS, Kind::Gauge;
+    /// `pkg/kubelet/metrics/collectors/volume_stats.go`.
+    VOLUME_USED = "kubelet_volume_stats_used_bytes",
+        "[ALPHA] Number of used bytes in the volume", CLAIM_LABELS, Kind::Gauge;
+    /// `pkg/kubelet/metrics/collectors/volume_stats.go`.
+    VOLUME_INODES = "kubelet_volume_stats_inodes",
+        "[ALPHA] Maximum number of inodes in the volume", CLAIM_LABELS, Kind::Gauge;
+    /// `pkg/kubelet/metrics/collectors/volume_stats.go`.
+    VOLUME_INODES_FREE = "kubelet_volume_stats_inodes_free",
+        "[ALPHA] Number of free inodes in the volume", CLAIM_LABELS, Kind::Gauge;
+    /// `pkg/kubelet/metrics/collectors/volume_stats.go`.
+    VOLUME_INODES_USED = "kubelet_volume_stats_inodes_used",
+        "[ALPHA] Number of used inodes in the volume", CLAIM_LABELS, Kind::Gauge;
+    /// `pkg/kubelet/metrics/collectors/volume_stats.go`.
+    VOLUME_ABNORMAL = "kubelet_volume_stats_health_status_abnormal",
+        "[ALPHA] Abnormal volume health status. The count is either 1 or 0. 1 indicates the volume is unhealthy, 0 indicates volume is healthy",
+        CLAIM_LABELS, Kind::Gauge;
     /// `pkg/volume/util/metrics.go`.
     STORAGE_OPERATIONS = "storage_operation_duration_seconds",
         "[ALPHA] Storage operation duration", &["migrated", "operation_name", "status", "volume_plugin"], OPERATIONS;

@@ -18,6 +18,7 @@ use super::names::Paths;
 use super::pods::Pods;
 use super::runtime::Runtime;
 use super::volume_manager::VolumeManager;
+use super::volume_stats::VolumeStats;
 use crate::kube::{Client, EventRecorder, Informer, ListParams};
 use crate::metrics::{Metrics, families};
 use crate::state_publisher::LoopStatePublisher;
@@ -47,6 +48,8 @@ pub struct Agent {
     pub(super) runtime: Runtime,
     /// Raw devices held open for pods.
     pub(super) devices: Devices,
+    /// Answers of the drivers about volumes of pods.
+    pub(super) volume_stats: Mutex<VolumeStats>,
     volumes: Mutex<VolumeManager>,
     drivers: Mutex<BTreeMap<String, Driver>>,
     pods: Mutex<Pods>,
@@ -76,6 +79,7 @@ impl Agent {
             node_drivers: tokio::sync::Mutex::default(),
             runtime: Runtime::new(config.runtime.clone()),
             devices: Devices::default(),
+            volume_stats: Mutex::default(),
             volumes: Mutex::new(VolumeManager::new(initial, max)),
             drivers: Mutex::default(),
             pods: Mutex::default(),

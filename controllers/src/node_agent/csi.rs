@@ -8,8 +8,9 @@ use std::time::Duration;
 use csi_proto::csi::node_service_capability::rpc;
 use csi_proto::csi::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
 use csi_proto::csi::{
-    CapacityRange, NodeExpandVolumeRequest, NodeGetInfoRequest, NodeGetInfoResponse, NodePublishVolumeRequest,
-    NodeStageVolumeRequest, NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest, VolumeCapability,
+    CapacityRange, NodeExpandVolumeRequest, NodeGetInfoRequest, NodeGetInfoResponse, NodeGetVolumeStatsRequest,
+    NodeGetVolumeStatsResponse, NodePublishVolumeRequest, NodeStageVolumeRequest, NodeUnpublishVolumeRequest,
+    NodeUnstageVolumeRequest, VolumeCapability,
 };
 use substrate::{Ctx, HttpService};
 use tonic::{Response, Status};
@@ -31,6 +32,10 @@ pub struct Driver {
     pub single_node_multi_writer: bool,
     /// Node capability VOLUME_MOUNT_GROUP.
     pub mount_group: bool,
+    /// Node capability GET_VOLUME_STATS.
+    pub volume_stats: bool,
+    /// Node capability VOLUME_CONDITION.
+    pub volume_condition: bool,
 }
 
 /// The publish_context of a volume: `status.attachmentMetadata` of its VolumeAttachment.
@@ -64,6 +69,8 @@ impl Driver {
             expand_volume: node.can(rpc::Type::ExpandVolume),
             single_node_multi_writer: node.can(rpc::Type::SingleNodeMultiWriter),
             mount_group: node.can(rpc::Type::VolumeMountGroup),
+            volume_stats: node.can(rpc::Type::GetVolumeStats),
+            volume_condition: node.can(rpc::Type::VolumeCondition),
         })
     }
 
@@ -154,6 +161,19 @@ impl Driver {
         };
         let answer = self.connection.call(self.connection.node().node_expand_volume(request)).await;
         answer.map(drop).map_err(|e| Status::from(&e))
+    }
+
+    /// Calls NodeGetVolumeStats for a volume at a pod's path.
+    ///
+    /// # Errors
+    /// The call's error.
+    pub async fn stats(&self, handle: &str, path: &Path) -> Result<NodeGetVolumeStatsResponse, StepError> {
+        let request = NodeGetVolumeStatsRequest {
+            volume_id: handle.to_owned(),
+            volume_path: text(path),
+            ..NodeGetVolumeStatsRequest::default()
+        };
+        Ok(self.connection.call(self.connection.node().node_get_volume_stats(request)).await?)
     }
 
     /// Calls NodeUnpublishVolume.

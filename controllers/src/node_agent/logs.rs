@@ -13,12 +13,15 @@ use substrate::{Ctx, HttpService};
 
 use super::pod_status::{Phase, PodFacts, status};
 use super::runtime::{self, send};
+use super::stats;
 use crate::machine::container_log::{LogOptions, OptionsError};
 use crate::machine::query;
 use crate::metrics::Metrics;
 
 /// Path of a container's log.
 const CONTAINER_LOGS: &str = "/containerLogs/";
+/// Path of the statistics.
+const SUMMARY: &str = "/stats/summary";
 /// Kinds of connections with a program in a container, and their paths.
 const CONNECTIONS: [(&str, &str); 2] = [("exec", "/exec/"), ("attach", "/attach/")];
 
@@ -172,8 +175,15 @@ async fn answer(ctx: &Ctx, logs: &Logs, runtime: &HttpService, request: Request<
     if path == "/healthz" {
         return plain(StatusCode::OK, "ok");
     }
+    if path == "/metrics" {
+        stats::show_metrics(ctx).await;
+    }
     if let Some(response) = Metrics::of(ctx).respond(&request) {
         return response;
+    }
+    if path == SUMMARY {
+        let parameters = request.uri().query().unwrap_or_default();
+        return summary(ctx, parameters).await;
     }
     let Some(target) = Target::parse(path, CONTAINER_LOGS) else {
         return plain(StatusCode::NOT_FOUND, "404 page not found");
@@ -191,6 +201,19 @@ async fn answer(ctx: &Ctx, logs: &Logs, runtime: &HttpService, request: Request<
         Ok((uid, id)) => fetch(runtime, &target, &uid, &id, parameters, &options).await,
         Err((code, why)) => plain(code, &why),
     }
+}
+
+/// Returns the statistics of the node's pods (`handleSummary`).
+async fn summary(ctx: &Ctx, parameters: &str) -> Response<Body> {
+    let parameters = query(parameters);
+    let only = parameters.iter().filter(|(name, _)| name == "only_cpu_and_memory").map(|(_, value)| value.as_str());
+    let only = only.eq(["true"]);
+    let Some(text) = stats::summary(ctx, only).await else {
+        return plain(StatusCode::INTERNAL_SERVER_ERROR, "Internal Error: failed to get node info");
+    };
+    let mut response = plain(StatusCode::OK, &text);
+    response.headers_mut().insert(header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+    response
 }
 
 /// Connects a client with a program in a container: one that it starts (`exec`), or the container's own (`attach`). The

@@ -47,10 +47,13 @@ mod restarts;
 mod runtime;
 pub mod serve;
 mod socket;
+mod stats;
 mod status_reporter;
+mod summary;
 #[cfg(test)]
 mod tests;
 pub mod volume_manager;
+mod volume_stats;
 mod volumes;
 pub mod workload;
 
@@ -69,6 +72,7 @@ pub use socket::RegistrationSocket;
 pub fn run(ctx: Ctx, client: Client, config: NodeAgentConfig) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         let agent = Agent::new(&ctx, &client, config);
+        stats::serve(&agent);
         // The pod watch, the volume manager and the lease do not wait for the Node object.
         ctx.spawn(volumes::run(agent.clone()));
         ctx.spawn(volumes::follow_node(agent.clone()));

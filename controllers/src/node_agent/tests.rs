@@ -15,6 +15,7 @@ mod real;
 mod removal;
 mod restart;
 mod toy;
+mod volume_stats;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -13,7 +13,7 @@ use super::service::{NodeService, status};
 use crate::calls::Call;
 use crate::capabilities::Feature;
 use crate::check::{self, invalid};
-use crate::disk::{DiskError, Mount, MountKind};
+use crate::disk::{DiskError, Mount};
 use crate::events::DiskExpanded;
 
 fn not_mounted(volume: &str, path: &str) -> Status {
@@ -27,13 +27,20 @@ impl NodeService {
         found.ok_or_else(|| not_mounted(volume, path))
     }
 
+    /// Returns the mount of `volume` at `path`. For a raw device, kubelet names a bind of its own.
+    async fn measurable(&self, volume: &str, path: &str) -> Result<Mount, Status> {
+        let mounts = self.disk().mounts().await.map_err(|error| status(&error))?;
+        let found = mounts.into_iter().find(|m| m.volume == volume && m.path == Path::new(path));
+        found.ok_or_else(|| not_mounted(volume, path))
+    }
+
     pub(super) async fn stats(&self, request: NodeGetVolumeStatsRequest) -> Result<NodeGetVolumeStatsResponse, Status> {
         let volume = check::required("volume_id", &request.volume_id)?;
         let path = check::path_of_volume("volume_path", &request.volume_path)?;
         if !request.staging_target_path.is_empty() {
             check::path("staging_target_path", &request.staging_target_path)?;
         }
-        let mount = self.mounted(volume, path).await?;
+        let mount = self.measurable(volume, path).await?;
         let has_condition = self.calls.settings().has(Feature::NodeVolumeCondition);
         let condition = |message: Option<String>| {
             has_condition.then(|| VolumeCondition {
@@ -44,7 +51,7 @@ impl NodeService {
         let usage = self.disk().usage(Path::new(path)).await;
         // Statistics take no lock. After a concurrent unpublish they would be those of the directory below the mount,
         // so check again.
-        self.mounted(volume, path).await?;
+        self.measurable(volume, path).await?;
         let usage = match usage {
             Ok(usage) => usage,
             Err(error) if has_condition && error.is_eio() => {
@@ -65,7 +72,7 @@ impl NodeService {
         let bytes = row(volume_usage::Unit::Bytes, usage.total_bytes, usage.used_bytes, usage.available_bytes);
         let inodes = row(volume_usage::Unit::Inodes, usage.total_inodes, usage.used_inodes, usage.available_inodes);
         // A raw device has only a size.
-        let usage = if mount.kind == MountKind::Block { vec![bytes] } else { vec![bytes, inodes] };
+        let usage = if mount.kind.is_raw() { vec![bytes] } else { vec![bytes, inodes] };
         Ok(NodeGetVolumeStatsResponse { usage, volume_condition: condition(None) })
     }
 

@@ -9,11 +9,11 @@ use substrate::link::Streaming;
 use super::*;
 
 /// Client of the node's server.
-fn reader(world: &World) -> Ctx {
+pub(super) fn reader(world: &World) -> Ctx {
     Process::start(world, "reader", |_| std::future::pending()).ctx().expect("a process")
 }
 
-async fn ask(ctx: &Ctx, path: &str, follow: bool) -> http::Response<Body> {
+pub(super) async fn ask(ctx: &Ctx, path: &str, follow: bool) -> http::Response<Body> {
     let mut request = Request::get(path).body(empty()).expect("a request");
     if follow {
         request.extensions_mut().insert(Streaming);

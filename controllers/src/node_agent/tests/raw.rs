@@ -269,3 +269,16 @@ fn a_device_publish_error_is_reported_as_a_failed_map() {
         assert!(events.iter().any(|e| e.starts_with(failed)), "{events:#?}");
     });
 }
+
+#[test]
+fn a_raw_device_has_a_capacity_in_the_metrics_and_no_inodes() {
+    in_simulation(async |world| {
+        let rig = Rig::new(&world, &MemoryDisks::new());
+        let ctx = logs::reader(&world);
+        rig.until("ready", 1, || rig.ready()).await;
+        rig.run_raw_pod("p").await;
+        let metrics = volume_stats::page(&ctx, "/metrics").await;
+        let of = |name: &str| volume_stats::value(&metrics, name);
+        assert_eq!((of("capacity_bytes"), of("inodes")), (Some(1_073_741_824.0), Some(0.0)), "{metrics}");
+    });
+}
