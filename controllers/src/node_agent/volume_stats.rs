@@ -130,13 +130,16 @@ impl VolumeStats {
     }
 }
 
+/// A metric, and its value among the figures of a volume.
+type Gauge = (&'static Family, fn(&Figures) -> Option<u64>);
+
 /// Shows figures as metrics. A claim that several pods have counts once.
 pub(super) fn show(metrics: &Metrics, measured: &[(Claim, Figures)]) {
     let mut claims: BTreeMap<&Claim, &Figures> = BTreeMap::new();
     for (claim, figures) in measured {
         claims.entry(claim).or_insert(figures);
     }
-    let gauges: [(&'static Family, fn(&Figures) -> Option<u64>); 7] = [
+    let gauges: [Gauge; 7] = [
         (&families::VOLUME_CAPACITY, |figures| Some(figures.capacity)),
         (&families::VOLUME_AVAILABLE, |figures| Some(figures.available)),
         (&families::VOLUME_USED, |figures| Some(figures.used)),
