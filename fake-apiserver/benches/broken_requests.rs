@@ -5,7 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "a bench measures real time")]
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a bench ends it")]
 
-#[path = "../tests/support/broken.rs"]
+#[path = "../tests/service/broken.rs"]
 mod broken;
 
 use std::time::Instant;

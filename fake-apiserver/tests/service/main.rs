@@ -6,6 +6,7 @@ mod accounts;
 mod admin;
 mod apply;
 mod audit;
+mod broken;
 mod catalogue;
 mod certificates;
 mod client;
@@ -25,6 +26,7 @@ mod linearizable;
 mod logs;
 #[cfg(feature = "mutants")]
 mod mutants;
+mod mutations;
 mod order;
 mod origin;
 mod ownership;

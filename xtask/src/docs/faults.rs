@@ -81,7 +81,7 @@ pub fn text(repository: &Path) -> Result<String, anyhow::Error> {
 }
 
 /// Scenario tests; one of them supplies the example.
-const EXAMPLES: &str = "harness/tests/runs.rs";
+const EXAMPLES: &str = "harness/tests/it/runs.rs";
 
 const SECTIONS: &[(&str, &str, &str)] = &[
     (

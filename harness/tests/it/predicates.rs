@@ -11,7 +11,7 @@ use harness::scenario;
 use rstest::rstest;
 use substrate::world::{Options, simulate};
 
-const MIGRATION: &str = include_str!("../../scenarios/migration.yaml");
+const MIGRATION: &str = include_str!("../../../scenarios/migration.yaml");
 
 /// Runs a scenario text in virtual time.
 fn run(text: &str, seed: u64) -> (Outcome, Exit) {

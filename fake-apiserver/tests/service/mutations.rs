@@ -1,12 +1,9 @@
 //! Some thousands of damaged requests: no panic, no 5xx that blames the server. `cargo bench -p fake-apiserver --bench
 //! broken_requests` sends a million.
 
-#![cfg(test)]
-
-#[path = "support/broken.rs"]
-mod broken;
-
 use substrate::Seed;
+
+use crate::broken;
 
 #[test]
 fn damaged_requests_are_answered_and_blamed_on_who_sent_them() {

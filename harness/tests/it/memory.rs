@@ -13,9 +13,9 @@ struct Canary;
 #[test]
 fn a_world_is_freed_after_its_run() {
     for text in [
-        include_str!("../../scenarios/first-volume.yaml"),
-        include_str!("../../scenarios/node-crash-short.yaml"),
-        include_str!("../../scenarios/block.yaml"),
+        include_str!("../../../scenarios/first-volume.yaml"),
+        include_str!("../../../scenarios/node-crash-short.yaml"),
+        include_str!("../../../scenarios/block.yaml"),
     ] {
         let scenario = scenario::parse("test.yaml", text).unwrap();
         let canary = simulate(Options::default(), async |world| {

@@ -296,7 +296,7 @@ fn a_manifest_that_the_api_server_would_refuse_is_refused_when_it_is_read() {
 
 #[test]
 fn the_documents_scenario_passes() {
-    let page = include_str!("../../docs/breaking.md");
+    let page = include_str!("../../../docs/breaking.md");
     let (_, rest) = page.split_once("```yaml\nname: three-pods\n").unwrap();
     let (text, _) = rest.split_once("```").unwrap();
     let outcome = run(&parse(&format!("name: three-pods\n{text}")));

@@ -1,15 +1,10 @@
 //! The binary as a process: ready file, kubeconfig, plain HTTP beside TLS, clean exit.
 
-#![cfg(test)]
-
-#[allow(dead_code, reason = "each test binary uses a part of the support module")]
-mod support;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 
-use support::Server;
+use crate::support::Server;
 
 #[test]
 fn it_says_where_it_is_and_answers_there() {

@@ -12,9 +12,9 @@ use harness::spec::object::{Kind, ObjectRef};
 use substrate::events::FaultFired;
 use substrate::world::{Options, simulate};
 
-const FIRST_VOLUME: &str = include_str!("../../scenarios/first-volume.yaml");
-const BLOCK: &str = include_str!("../../scenarios/block.yaml");
-const OUT_OF_SERVICE: &str = include_str!("../../scenarios/out-of-service.yaml");
+const FIRST_VOLUME: &str = include_str!("../../../scenarios/first-volume.yaml");
+const BLOCK: &str = include_str!("../../../scenarios/block.yaml");
+const OUT_OF_SERVICE: &str = include_str!("../../../scenarios/out-of-service.yaml");
 
 /// Runs a scenario text in virtual time.
 fn run(text: &str, seed: u64) -> (Outcome, Exit) {
@@ -101,7 +101,7 @@ fn a_volume_that_the_cloud_cannot_delete_is_a_leak() {
 
 #[test]
 fn the_invariants_hold_for_many_seeds_of_a_crash() {
-    let text = include_str!("../../scenarios/node-crash-short.yaml");
+    let text = include_str!("../../../scenarios/node-crash-short.yaml");
     for seed in 1..=10 {
         let (outcome, exit) = run(text, seed);
         assert_eq!(exit, Exit::Passed, "seed {seed}: {:?} {:?}", outcome.failure, outcome.violations);
@@ -164,7 +164,7 @@ fn as_raw(text: &str) -> String {
 
 #[test]
 fn a_raw_device_moves_after_a_power_loss_with_what_was_synced() {
-    for text in [OUT_OF_SERVICE, include_str!("../../scenarios/node-crash-short.yaml")] {
+    for text in [OUT_OF_SERVICE, include_str!("../../../scenarios/node-crash-short.yaml")] {
         for seed in 1..=3 {
             let (outcome, exit) = run(&as_raw(text), seed);
             let why = (&outcome.failure, &outcome.violations, &outcome.leftovers);

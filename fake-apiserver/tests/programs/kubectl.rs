@@ -1,11 +1,6 @@
 //! The real kubectl against the binary over TLS: commands and their output.
 
-#![cfg(test)]
-
-#[allow(dead_code, reason = "each test binary uses a part of the support module")]
-mod support;
-
-use support::{Server, available};
+use crate::support::{Server, available};
 
 const OBJECTS: &str = r#"
 apiVersion: storage.k8s.io/v1
