@@ -147,6 +147,8 @@ const ELSEWHERE: &[(&str, &str)] = &[
         "an adopted pod works as before; controllers/tests/it/statefulset.rs compares the patches",
     ),
     ("attached-device-not-grown", "only devices of live clusters have files; mock-ec2/tests/it/mutants.rs shows it"),
+    ("ended-guest-keeps-mounts", "a machine that stops reports its mounts itself"),
+    ("expired-watch-goes-on", "the history outlasts each break here; fake-apiserver/tests/service/watches.rs compares answers"),
     ("recreated-owner-accepted", "the collector has looked for the owner that is gone by its uid before"),
 ];
 

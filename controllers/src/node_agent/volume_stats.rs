@@ -44,7 +44,7 @@ impl PodVolume {
     }
 }
 
-/// Figures of a volume, in bytes and inodes. What the driver does not report is 0, as upstream.
+/// Figures of a volume, in bytes and inodes. A figure that the driver does not report is 0, as upstream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Figures {
     pub capacity: u64,

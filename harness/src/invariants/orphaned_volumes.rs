@@ -176,7 +176,7 @@ impl OrphanedVolumes {
         }
         let name = Text::from(format!("pvc-{}", claim.uid));
         if !self.gone.contains(&name) && !self.is_cut {
-            // Nobody has asked again for a volume whose claim was there for so long.
+            // The claim was there for so long that the provisioner must have asked for its volume again.
             let of_claim = |volume: &str| self.names.get(volume).is_some_and(|names| names.contains(&name));
             self.denied.retain(|volume, since| ms - *since < ASKS_AGAIN_WITHIN || !of_claim(volume));
         }
