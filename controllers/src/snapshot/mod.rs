@@ -10,6 +10,7 @@
 
 pub mod controller;
 mod definitions;
+pub mod group;
 mod names;
 pub mod objects;
 mod secret;
