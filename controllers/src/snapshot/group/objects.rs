@@ -231,6 +231,17 @@ kind!(VolumeGroupSnapshotContent, "VolumeGroupSnapshotContent", "volumegroupsnap
 kind!(VolumeGroupSnapshotClass, "VolumeGroupSnapshotClass", "volumegroupsnapshotclasses", ClusterResourceScope);
 
 impl VolumeGroupSnapshot {
+    /// Returns the object that client-go returns for a failed request: its kind and nothing else.
+    pub(in crate::snapshot) fn blank() -> Self {
+        Self {
+            api_version: version(),
+            kind: kind_of::<Self>(),
+            metadata: ObjectMeta::default(),
+            spec: GroupSpec::default(),
+            status: None,
+        }
+    }
+
     /// Returns `status.boundVolumeGroupSnapshotContentName`, unless it is empty.
     pub fn content(&self) -> Option<&str> {
         let name = self.status.as_ref()?.bound_volume_group_snapshot_content_name.as_deref();
@@ -249,6 +260,12 @@ impl VolumeGroupSnapshot {
 }
 
 impl VolumeGroupSnapshotContent {
+    /// Creates a content without metadata but its name.
+    pub(in crate::snapshot) fn new(name: String, spec: ContentSpec) -> Self {
+        let metadata = ObjectMeta { name: Some(name), ..ObjectMeta::default() };
+        Self { api_version: version(), kind: kind_of::<Self>(), metadata, spec, status: None }
+    }
+
     /// Returns true if it is bound to `group` (`IsVolumeGroupSnapshotRefSet`).
     pub fn is_of(&self, group: &VolumeGroupSnapshot) -> bool {
         self.group_key() == (group.namespace().to_owned(), group.name().to_owned()) && self.group_uid() == group.uid()
