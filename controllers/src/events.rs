@@ -192,7 +192,7 @@ substrate::events! {
 
     /// A snapshot or its content could not be processed; it is retried.
     pub struct SnapshotError = "snapshot.error" {
-        /// `snapshot` or `content`.
+        /// `snapshot`, `content`, `group`, `group content`, or `kinds` if the kinds of groups are missing.
         pub what: Text,
         /// Its name.
         pub object: Text,

@@ -152,6 +152,8 @@ flags! {
         "retry-interval-start": Duration(sidecar_retry_start), "the first backoff of a snapshot or content that failed";
         "retry-interval-max": Duration(sidecar_retry_max), "its longest backoff";
         "resync-period": Duration(snapshot_resync), "how often all snapshots and contents are looked at";
+        "CSIVolumeGroupSnapshot": Switch(volume_group_snapshots),
+            "whether groups of snapshots are handled (a feature gate)";
         "leader-election-lease-duration": Duration(election_lease), "how long a lease is believed without a renewal";
         "leader-election-renew-deadline": Duration(election_renew_deadline), "how long a leader tries to renew its lease";
         "leader-election-retry-period": Duration(sidecar_election_retry), "how often leaders renew, and others look";
@@ -161,6 +163,8 @@ flags! {
         "retry-interval-start": Duration(sidecar_retry_start), "the first backoff of a content that failed or is not ready";
         "retry-interval-max": Duration(sidecar_retry_max), "its longest backoff";
         "resync-period": Duration(snapshot_resync), "how often all contents are looked at";
+        "CSIVolumeGroupSnapshot": Switch(volume_group_snapshots),
+            "whether groups of snapshots are handled (a feature gate)";
         "leader-election-lease-duration": Duration(election_lease), "how long a lease is believed without a renewal";
         "leader-election-renew-deadline": Duration(election_renew_deadline), "how long a leader tries to renew its lease";
         "leader-election-retry-period": Duration(sidecar_election_retry), "how often leaders renew, and others look";
@@ -235,6 +239,7 @@ mod tests {
             assert_eq!(FLAGS.iter().filter(same).count(), 1, "{} {}", flag.process, flag.name);
             let value = match flag.field {
                 Field::Duration(_) => "77s",
+                Field::Switch(of) if *of(&mut Timers::default()) => "false",
                 Field::Switch(_) => "true",
                 Field::Rate(_) => "7.5",
             };

@@ -47,6 +47,8 @@ pub struct Timers {
     pub snapshotter_timeout: Duration,
     /// Period of the resync of snapshots and contents (`--resync-period`): 15 min.
     pub snapshot_resync: Duration,
+    /// Groups of snapshots in both snapshot loops (`--feature-gates CSIVolumeGroupSnapshot`): true.
+    pub volume_group_snapshots: bool,
     /// First retry of a sidecar's item, doubling (`--retry-interval-start`): 1 s.
     pub sidecar_retry_start: Duration,
     /// Longest retry of a sidecar's item (`--retry-interval-max`): 5 min.
@@ -140,6 +142,7 @@ impl Default for Timers {
             resizer_timeout: s(10),
             snapshotter_timeout: min(1),
             snapshot_resync: min(15),
+            volume_group_snapshots: true,
             sidecar_retry_start: s(1),
             sidecar_retry_max: min(5),
             enable_capacity: false,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use csi_proto::Channel;
 use csi_proto::csi::controller_client::ControllerClient;
 use csi_proto::csi::controller_service_capability::{self, rpc::Type as ControllerRpc};
+use csi_proto::csi::group_controller_client::GroupControllerClient;
 use csi_proto::csi::identity_client::IdentityClient;
 use csi_proto::csi::node_client::NodeClient;
 use csi_proto::csi::node_service_capability::{self, rpc::Type as NodeRpc};
@@ -73,6 +74,11 @@ impl Connection {
     /// Returns a client of the controller service, for use within [`call`](Self::call).
     pub fn controller(&self) -> ControllerClient<Channel> {
         ControllerClient::new(Channel(self.service.clone()))
+    }
+
+    /// Returns a client of the group controller service, for use within [`call`](Self::call).
+    pub fn group(&self) -> GroupControllerClient<Channel> {
+        GroupControllerClient::new(Channel(self.service.clone()))
     }
 
     /// Returns a client of the node service, for use within [`call`](Self::call).

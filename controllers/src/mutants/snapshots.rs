@@ -68,4 +68,19 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "snapshot-controller takes a snapshot that is being deleted for one that still needs its claim",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "group-member-left-out",
+        about: "snapshot-controller requests no snapshot of the last claim of a group",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "group-members-kept",
+        about: "snapshot-controller does not delete the snapshots of a group that is deleted",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "group-left-in-cloud",
+        about: "csi-snapshotter removes a group without deleting its snapshots in the driver",
+        recreates: "no public issue is known",
+    },
 ];

@@ -5,11 +5,12 @@
 //! writes the content's status, the controller copies it to the snapshot. A deletion goes the same way: the controller
 //! marks and deletes the content, the sidecar deletes the driver's snapshot and removes the content's finalizer.
 //!
-//! [`objects`] are the kinds, [`definitions`] their CustomResourceDefinitions. Groups of snapshots are not implemented:
-//! their feature gate is off by default.
+//! [`objects`] are the kinds, [`definitions`] their CustomResourceDefinitions. [`group`] has the kinds of groups of
+//! snapshots; both loops handle them if their feature gate is on, as it is by default, and the kinds exist.
 
 pub mod controller;
 mod definitions;
+pub mod group;
 mod names;
 pub mod objects;
 mod secret;
@@ -21,6 +22,7 @@ pub use objects::{GROUP, VolumeSnapshot, VolumeSnapshotContent, refusal};
 
 use std::time::Duration;
 
+use group::objects::{VolumeGroupSnapshot, VolumeGroupSnapshotClass, VolumeGroupSnapshotContent};
 use objects::VolumeSnapshotClass;
 use substrate::process::Ctx;
 
@@ -39,20 +41,37 @@ const FIRST_LOOK: Duration = Duration::from_millis(100);
 /// restarted; this starts again with the first pause.
 async fn defined(ctx: &Ctx, client: &Client) {
     let paths = [VolumeSnapshot::path(None), VolumeSnapshotClass::path(None), VolumeSnapshotContent::path(None)];
+    while !found_in_time(ctx, client, &paths).await {}
+}
+
+/// Returns true if the API server has the kinds of groups (`ensureVolumeGroupSnapshotCRDsExist`). Without them upstream
+/// warns after 30 s, and handles no groups.
+async fn groups_defined(ctx: &Ctx, client: &Client) -> bool {
+    let paths =
+        [VolumeGroupSnapshot::path(None), VolumeGroupSnapshotClass::path(None), VolumeGroupSnapshotContent::path(None)];
+    let found = found_in_time(ctx, client, &paths).await;
+    if !found {
+        trace_error(ctx, "kinds", group::GROUP, "the kinds of groups are missing: groups are not handled".to_owned());
+    }
+    found
+}
+
+/// Looks for kinds by the paths of their lists, for 30 s; returns true once all exist.
+async fn found_in_time(ctx: &Ctx, client: &Client, paths: &[String]) -> bool {
     let (mut pause, mut waited) = (FIRST_LOOK, Duration::ZERO);
     loop {
         let mut all = true;
-        for path in &paths {
+        for path in paths {
             all = all && client.get(&format!("{path}?limit=1")).await.is_ok();
         }
         if all {
-            return;
+            return true;
         }
         ctx.sleep(pause).await;
         waited += pause;
         pause = pause.mul_f64(1.5);
         if waited > KINDS_WITHIN {
-            (pause, waited) = (FIRST_LOOK, Duration::ZERO);
+            return false;
         }
     }
 }

@@ -245,6 +245,11 @@ impl VolumeSnapshot {
         self.status.as_ref()?.bound_volume_snapshot_content_name.as_deref()
     }
 
+    /// Returns `status.volumeGroupSnapshotName`.
+    pub fn group(&self) -> Option<&str> {
+        self.status.as_ref()?.volume_group_snapshot_name.as_deref()
+    }
+
     /// Returns true if a volume can be restored from it (`IsSnapshotReady`).
     pub fn is_ready(&self) -> bool {
         self.status.as_ref().is_some_and(|status| status.ready_to_use == Some(true))

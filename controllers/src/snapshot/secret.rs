@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Secret, SecretReference};
 
+use super::group::objects::VolumeGroupSnapshot;
 use super::objects::VolumeSnapshot;
 use crate::kube::{Client, Kind};
 use crate::provisioner::parameters::{ParameterError, check, resolve};
@@ -18,6 +19,8 @@ pub(super) enum Purpose {
     Snapshotter,
     /// For ListSnapshots.
     List,
+    /// For CreateVolumeGroupSnapshot and DeleteVolumeGroupSnapshot.
+    GroupSnapshotter,
 }
 
 impl Purpose {
@@ -26,6 +29,7 @@ impl Purpose {
         match self {
             Self::Snapshotter => ("Snapshotter", "snapshotter"),
             Self::List => ("SnapshotterList", "snapshotter-list"),
+            Self::GroupSnapshotter => ("GroupSnapshotter", "group-snapshotter"),
         }
     }
 }
@@ -66,6 +70,32 @@ pub(super) fn reference(
     content: &str,
     snapshot: Option<&VolumeSnapshot>,
 ) -> Result<Option<SecretReference>, ParameterError> {
+    let of = snapshot.map(|snapshot| (snapshot.namespace(), snapshot.name()));
+    resolved(purpose, parameters, "volumesnapshot", content, of)
+}
+
+/// Returns the secret that a class names for a group (`GetGroupSnapshotSecretReference`), as [`reference`] does:
+/// `${volumegroupsnapshotcontent.name}`, `${volumegroupsnapshot.name}` and `${volumegroupsnapshot.namespace}`.
+///
+/// # Errors
+/// If the templates or their results are invalid.
+pub(super) fn group_reference(
+    parameters: &BTreeMap<String, String>,
+    content: &str,
+    group: Option<&VolumeGroupSnapshot>,
+) -> Result<Option<SecretReference>, ParameterError> {
+    let of = group.map(|group| (group.namespace(), group.name()));
+    resolved(Purpose::GroupSnapshotter, parameters, "volumegroupsnapshot", content, of)
+}
+
+/// Resolves the templates. `kind` begins the names of the tokens; `of` is the namespace and the name of the object.
+fn resolved(
+    purpose: Purpose,
+    parameters: &BTreeMap<String, String>,
+    kind: &str,
+    content: &str,
+    of: Option<(&str, &str)>,
+) -> Result<Option<SecretReference>, ParameterError> {
     let (label, prefix) = purpose.names();
     let value = |part: &str| parameters.get(&format!("{PREFIX}{prefix}-{part}")).map(String::as_str);
     let (name, namespace) = match (value("secret-name"), value("secret-namespace")) {
@@ -74,14 +104,14 @@ pub(super) fn reference(
         (Some(name), Some(namespace)) => (name, namespace),
         _ => return Err(ParameterError::HalfSecret(label)),
     };
-    let mut tokens = BTreeMap::from([("volumesnapshotcontent.name".to_owned(), content.to_owned())]);
-    if let Some(snapshot) = snapshot {
-        tokens.insert("volumesnapshot.namespace".to_owned(), snapshot.namespace().to_owned());
+    let mut tokens = BTreeMap::from([(format!("{kind}content.name"), content.to_owned())]);
+    if let Some((namespace, _)) = of {
+        tokens.insert(format!("{kind}.namespace"), namespace.to_owned());
     }
     let resolved_namespace = resolve(namespace, &tokens)?;
     check(namespace, &resolved_namespace, "namespace name", |part| !part.contains('.'))?;
-    if let Some(snapshot) = snapshot {
-        tokens.insert("volumesnapshot.name".to_owned(), snapshot.name().to_owned());
+    if let Some((_, name)) = of {
+        tokens.insert(format!("{kind}.name"), name.to_owned());
     }
     let resolved_name = resolve(name, &tokens)?;
     check(name, &resolved_name, "secret name", |_| true)?;
@@ -162,5 +192,18 @@ mod tests {
         let start = "failed to get name and namespace template from params: ";
         let why = "either name and namespace for SnapshotterList secrets specified, Both must be specified";
         assert_eq!(error.to_string(), format!("{start}{why}"));
+    }
+
+    #[test]
+    fn the_secret_of_a_group_has_its_own_keys_and_tokens() {
+        let given = map(&[
+            ("csi.storage.k8s.io/group-snapshotter-secret-name", "${volumegroupsnapshotcontent.name}-key"),
+            ("csi.storage.k8s.io/group-snapshotter-secret-namespace", "${volumegroupsnapshot.namespace}"),
+        ]);
+        let group: VolumeGroupSnapshot =
+            from_value(json!({ "metadata": { "name": "g", "namespace": "shop" } })).unwrap();
+        let found = group_reference(&given, "c", Some(&group)).unwrap().unwrap();
+        assert_eq!((found.name.as_deref(), found.namespace.as_deref()), (Some("c-key"), Some("shop")));
+        assert!(group_reference(&given, "c", None).is_err(), "the namespace of the group is unknown");
     }
 }

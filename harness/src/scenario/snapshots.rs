@@ -1,6 +1,7 @@
 //! Snapshots in a scenario. A simulation without them needs neither their kinds nor their loops.
 
 use controllers::snapshot::GROUP;
+use controllers::snapshot::group::GROUP as GROUP_OF_GROUPS;
 use controllers::{SNAPSHOT_CONTROLLER, SNAPSHOTTER};
 use serde_json::Value;
 
@@ -31,10 +32,15 @@ fn in_step(action: &Action) -> bool {
         Action::Patch(patch) => names(&patch.with),
         Action::Fault(fault) => in_fault(fault),
         Action::Crash(name) | Action::Restart(name) => is_loop(name),
-        Action::WaitFor(holds) | Action::Expect(Expectation::Holds(holds)) => holds.of.kind().table().group == GROUP,
+        Action::WaitFor(holds) | Action::Expect(Expectation::Holds(holds)) => is_group(holds.of.kind().table().group),
         _ => false,
     };
-    named || action.object().is_some_and(|object| object.kind.table().group == GROUP)
+    named || action.object().is_some_and(|object| is_group(object.kind.table().group))
+}
+
+/// Returns true for the API group of snapshots, and for that of groups of snapshots.
+fn is_group(group: &str) -> bool {
+    [GROUP, GROUP_OF_GROUPS].contains(&group)
 }
 
 fn names(value: &Value) -> bool {
@@ -64,6 +70,7 @@ mod tests {
     #[case("  - crash: csi-snapshotter", true)]
     #[case("  - expect: {list: vsc, that: 'self.size() == 0'}", true)]
     #[case("  - wait: {object: vs/s, is: gone}", true)]
+    #[case("  - wait: {object: vgs/g, is: gone}", true)]
     #[case("  - fault: {name: f, match: {plane: csi, op: CreateVolume}, effect: {crash: csi-snapshotter}}", true)]
     #[case("  - fault: {name: f, match: {plane: csi, op: CreateSnapshot}, effect: {delay: 1s}}", false)]
     fn a_scenario_has_snapshots_if_it_names_one(#[case] steps: &str, #[case] expected: bool) {

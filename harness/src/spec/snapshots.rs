@@ -83,10 +83,10 @@ mod tests {
     #[test]
     fn a_cluster_without_the_loops_has_no_kinds_of_snapshots() {
         let spec = ClusterSpec { has_snapshots: false, ..ClusterSpec::default() };
-        assert_eq!(resources(&spec.clone().in_world(WorldKind::Live)), [(DEFINITIONS.to_owned(), 3)]);
+        assert_eq!(resources(&spec.clone().in_world(WorldKind::Live)), [(DEFINITIONS.to_owned(), 6)]);
         assert_eq!(resources(&spec.in_world(WorldKind::Simulated)), []);
         let people = ClusterSpec { mirrors: true, ..ClusterSpec::default() };
-        assert_eq!(resources(&people), [(DEFINITIONS.to_owned(), 3), (CLASSES.to_owned(), 1)]);
+        assert_eq!(resources(&people), [(DEFINITIONS.to_owned(), 6), (CLASSES.to_owned(), 1)]);
         let own = ClusterSpec { without: LOOPS.map(str::to_owned).into(), ..people };
         assert_eq!(resources(&own), []);
     }

@@ -10,7 +10,8 @@ use substrate::process::Ctx;
 
 use super::super::objects::{VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent};
 use super::super::store::Store;
-use super::super::{WORKERS, defined, trace_error};
+use super::super::{WORKERS, defined, groups_defined, trace_error};
+use super::group::Groups;
 use crate::kube::{Client, Delta, EventRecorder, Informer, Kind, ListParams, Outcome, WorkQueue};
 use crate::timers::Timers;
 
@@ -35,11 +36,14 @@ pub(super) struct Controller {
     /// Versions, by name, of contents whose cached object has the annotation of a deletion, although the patch that
     /// adds it failed.
     pub(super) marked: Mutex<BTreeMap<String, String>>,
+    /// Caches and queues of groups; None if they are not handled.
+    pub(super) groups: Option<Groups>,
 }
 
 /// Runs the loop forever.
 pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
     defined(&ctx, &client).await;
+    let has_groups = timers.volume_group_snapshots && groups_defined(&ctx, &client).await;
     let (first, longest) = (timers.sidecar_retry_start, timers.sidecar_retry_max);
     let controller = Arc::new(Controller {
         recorder: EventRecorder::new(&client, SOURCE),
@@ -52,6 +56,7 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
         snapshot_store: Store::default(),
         content_store: Store::default(),
         marked: Mutex::default(),
+        groups: has_groups.then(|| Groups::start(&ctx, &client, &timers)),
         ctx: ctx.clone(),
         client,
     });
@@ -60,12 +65,16 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
     controller.classes.synced().await;
     controller.claims.synced().await;
     controller.initialize_caches();
+    if let Some(groups) = &controller.groups {
+        groups.synced().await;
+    }
     let (of_snapshots, of_contents) = (controller.clone(), controller.clone());
     ctx.spawn(
         controller.snapshot_queue.clone().run(WORKERS, move |key| of_snapshots.clone().sync_snapshot_by_key(key)),
     );
     ctx.spawn(controller.content_queue.clone().run(WORKERS, move |name| of_contents.clone().sync_content_by_key(name)));
     ctx.spawn(controller.clone().resync(timers.snapshot_resync));
+    controller.run_groups(timers.snapshot_resync);
     controller.enqueue().await;
 }
 
@@ -161,7 +170,7 @@ impl Controller {
     }
 }
 
-fn outcome(ctx: &Ctx, kind: &str, name: &str, result: Result<(), String>) -> Outcome {
+pub(super) fn outcome(ctx: &Ctx, kind: &str, name: &str, result: Result<(), String>) -> Outcome {
     match result {
         Ok(()) => Outcome::Done,
         Err(error) => {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{PersistentVolume, SecretReference};
 use substrate::mutant;
 
+use super::super::group::group_name;
 use super::super::objects::{VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent};
 use super::super::secret::{self, Purpose};
 use super::super::{class_missing, update_error};
@@ -46,7 +47,8 @@ impl Controller {
 
     /// Writes the default class of the volume's driver to the snapshot (`SetDefaultSnapshotClass`).
     async fn set_default_snapshot_class(&self, snapshot: &Arc<VolumeSnapshot>) -> Result<Arc<VolumeSnapshot>, String> {
-        if snapshot.spec.source.volume_snapshot_content_name.is_some() {
+        // A member of a group has no class.
+        if snapshot.spec.source.volume_snapshot_content_name.is_some() || group_name(snapshot).is_some() {
             return Ok(snapshot.clone());
         }
         let classes = self.classes.list();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::Metadata;
 use substrate::mutant;
 
+use super::super::group::names::MEMBER_FINALIZER;
 use super::super::names::{SNAPSHOT_BOUND_FINALIZER, SNAPSHOT_SOURCE_FINALIZER};
 use super::super::objects::{DELETE, VolumeSnapshot, VolumeSnapshotContent};
 use super::super::update_error;
@@ -42,9 +43,9 @@ impl Controller {
         snapshot: &VolumeSnapshot,
         content: Option<Arc<VolumeSnapshotContent>>,
     ) -> Result<(), String> {
-        let Some(content) = content else { return self.remove_finalizers(snapshot, true).await };
         let claims = self.claims.list();
-        if is_volume_being_created(snapshot, claims.iter().map(|claim| &**claim))
+        if content.is_some()
+            && is_volume_being_created(snapshot, claims.iter().map(|claim| &**claim))
             && !mutant!(self.ctx, "snapshot-deleted-in-restore")
         {
             let message = "Snapshot is being used to restore a PVC";
@@ -52,6 +53,8 @@ impl Controller {
             let key = snapshot_key(snapshot);
             return Err(format!("snapshot {key} is in use (being used to restore a PVC), will retry deletion"));
         }
+        self.check_group_is_gone(snapshot)?;
+        let Some(content) = content else { return self.remove_finalizers(snapshot, true).await };
         // The annotation is set with each policy, so that the sidecar also works when an administrator deletes the
         // content.
         self.set_being_deleted(&content).await?;
@@ -73,7 +76,24 @@ impl Controller {
         self.remove_finalizers(snapshot, !goes).await
     }
 
-    /// Removes the finalizer of a source, and if `bound` that of a bound snapshot (`removeSnapshotFinalizer`).
+    /// Refuses the deletion of a member while its group exists.
+    fn check_group_is_gone(&self, snapshot: &VolumeSnapshot) -> Result<(), String> {
+        let (Some(groups), Some(name)) = (&self.groups, snapshot.group()) else { return Ok(()) };
+        if !groups.exists(snapshot.namespace(), name) {
+            return Ok(());
+        }
+        let (key, group) = (snapshot_key(snapshot), format!("{}/{name}", snapshot.namespace()));
+        let message = format!(
+            "deletion of the individual volume snapshot {key} is not allowed as it belongs to group snapshot {group}. \
+             Deleting the group snapshot will trigger the deletion of all the individual volume snapshots that are part \
+             of the group."
+        );
+        self.event(reference(snapshot), "Warning", "SnapshotDeletePending", message.clone());
+        Err(message)
+    }
+
+    /// Removes the finalizers of a source and of a member whose group is gone, and if `bound` that of a bound snapshot
+    /// (`removeSnapshotFinalizer`).
     async fn remove_finalizers(&self, snapshot: &VolumeSnapshot, bound: bool) -> Result<(), String> {
         // After the end of the snapshot nothing would release its claim.
         let without_it = !mutant!(self.ctx, "own-snapshot-counted");
@@ -82,6 +102,9 @@ impl Controller {
         remove(freed.metadata_mut(), SNAPSHOT_SOURCE_FINALIZER);
         if bound {
             remove(freed.metadata_mut(), SNAPSHOT_BOUND_FINALIZER);
+        }
+        if self.groups.is_some() && snapshot.group().is_some() {
+            remove(freed.metadata_mut(), MEMBER_FINALIZER);
         }
         let written = self.client.namespaced::<VolumeSnapshot>(snapshot.namespace()).replace(&freed).await;
         self.keep_snapshot(&written.map_err(|e| update_error(snapshot.name(), &e))?);

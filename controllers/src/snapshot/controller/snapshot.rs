@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::Metadata;
 
+use super::super::group::group_name;
 use super::super::objects::{VolumeSnapshot, VolumeSnapshotContent};
 use super::super::update_error;
 use super::async_loop::Controller;
@@ -102,6 +103,9 @@ impl Controller {
             };
             return self.bind_preprovisioned(snapshot, &content).await;
         }
+        if group_name(snapshot).is_some() {
+            return self.sync_member(snapshot).await;
+        }
         if let Some(content) = self.content_of(snapshot).await? {
             if content.spec.source.snapshot_handle.is_some() {
                 let message = format!("Snapshot handle should not be set in content {key} for dynamic provisioning");
@@ -119,6 +123,18 @@ impl Controller {
                 let _ = self.fail(snapshot, true, "SnapshotContentCreationFailed", &message).await;
                 return Err(error);
             }
+        };
+        self.copy_status(snapshot, &content, false).await.map(drop)
+    }
+
+    /// Copies the progress of the content of a member of a group, which the sync of the group binds.
+    async fn sync_member(&self, snapshot: &VolumeSnapshot) -> Result<(), String> {
+        let key = snapshot_key(snapshot);
+        let Some(name) = snapshot.content() else {
+            return Err(format!("detected group snapshot member {key} with no content, retrying"));
+        };
+        let Some(content) = self.content_store.get("", name) else {
+            return Err(format!("group snapshot member {key} requests an non-existing content {name}"));
         };
         self.copy_status(snapshot, &content, false).await.map(drop)
     }

@@ -24,8 +24,12 @@ fn grows(old: &VolumeSnapshotStatus, new: Option<i64>) -> bool {
 }
 
 /// Returns the new status of a snapshot that is bound to the content; None if there is nothing to write
-/// (`updateSnapshotStatus`).
-pub fn updated(snapshot: &VolumeSnapshot, content: &VolumeSnapshotContent) -> Option<VolumeSnapshotStatus> {
+/// (`updateSnapshotStatus`). `group` is the name of the group of a member.
+pub fn updated(
+    snapshot: &VolumeSnapshot,
+    content: &VolumeSnapshotContent,
+    group: Option<String>,
+) -> Option<VolumeSnapshotStatus> {
     let of = content.status.clone().unwrap_or_default();
     let ready = of.ready_to_use == Some(true);
     let created =
@@ -38,7 +42,7 @@ pub fn updated(snapshot: &VolumeSnapshot, content: &VolumeSnapshotContent) -> Op
             creation_time: created,
             restore_size: of.restore_size.map(quantity::bytes),
             error: of.error,
-            volume_group_snapshot_name: None,
+            volume_group_snapshot_name: group,
         });
     };
     let mut new = old.clone();
@@ -70,6 +74,10 @@ pub fn updated(snapshot: &VolumeSnapshot, content: &VolumeSnapshotContent) -> Op
     };
     if has_news {
         new.error = of.error;
+        changes = true;
+    }
+    if new.volume_group_snapshot_name.is_none() && group.is_some() {
+        new.volume_group_snapshot_name = group;
         changes = true;
     }
     changes.then_some(new)
@@ -109,7 +117,7 @@ mod tests {
     }
 
     fn after(old: Value, of: Value) -> Value {
-        to_value(&updated(&snapshot(old), &content(of))).unwrap()
+        to_value(&updated(&snapshot(old), &content(of), None)).unwrap()
     }
 
     #[test]
@@ -150,5 +158,15 @@ mod tests {
         assert_eq!((first.ready_to_use, failed(Some(&first), "m", true, now)), (Some(false), None));
         let second = failed(Some(&first), "n", false, now).unwrap();
         assert_eq!(second.error.unwrap().message.as_deref(), Some("n"));
+    }
+
+    #[test]
+    fn a_member_gets_the_name_of_its_group_once() {
+        let bound = json!({ "boundVolumeSnapshotContentName": "c", "readyToUse": false });
+        let of = content(json!({ "readyToUse": false }));
+        let named = updated(&snapshot(bound), &of, Some("g".to_owned())).unwrap();
+        assert_eq!(named.volume_group_snapshot_name.as_deref(), Some("g"));
+        let named = snapshot(to_value(&named).unwrap());
+        assert_eq!(updated(&named, &of, Some("other".to_owned())), None);
     }
 }

@@ -48,8 +48,12 @@ impl Controller {
         content: &VolumeSnapshotContent,
     ) -> Result<Arc<VolumeSnapshot>, String> {
         let key = snapshot_key(snapshot);
+        let group = match &self.groups {
+            Some(groups) => groups.name_for(snapshot, content)?,
+            None => None,
+        };
         let present = self.get_snapshot(snapshot).await?;
-        let Some(mut status) = status::updated(&present, content) else { return Ok(present) };
+        let Some(mut status) = status::updated(&present, content, group) else { return Ok(present) };
         if mutant!(self.ctx, "snapshot-ready-early") {
             status.ready_to_use = Some(true);
         }

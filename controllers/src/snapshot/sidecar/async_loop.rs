@@ -10,8 +10,9 @@ use substrate::process::Ctx;
 
 use super::super::objects::{VolumeSnapshotClass, VolumeSnapshotContent};
 use super::super::store::Store;
-use super::super::{WORKERS, trace_error};
+use super::super::{WORKERS, groups_defined, trace_error};
 use super::decide::should_enqueue_change;
+use super::group::{Groups, takes_groups};
 use crate::csi::{Connection, Driver};
 use crate::kube::{Client, Delta, EventRecorder, Informer, Kind, ListParams, Outcome, WorkQueue};
 use crate::timers::Timers;
@@ -46,6 +47,8 @@ pub(super) struct Sidecar {
     classes: Informer<VolumeSnapshotClass>,
     queue: WorkQueue<String>,
     store: Store<VolumeSnapshotContent>,
+    /// Caches and queue of groups; None if they are not handled.
+    pub(super) groups: Option<Groups>,
 }
 
 /// Runs csi-snapshotter forever. With a driver that takes no snapshots it does nothing; upstream exits.
@@ -54,6 +57,9 @@ pub async fn run(ctx: Ctx, client: Client, reached: Reached, timers: Timers) {
     if !driver.can(Rpc::CreateDeleteSnapshot) {
         return pending().await;
     }
+    let has_groups = timers.volume_group_snapshots
+        && takes_groups(&connection, &driver).await
+        && groups_defined(&ctx, &client).await;
     let sidecar = Arc::new(Sidecar {
         recorder: EventRecorder::new(&client, &format!("csi-snapshotter {}", driver.name)),
         contents: Informer::start(&ctx, client.all(), ListParams::default()),
@@ -61,6 +67,7 @@ pub async fn run(ctx: Ctx, client: Client, reached: Reached, timers: Timers) {
         queue: WorkQueue::new(&ctx, timers.sidecar_retry_start, timers.sidecar_retry_max)
             .named("csi-snapshotter-content"),
         store: Store::default(),
+        groups: has_groups.then(|| Groups::start(&ctx, &client, &timers)),
         ctx: ctx.clone(),
         client,
         connection,
@@ -68,6 +75,9 @@ pub async fn run(ctx: Ctx, client: Client, reached: Reached, timers: Timers) {
     });
     sidecar.contents.synced().await;
     sidecar.classes.synced().await;
+    if let Some(groups) = &sidecar.groups {
+        groups.synced().await;
+    }
     for content in sidecar.contents.list() {
         if sidecar.is_driver_match(&content) {
             sidecar.keep(&content);
@@ -76,6 +86,7 @@ pub async fn run(ctx: Ctx, client: Client, reached: Reached, timers: Timers) {
     let worker = sidecar.clone();
     ctx.spawn(sidecar.queue.clone().run(WORKERS, move |name| worker.clone().sync_by_key(name)));
     ctx.spawn(sidecar.clone().resync(timers.snapshot_resync));
+    sidecar.run_groups(timers.snapshot_resync);
     sidecar.enqueue().await;
 }
 
@@ -106,6 +117,11 @@ impl Sidecar {
     pub(super) fn keep(&self, content: &Arc<VolumeSnapshotContent>) -> bool {
         // The server gives every content a version.
         self.store.update(content).unwrap_or(false)
+    }
+
+    /// Returns the driver's name.
+    pub(super) fn driver(&self) -> &str {
+        &self.driver
     }
 
     /// Returns a class from the cache (`getSnapshotClass`).

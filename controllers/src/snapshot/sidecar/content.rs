@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use substrate::mutant;
 
+use super::super::group::is_member;
 use super::super::names::{SECRET_NAME, SECRET_NAMESPACE};
 use super::super::objects::{DELETE, VolumeSnapshotContent};
 use super::super::{class_missing, secret};
@@ -13,24 +14,36 @@ use super::decide::should_delete;
 use super::driver;
 use crate::kube::Kind;
 
+/// Returns true if the status names a group of the driver.
+fn has_group(content: &VolumeSnapshotContent) -> bool {
+    content.status.as_ref().is_some_and(|status| status.volume_group_snapshot_handle.is_some())
+}
+
 impl Sidecar {
     pub(super) async fn sync_content(&self, content: &Arc<VolumeSnapshotContent>) -> Result<bool, String> {
         if should_delete(content) {
             let goes = content.spec.deletion_policy == DELETE || mutant!(self.ctx, "snapshot-retain-ignored");
-            let deleted =
-                if goes && content.handle().is_some() { self.delete_snapshot(content).await? } else { content.clone() };
+            // The snapshot of a member goes with its group.
+            let goes = goes && content.handle().is_some() && !has_group(content);
+            let deleted = if goes { self.delete_snapshot(content).await? } else { content.clone() };
             return self.remove_content_finalizer(&deleted).await.map(|()| false);
         }
-        if content.spec.source.volume_handle.is_some() && content.status.is_none() {
+        if content.spec.source.volume_handle.is_some() && content.status.is_none() && !is_member(content) {
             return self.settle(self.create(content).await, "SnapshotCreationFailed", "create snapshot").await;
         }
         if content.is_ready() {
             self.remove_being_created(content).await?;
             return Ok(false);
         }
-        let looked = match content.spec.source.snapshot_handle {
-            Some(_) => self.look(content).await.map_err(|error| (content.clone(), error)),
-            None => self.create(content).await,
+        let is_known =
+            content.spec.source.snapshot_handle.is_some() || (has_group(content) && content.handle().is_some());
+        let looked = if is_known {
+            self.look(content).await.map_err(|error| (content.clone(), error))
+        } else if is_member(content) {
+            // snapshot-controller writes its first status.
+            Ok(content.clone())
+        } else {
+            self.create(content).await
         };
         self.settle(looked, "SnapshotContentCheckandUpdateFailed", "check and update snapshot content").await
     }
@@ -71,6 +84,12 @@ impl Sidecar {
                 let read = secret::credentials(&self.client, &namespace, &secret).await;
                 secrets = read.map_err(|e| format!("failed to get credentials for snapshot content {name}: {e}"))?;
             }
+        }
+        // A member has no class; its annotations name the secret.
+        if has_group(content) {
+            let read = self.credentials(content).await;
+            secrets = read
+                .map_err(|e| format!("failed to get credentials from annotation for snapshot content {name}: {e}"))?;
         }
         let found = driver::snapshot_status(&self.connection, content, secrets, self.ctx.now().wall).await?;
         self.update_status(content, &found).await

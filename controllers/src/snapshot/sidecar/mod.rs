@@ -1,7 +1,7 @@
 //! csi-snapshotter (`pkg/sidecar-controller`): CreateSnapshot and DeleteSnapshot for VolumeSnapshotContents.
 //!
 //! [`decide`] and [`status`] are pure, with the names of the originals; `driver` calls the driver, the other files read
-//! caches, send requests and record Events, in upstream's order.
+//! caches, send requests and record Events, in upstream's order. [`group`] does the same for groups of snapshots.
 
 mod async_loop;
 mod content;
@@ -9,6 +9,7 @@ mod create;
 pub mod decide;
 mod delete;
 mod driver;
+pub mod group;
 pub mod status;
 mod write;
 
