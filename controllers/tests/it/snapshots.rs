@@ -451,6 +451,10 @@ fn a_lost_content_is_an_error_of_a_ready_snapshot() {
         let uid = snapshot(&rig, None).await.uid().to_owned();
         until_ready(&rig).await;
         rig.sleep(S(2)).await;
+        // The snapshot is taken again, and stays unready until the driver answers.
+        let fault =
+            json!({"name": "slow", "match": {"plane": "csi", "op": "CreateSnapshot"}, "effect": {"delay": "20s"}});
+        rig.world.faults().add(rig.world.clock().mono(), from_value(fault).unwrap()).expect("in force");
         let name = format!("snapcontent-{uid}");
         let contents = rig.client.all::<VolumeSnapshotContent>();
         contents.delete(&name, &DeleteParams::default()).await.unwrap();
