@@ -1,5 +1,5 @@
-//! Statistics of volumes at kubelet's server (upstream `pkg/kubelet/server/stats`). The drivers are asked when somebody
-//! reads the statistics.
+//! Statistics of volumes at kubelet's server (upstream `pkg/kubelet/server/stats`). The drivers are asked when the
+//! statistics are read.
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Statistics of mounted volumes: what a driver reports, how long an answer is kept, and the metrics (upstream
 //! `csi_client.go` NodeGetVolumeStats, `volume_stat_calculator.go` and `collectors/volume_stats.go`). Pure.
 //!
-//! Upstream asks the drivers by a timer. This kubelet asks when somebody reads the statistics, and not again within the
+//! Upstream asks the drivers by a timer. This kubelet asks when the statistics are read, and not again within the
 //! same period.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -214,7 +214,7 @@ mod tests {
         };
         assert!(is_excused(Symptom::CloudVolumeLeft, 3), "it is still there");
         assert!(!is_excused(Symptom::CloudVolumeLeft, 7));
-        assert!(is_excused(Symptom::DirectoryLeft, 7), "nobody removes the directory");
+        assert!(is_excused(Symptom::DirectoryLeft, 7), "no component removes the directory");
     }
 
     #[test]

@@ -33,7 +33,7 @@ fn a_claim_has_metrics_and_the_driver_is_asked_only_for_a_reader_and_once_a_minu
         rig.until("ready", 1, || rig.ready()).await;
         rig.run_pod("p").await;
         tokio::time::sleep(Duration::from_secs(200)).await;
-        assert_eq!(rig.calls(STATS), 0, "nobody has read the metrics");
+        assert_eq!(rig.calls(STATS), 0, "the metrics were not read");
         let metrics = page(&ctx, "/metrics").await;
         let of = |name: &str| value(&metrics, name).unwrap_or_else(|| panic!("no {name} in\n{metrics}"));
         let sum = |one: &str, other: &str| of(one) + of(other);
