@@ -195,15 +195,17 @@ fn version() -> String {
     VolumeSnapshot::API_VERSION.to_owned()
 }
 
-fn kind_of<K: Resource>() -> String {
+/// Returns the name of a kind.
+pub(super) fn kind_of<K: Resource>() -> String {
     K::KIND.to_owned()
 }
 
+/// Declares a type as a kind of version v1 of an API group.
 macro_rules! kind {
-    ($kind:ident, $name:literal, $plural:literal, $scope:ty) => {
+    ($group:literal, $kind:ident, $name:literal, $plural:literal, $scope:ty) => {
         impl Resource for $kind {
-            const API_VERSION: &'static str = "snapshot.storage.k8s.io/v1";
-            const GROUP: &'static str = GROUP;
+            const API_VERSION: &'static str = concat!($group, "/v1");
+            const GROUP: &'static str = $group;
             const KIND: &'static str = $name;
             const URL_PATH_SEGMENT: &'static str = $plural;
             const VERSION: &'static str = "v1";
@@ -224,9 +226,23 @@ macro_rules! kind {
     };
 }
 
-kind!(VolumeSnapshot, "VolumeSnapshot", "volumesnapshots", NamespaceResourceScope);
-kind!(VolumeSnapshotContent, "VolumeSnapshotContent", "volumesnapshotcontents", ClusterResourceScope);
-kind!(VolumeSnapshotClass, "VolumeSnapshotClass", "volumesnapshotclasses", ClusterResourceScope);
+pub(super) use kind;
+
+kind!("snapshot.storage.k8s.io", VolumeSnapshot, "VolumeSnapshot", "volumesnapshots", NamespaceResourceScope);
+kind!(
+    "snapshot.storage.k8s.io",
+    VolumeSnapshotContent,
+    "VolumeSnapshotContent",
+    "volumesnapshotcontents",
+    ClusterResourceScope
+);
+kind!(
+    "snapshot.storage.k8s.io",
+    VolumeSnapshotClass,
+    "VolumeSnapshotClass",
+    "volumesnapshotclasses",
+    ClusterResourceScope
+);
 
 impl VolumeSnapshot {
     /// Returns the object that client-go returns for a failed request: its kind and nothing else.

@@ -130,6 +130,21 @@ pub(super) async fn credentials(
     Ok(secret.data.iter().flatten().map(|(key, value)| (key.clone(), text(value))).collect())
 }
 
+/// Reads the secret that the annotations of a content name; empty if they name none
+/// (`GetCredentialsFromAnnotation`). `of` names the content in errors.
+pub(super) async fn annotated(
+    client: &Client,
+    secret: Option<&str>,
+    namespace: Option<&str>,
+    of: &str,
+) -> Result<BTreeMap<String, String>, String> {
+    let (Some(secret), Some(namespace)) = (secret, namespace) else { return Ok(BTreeMap::new()) };
+    if secret.is_empty() || namespace.is_empty() {
+        return Err(format!("cannot retrieve secrets for {of}, err: secret name or namespace not specified"));
+    }
+    credentials(client, namespace, secret).await.map_err(|_| format!("cannot get credentials for {of}"))
+}
+
 #[cfg(test)]
 mod tests {
     use rstest::rstest;

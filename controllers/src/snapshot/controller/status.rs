@@ -83,6 +83,12 @@ pub fn updated(
     changes.then_some(new)
 }
 
+/// Returns an error with this message; None if the last error has it already.
+pub fn new_error(last: Option<&VolumeSnapshotError>, message: &str, now: Timestamp) -> Option<VolumeSnapshotError> {
+    let is_known = last.is_some_and(|error| error.message.as_deref() == Some(message));
+    (!is_known).then(|| VolumeSnapshotError { time: Some(time(now)), message: Some(message.to_owned()) })
+}
+
 /// Returns the status with an error; None if it has this error already (`updateSnapshotErrorStatusWithEvent`). If
 /// `unready`, the snapshot cannot be used any more.
 pub fn failed(
@@ -91,11 +97,9 @@ pub fn failed(
     unready: bool,
     now: Timestamp,
 ) -> Option<VolumeSnapshotStatus> {
-    if status.and_then(|status| status.error.as_ref()).is_some_and(|error| error.message.as_deref() == Some(message)) {
-        return None;
-    }
+    let error = new_error(status.and_then(|status| status.error.as_ref()), message, now)?;
     let mut status = status.cloned().unwrap_or_default();
-    status.error = Some(VolumeSnapshotError { time: Some(time(now)), message: Some(message.to_owned()) });
+    status.error = Some(error);
     if unready {
         status.ready_to_use = Some(false);
     }

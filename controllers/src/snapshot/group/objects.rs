@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, 
 use k8s_openapi::{ClusterResourceScope, Metadata, NamespaceResourceScope, Resource};
 use serde::{Deserialize, Serialize};
 
-use super::super::objects::VolumeSnapshotError;
+use super::super::objects::{VolumeSnapshotError, kind, kind_of};
 use crate::kube::Kind;
 
 /// API group of the kinds.
@@ -197,38 +197,27 @@ fn version() -> String {
     VolumeGroupSnapshot::API_VERSION.to_owned()
 }
 
-fn kind_of<K: Resource>() -> String {
-    K::KIND.to_owned()
-}
-
-macro_rules! kind {
-    ($kind:ident, $name:literal, $plural:literal, $scope:ty) => {
-        impl Resource for $kind {
-            const API_VERSION: &'static str = "groupsnapshot.storage.k8s.io/v1";
-            const GROUP: &'static str = GROUP;
-            const KIND: &'static str = $name;
-            const URL_PATH_SEGMENT: &'static str = $plural;
-            const VERSION: &'static str = "v1";
-            type Scope = $scope;
-        }
-
-        impl Metadata for $kind {
-            type Ty = ObjectMeta;
-
-            fn metadata(&self) -> &ObjectMeta {
-                &self.metadata
-            }
-
-            fn metadata_mut(&mut self) -> &mut ObjectMeta {
-                &mut self.metadata
-            }
-        }
-    };
-}
-
-kind!(VolumeGroupSnapshot, "VolumeGroupSnapshot", "volumegroupsnapshots", NamespaceResourceScope);
-kind!(VolumeGroupSnapshotContent, "VolumeGroupSnapshotContent", "volumegroupsnapshotcontents", ClusterResourceScope);
-kind!(VolumeGroupSnapshotClass, "VolumeGroupSnapshotClass", "volumegroupsnapshotclasses", ClusterResourceScope);
+kind!(
+    "groupsnapshot.storage.k8s.io",
+    VolumeGroupSnapshot,
+    "VolumeGroupSnapshot",
+    "volumegroupsnapshots",
+    NamespaceResourceScope
+);
+kind!(
+    "groupsnapshot.storage.k8s.io",
+    VolumeGroupSnapshotContent,
+    "VolumeGroupSnapshotContent",
+    "volumegroupsnapshotcontents",
+    ClusterResourceScope
+);
+kind!(
+    "groupsnapshot.storage.k8s.io",
+    VolumeGroupSnapshotClass,
+    "VolumeGroupSnapshotClass",
+    "volumegroupsnapshotclasses",
+    ClusterResourceScope
+);
 
 impl VolumeGroupSnapshot {
     /// Returns the object that client-go returns for a failed request: its kind and nothing else.

@@ -3,8 +3,7 @@
 use jiff::Timestamp;
 
 use super::super::super::group::objects::{GroupStatus, VolumeGroupSnapshot, VolumeGroupSnapshotContent};
-use super::super::super::objects::VolumeSnapshotError;
-use crate::kube::time;
+use super::super::status::new_error;
 
 /// Returns true if the content changes the group's status (`needsUpdateGroupSnapshotStatus`).
 pub fn needs_update(group: &VolumeGroupSnapshot, content: &VolumeGroupSnapshotContent) -> bool {
@@ -63,11 +62,9 @@ pub fn updated(group: &VolumeGroupSnapshot, content: &VolumeGroupSnapshotContent
 /// Returns the status with an error; None if it has this error already (`updateGroupSnapshotErrorStatusWithEvent`). If
 /// `unready`, the group cannot be used any more.
 pub fn failed(status: Option<&GroupStatus>, message: &str, unready: bool, now: Timestamp) -> Option<GroupStatus> {
-    if status.and_then(|status| status.error.as_ref()).is_some_and(|error| error.message.as_deref() == Some(message)) {
-        return None;
-    }
+    let error = new_error(status.and_then(|status| status.error.as_ref()), message, now)?;
     let mut status = status.cloned().unwrap_or_default();
-    status.error = Some(VolumeSnapshotError { time: Some(time(now)), message: Some(message.to_owned()) });
+    status.error = Some(error);
     if unready {
         status.ready_to_use = Some(false);
     }

@@ -156,17 +156,8 @@ impl Sidecar {
         &self,
         content: &VolumeGroupSnapshotContent,
     ) -> Result<BTreeMap<String, String>, String> {
-        let (Some(secret), Some(namespace)) = (content.annotation(SECRET_NAME), content.annotation(SECRET_NAMESPACE))
-        else {
-            return Ok(BTreeMap::new());
-        };
-        let name = content.name();
-        if secret.is_empty() || namespace.is_empty() {
-            return Err(format!(
-                "cannot retrieve secrets for group snapshot content {name:?}, err: secret name or namespace not specified"
-            ));
-        }
-        let read = secret::credentials(&self.client, namespace, secret).await;
-        read.map_err(|_| format!("cannot get credentials for group snapshot content {name:?}"))
+        let of = format!("group snapshot content {:?}", content.name());
+        let (name, namespace) = (content.annotation(SECRET_NAME), content.annotation(SECRET_NAMESPACE));
+        secret::annotated(&self.client, name, namespace, &of).await
     }
 }
