@@ -21,6 +21,8 @@ pub(super) enum Purpose {
     List,
     /// For CreateVolumeGroupSnapshot and DeleteVolumeGroupSnapshot.
     GroupSnapshotter,
+    /// For GetVolumeGroupSnapshot.
+    GroupSnapshotterGet,
 }
 
 impl Purpose {
@@ -30,6 +32,7 @@ impl Purpose {
             Self::Snapshotter => ("Snapshotter", "snapshotter"),
             Self::List => ("SnapshotterList", "snapshotter-list"),
             Self::GroupSnapshotter => ("GroupSnapshotter", "group-snapshotter"),
+            Self::GroupSnapshotterGet => ("GroupSnapshotterGet", "group-snapshotter-get"),
         }
     }
 }
@@ -80,12 +83,13 @@ pub(super) fn reference(
 /// # Errors
 /// If the templates or their results are invalid.
 pub(super) fn group_reference(
+    purpose: Purpose,
     parameters: &BTreeMap<String, String>,
     content: &str,
     group: Option<&VolumeGroupSnapshot>,
 ) -> Result<Option<SecretReference>, ParameterError> {
     let of = group.map(|group| (group.namespace(), group.name()));
-    resolved(Purpose::GroupSnapshotter, parameters, "volumegroupsnapshot", content, of)
+    resolved(purpose, parameters, "volumegroupsnapshot", content, of)
 }
 
 /// Resolves the templates. `kind` begins the names of the tokens; `of` is the namespace and the name of the object.
@@ -217,8 +221,11 @@ mod tests {
         ]);
         let group: VolumeGroupSnapshot =
             from_value(json!({ "metadata": { "name": "g", "namespace": "shop" } })).unwrap();
-        let found = group_reference(&given, "c", Some(&group)).unwrap().unwrap();
+        let found = group_reference(Purpose::GroupSnapshotter, &given, "c", Some(&group)).unwrap().unwrap();
         assert_eq!((found.name.as_deref(), found.namespace.as_deref()), (Some("c-key"), Some("shop")));
-        assert!(group_reference(&given, "c", None).is_err(), "the namespace of the group is unknown");
+        assert!(
+            group_reference(Purpose::GroupSnapshotter, &given, "c", None).is_err(),
+            "the namespace of the group is unknown"
+        );
     }
 }

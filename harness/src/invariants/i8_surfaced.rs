@@ -20,16 +20,23 @@ use super::{Checked, Found, Id};
 use crate::spec::names;
 
 /// Reasons of the Events for a failure of each RPC, and the process that calls it; none for the kubelet of its node.
-const REPORTS: [(&str, &[&str], Option<&str>); 8] = [
+const REPORTS: [(&str, &[&str], Option<&str>); 12] = [
     ("CreateVolume", &["ProvisioningFailed"], Some("csi-provisioner")),
     ("DeleteVolume", &["VolumeFailedDelete"], Some("csi-provisioner")),
     ("ControllerExpandVolume", &["VolumeResizeFailed"], Some("csi-resizer")),
     ("ControllerModifyVolume", &["VolumeModifyFailed"], Some("csi-resizer")),
     ("CreateSnapshot", &["SnapshotCreationFailed", "SnapshotContentCreationFailed"], Some("csi-snapshotter")),
+    ("DeleteSnapshot", &["SnapshotDeleteError"], Some("csi-snapshotter")),
+    ("CreateVolumeGroupSnapshot", &["GroupSnapshotCreationFailed", GROUP_CHECK_FAILED], Some("csi-snapshotter")),
+    ("GetVolumeGroupSnapshot", &[GROUP_CHECK_FAILED], Some("csi-snapshotter")),
+    ("DeleteVolumeGroupSnapshot", &["GroupSnapshotDeleteError"], Some("csi-snapshotter")),
     ("NodeStageVolume", &["FailedMount", "FailedMapVolume"], None),
     ("NodePublishVolume", &["FailedMount", "FailedMapVolume"], None),
     ("NodeExpandVolume", &["VolumeResizeFailed", "FailedMount", "FailedMapVolume"], None),
 ];
+
+/// Reason of the Event if the state of a group cannot be read.
+const GROUP_CHECK_FAILED: &str = "GroupSnapshotContentCheckandUpdateFailed";
 
 /// A call: its RPC, its volume, and the name or path in its request.
 type Key = (Text, Text, Text);
@@ -93,7 +100,9 @@ impl Surfaced {
         let volume = done.volume.clone().filter(|_| done.rpc != "CreateVolume");
         let key = (done.rpc.clone(), volume.unwrap_or_default(), target);
         if done.code == "OK" {
-            self.series.retain(|known, series| *known != key || !series.is_reported);
+            // The status of a snapshot keeps its error until it is ready, and the same error makes no second Event.
+            let is_kept = done.rpc.starts_with("Create") && done.rpc.contains("Snapshot");
+            self.series.retain(|known, series| *known != key || !series.is_reported || is_kept);
             return;
         }
         let node = done.node.as_ref().map(|node| facts.name(node).to_owned());
@@ -124,7 +133,7 @@ impl Surfaced {
             }
             let claim = match rpc.as_str() {
                 "CreateVolume" => target.strip_prefix("pvc-").and_then(|uid| self.claims.get(uid)),
-                "CreateSnapshot" => None,
+                rpc if rpc.contains("Snapshot") => None,
                 _ => self.claims.get(volume),
             };
             let is_about = match claim {

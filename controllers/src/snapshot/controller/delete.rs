@@ -79,7 +79,7 @@ impl Controller {
     /// Refuses the deletion of a member while its group exists.
     fn check_group_is_gone(&self, snapshot: &VolumeSnapshot) -> Result<(), String> {
         let (Some(groups), Some(name)) = (&self.groups, snapshot.group()) else { return Ok(()) };
-        if !groups.exists(snapshot.namespace(), name) {
+        if groups.get(snapshot.namespace(), name).is_none() {
             return Ok(());
         }
         let (key, group) = (snapshot_key(snapshot), format!("{}/{name}", snapshot.namespace()));

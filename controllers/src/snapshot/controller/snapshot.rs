@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::Metadata;
 
-use super::super::group::group_name;
+use super::super::group::{group_name, owner};
 use super::super::objects::{VolumeSnapshot, VolumeSnapshotContent};
 use super::super::update_error;
 use super::async_loop::Controller;
@@ -89,8 +89,21 @@ impl Controller {
                 let message = "VolumeSnapshotContent is not bound to the VolumeSnapshot correctly";
                 self.fail(snapshot, true, "SnapshotMisbound", message).await
             }
-            Some(_) => Ok(()),
+            Some(_) => self.add_owner(snapshot).await,
         }
+    }
+
+    /// Makes the group of a pre-provisioned member its owner (`addVolumeGroupSnapshotOwnership`).
+    async fn add_owner(&self, snapshot: &VolumeSnapshot) -> Result<(), String> {
+        let name = snapshot.group().filter(|name| !name.is_empty());
+        let (Some(groups), Some(name), None) = (&self.groups, name, group_name(snapshot)) else { return Ok(()) };
+        let group = groups.get(snapshot.namespace(), name);
+        let group =
+            group.ok_or_else(|| format!("volumegroupsnapshot.groupsnapshot.storage.k8s.io {name:?} not found"))?;
+        let mut owned = Box::new(snapshot.clone());
+        owned.metadata.owner_references.get_or_insert_default().push(owner(&group));
+        let written = self.client.namespaced::<VolumeSnapshot>(snapshot.namespace()).replace(&owned).await;
+        written.map(drop).map_err(|e| e.to_string())
     }
 
     /// Binds a snapshot, or copies the progress of its content (`syncUnreadySnapshot`).

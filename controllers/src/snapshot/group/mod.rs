@@ -34,6 +34,11 @@ pub fn group_name(snapshot: &VolumeSnapshot) -> Option<&str> {
     group.map(|owner| owner.name.as_str()).filter(|name| !name.is_empty())
 }
 
+/// Returns the error of a lister without a class of this name.
+pub(super) fn class_missing(name: &str) -> String {
+    format!("volumegroupsnapshotclass.{GROUP} {name:?} not found")
+}
+
 /// Returns true if a content is a member of a group that was taken from claims.
 pub fn is_member(content: &VolumeSnapshotContent) -> bool {
     content.annotation(names::HANDLE).is_some()

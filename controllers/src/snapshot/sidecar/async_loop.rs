@@ -57,9 +57,11 @@ pub async fn run(ctx: Ctx, client: Client, reached: Reached, timers: Timers) {
     if !driver.can(Rpc::CreateDeleteSnapshot) {
         return pending().await;
     }
-    let has_groups = timers.volume_group_snapshots
-        && takes_groups(&connection, &driver).await
-        && groups_defined(&ctx, &client).await;
+    let has_groups = timers.volume_group_snapshots && groups_defined(&ctx, &client).await;
+    if has_groups && !takes_groups(&connection).await {
+        let error = "the driver takes no snapshots of groups: each VolumeGroupSnapshot will fail";
+        trace_error(&ctx, "driver", &driver.name, error.to_owned());
+    }
     let sidecar = Arc::new(Sidecar {
         recorder: EventRecorder::new(&client, &format!("csi-snapshotter {}", driver.name)),
         contents: Informer::start(&ctx, client.all(), ListParams::default()),

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, SecretReference};
 use substrate::mutant;
 
+use super::super::super::group::class_missing;
 use super::super::super::group::objects::{VolumeGroupSnapshot, VolumeGroupSnapshotClass, VolumeGroupSnapshotContent};
-use super::super::super::{secret, update_error};
+use super::super::super::secret::{self, Purpose};
+use super::super::super::update_error;
 use super::super::async_loop::Controller;
 use super::super::create::NoClass;
 use super::super::decide::is_volume_bound_to_claim;
@@ -16,11 +18,6 @@ use super::decide::{default_class, dynamic_content_name, group_key, handles, sel
 use crate::binder::object::{claim_phase, volume_name};
 use crate::kube::{Kind, ListParams, reference};
 
-/// Returns the error of a lister without a class of this name.
-pub(super) fn class_missing(name: &str) -> String {
-    format!("volumegroupsnapshotclass.groupsnapshot.storage.k8s.io {name:?} not found")
-}
-
 impl Controller {
     /// Returns the group with its class, or with the default class (`checkAndUpdateGroupSnapshotClass`).
     pub(super) async fn check_and_update_group_class(
@@ -29,6 +26,10 @@ impl Controller {
         group: Arc<VolumeGroupSnapshot>,
     ) -> Result<Arc<VolumeGroupSnapshot>, NoClass> {
         let Some(name) = &group.spec.volume_group_snapshot_class_name else {
+            // A pre-provisioned group needs no class.
+            if group.spec.source.volume_group_snapshot_content_name.is_some() {
+                return Ok(group);
+            }
             return match self.set_default_group_class(groups, &group).await {
                 Ok(changed) => Ok(changed),
                 Err(why) => {
@@ -152,7 +153,12 @@ impl Controller {
         };
         let class = groups.classes.get("", name).ok_or_else(|| class_missing(name))?;
         let volumes = self.volumes_of_group(group).await?;
-        let secret = secret::group_reference(&class.parameters, &dynamic_content_name(group), Some(group));
+        let secret = secret::group_reference(
+            Purpose::GroupSnapshotter,
+            &class.parameters,
+            &dynamic_content_name(group),
+            Some(group),
+        );
         Ok((class, volumes, secret.map_err(|e| e.to_string())?))
     }
 }

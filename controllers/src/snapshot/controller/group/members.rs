@@ -7,13 +7,13 @@
 use k8s_openapi::api::core::v1::SecretReference;
 use substrate::json::{Value, json};
 
+use super::super::super::group::class_missing;
 use super::super::super::group::objects::{VolumeGroupSnapshot, VolumeGroupSnapshotContent, VolumeSnapshotInfo};
 use super::super::super::objects::{VolumeSnapshot, VolumeSnapshotContent};
-use super::super::super::secret;
+use super::super::super::secret::{self, Purpose};
 use super::super::async_loop::Controller;
 use super::Groups;
 use super::binding::{member_content, member_snapshot};
-use super::create::class_missing;
 use super::decide::volume_by_handle;
 use crate::kube::{Kind, Operation, Patch};
 
@@ -98,7 +98,7 @@ fn member_secret(
         return Err("the group has no class".to_owned());
     };
     let class = groups.classes.get("", name).ok_or_else(|| class_missing(name))?;
-    secret::group_reference(&class.parameters, content.name(), None).map_err(|e| {
+    secret::group_reference(Purpose::GroupSnapshotter, &class.parameters, content.name(), None).map_err(|e| {
         let name = content.name();
         format!("failed to get secret reference for group snapshot content {name}: {e}")
     })

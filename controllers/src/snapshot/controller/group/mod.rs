@@ -1,7 +1,9 @@
 //! Groups of snapshots in the snapshot-controller (`groupsnapshot_controller_helper.go`): it creates the content of a
 //! group, the VolumeSnapshots of its members, and deletes them with the group.
 //!
-//! [`decide`], [`binding`] and [`status`] are pure. Pre-provisioned groups are not handled.
+//! A pre-provisioned group is bound to its content; the user creates its members.
+//!
+//! [`decide`], [`binding`], [`preprovisioned`] and [`status`] are pure.
 
 pub mod binding;
 mod content;
@@ -9,6 +11,7 @@ mod create;
 pub mod decide;
 mod delete;
 mod members;
+pub mod preprovisioned;
 pub mod status;
 mod sync;
 mod write;
@@ -80,9 +83,9 @@ impl Groups {
         self.content_store.update(content).unwrap_or(false)
     }
 
-    /// Returns true if the group of a member exists.
-    pub(super) fn exists(&self, namespace: &str, name: &str) -> bool {
-        self.groups.get(namespace, name).is_some()
+    /// Returns the group of a member from the cache.
+    pub(super) fn get(&self, namespace: &str, name: &str) -> Option<Arc<VolumeGroupSnapshot>> {
+        self.groups.get(namespace, name)
     }
 
     /// Returns the name of the group of a member, found by the driver's id of the group (`updateSnapshotStatus`). None
@@ -160,9 +163,6 @@ impl Controller {
             }
             return Outcome::Done;
         };
-        if group.spec.source.volume_group_snapshot_content_name.is_some() {
-            return Outcome::Done;
-        }
         let group = match self.check_and_update_group_class(groups, group.clone()).await {
             Ok(group) => group,
             // A group that is being deleted does not need its class.

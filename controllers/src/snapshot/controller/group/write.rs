@@ -62,13 +62,13 @@ impl Controller {
     }
 
     /// Sends a JSON patch of a content of a group.
-    async fn patch_group_content(
+    pub(super) async fn patch_group_content(
         &self,
         content: &VolumeGroupSnapshotContent,
-        operation: Operation,
+        operations: &[Operation],
     ) -> Result<Arc<VolumeGroupSnapshotContent>, ApiError> {
         let contents = self.client.all::<VolumeGroupSnapshotContent>();
-        contents.patch(content.name(), &Patch::json(&[operation])).await
+        contents.patch(content.name(), &Patch::json(operations)).await
     }
 
     /// Adds the finalizer of a bound content (`addGroupSnapshotContentFinalizer`).
@@ -83,7 +83,7 @@ impl Controller {
         } else {
             Operation::Add { path: "/metadata/finalizers".to_owned(), value: json!([CONTENT_FINALIZER]) }
         };
-        let written = self.patch_group_content(content, operation).await;
+        let written = self.patch_group_content(content, &[operation]).await;
         groups.keep_content(&written.map_err(|e| update_error(content.name(), &e))?);
         Ok(())
     }
@@ -100,7 +100,7 @@ impl Controller {
         let mut annotations = content.metadata.annotations.clone().unwrap_or_default();
         annotations.insert(BEING_DELETED.to_owned(), YES.to_owned());
         let operation = Operation::Replace { path: "/metadata/annotations".to_owned(), value: json!(annotations) };
-        let written = self.patch_group_content(content, operation).await;
+        let written = self.patch_group_content(content, &[operation]).await;
         groups.keep_content(&written.map_err(|e| update_error(content.name(), &e))?);
         Ok(())
     }

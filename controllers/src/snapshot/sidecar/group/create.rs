@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::super::super::group::class_missing;
 use super::super::super::group::objects::{VolumeGroupSnapshotClass, VolumeGroupSnapshotContent};
 use super::super::super::secret;
 use super::super::async_loop::Sidecar;
@@ -68,10 +69,7 @@ impl Sidecar {
         let Some(name) = &content.spec.volume_group_snapshot_class_name else {
             return Err(format!("failed to take group snapshot {} without a group snapshot class", content.name()));
         };
-        let class = groups
-            .classes
-            .get("", name)
-            .ok_or_else(|| format!("volumegroupsnapshotclass.groupsnapshot.storage.k8s.io {name:?} not found"))?;
+        let class = groups.classes.get("", name).ok_or_else(|| class_missing(name))?;
         Ok((class, self.group_credentials(content).await?))
     }
 }

@@ -5,15 +5,23 @@ use super::super::super::group::objects::VolumeGroupSnapshotContent;
 use crate::kube::Kind;
 
 /// Returns true if the content is to be removed (`shouldDeleteGroupSnapshotContent`): the controller has marked it, and
-/// no CreateVolumeGroupSnapshot is unsettled.
+/// no CreateVolumeGroupSnapshot is unsettled. A pre-provisioned content that is not bound needs no mark.
 pub fn should_delete(content: &VolumeGroupSnapshotContent) -> bool {
-    content.is_deleting() && content.annotation(BEING_CREATED).is_none() && content.annotation(BEING_DELETED).is_some()
+    if !content.is_deleting() {
+        return false;
+    }
+    let is_unbound = content.spec.source.group_snapshot_handles.is_some() && content.group_uid().is_empty();
+    is_unbound || (content.annotation(BEING_CREATED).is_none() && content.annotation(BEING_DELETED).is_some())
 }
 
-/// Returns the driver's ids of the snapshots of a group.
+/// Returns the driver's ids of the snapshots of a group (`deleteCSIGroupSnapshotOperation`).
 pub fn snapshot_ids(content: &VolumeGroupSnapshotContent) -> Vec<String> {
-    let infos = content.status.iter().flat_map(|status| &status.volume_snapshot_info_list);
-    infos.map(|info| info.snapshot_handle.clone()).collect()
+    let Some(status) = &content.status else { return Vec::new() };
+    let infos = &status.volume_snapshot_info_list;
+    match &content.spec.source.group_snapshot_handles {
+        Some(existing) if infos.is_empty() => existing.volume_snapshot_handles.clone(),
+        _ => infos.iter().map(|info| info.snapshot_handle.clone()).collect(),
+    }
 }
 
 #[cfg(test)]
@@ -38,5 +46,19 @@ mod tests {
         let there = content(json!({ "annotations": annotations }));
         assert!(!should_delete(&there));
         assert_eq!(snapshot_ids(&there), ["snap-1"]);
+    }
+
+    #[test]
+    fn a_pre_provisioned_group_is_removed_without_a_mark_until_it_is_bound() {
+        let handles = json!({ "volumeGroupSnapshotHandle": "gsnap-1", "volumeSnapshotHandles": ["snap-2"] });
+        let content = |of: Value| -> VolumeGroupSnapshotContent {
+            let spec = json!({ "source": { "groupSnapshotHandles": handles }, "volumeGroupSnapshotRef": of });
+            let metadata = json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" });
+            from_value(json!({ "metadata": metadata, "spec": spec, "status": {} })).unwrap()
+        };
+        assert!(should_delete(&content(json!({ "name": "g" }))));
+        let bound = content(json!({ "name": "g", "uid": "u" }));
+        assert!(!should_delete(&bound));
+        assert_eq!(snapshot_ids(&bound), ["snap-2"]);
     }
 }

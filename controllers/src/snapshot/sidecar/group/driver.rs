@@ -3,18 +3,17 @@
 use std::collections::BTreeMap;
 
 use csi_proto::csi::group_controller_service_capability::{Type, rpc::Type as Rpc};
-use csi_proto::csi::plugin_capability::service::Type as Service;
 use csi_proto::csi::{
     CreateVolumeGroupSnapshotRequest, DeleteVolumeGroupSnapshotRequest, GetPluginInfoRequest,
-    GroupControllerGetCapabilitiesRequest, Snapshot, VolumeGroupSnapshot,
+    GetVolumeGroupSnapshotRequest, GroupControllerGetCapabilitiesRequest, Snapshot, VolumeGroupSnapshot,
 };
 use jiff::Timestamp;
 
-use super::super::super::group::objects::{VolumeGroupSnapshotContent, VolumeSnapshotInfo};
+use super::super::super::group::objects::{GroupHandles, VolumeGroupSnapshotContent, VolumeSnapshotInfo};
 use super::super::driver::nanos;
 use super::decide::snapshot_ids;
 use super::status::TakenGroup;
-use crate::csi::{Connection, Driver, RpcError};
+use crate::csi::{Connection, RpcError};
 use crate::kube::Kind;
 
 /// Prefix of names of groups (`--groupsnapshot-name-prefix`).
@@ -22,15 +21,12 @@ const PREFIX: &str = "groupsnapshot";
 
 type Secrets = BTreeMap<String, String>;
 
-/// Returns true if the driver takes snapshots of groups. Like upstream, it also returns true if the driver does not
-/// answer.
-pub(in super::super) async fn takes_groups(connection: &Connection, driver: &Driver) -> bool {
-    if !driver.serves(Service::GroupControllerService) {
-        return false;
-    }
+/// Returns true if the driver takes snapshots of groups, by its own answer
+/// (`supportsGroupControllerCreateVolumeGroupSnapshot`).
+pub(in super::super) async fn takes_groups(connection: &Connection) -> bool {
     let request = GroupControllerGetCapabilitiesRequest {};
     let Ok(answer) = connection.call(connection.group().group_controller_get_capabilities(request)).await else {
-        return true;
+        return false;
     };
     answer.capabilities.iter().any(|one| match &one.r#type {
         Some(Type::Rpc(offered)) => offered.r#type == i32::from(Rpc::CreateDeleteGetVolumeGroupSnapshot),
@@ -88,6 +84,34 @@ pub(super) async fn create_group(
     answer.group_snapshot.map(taken).ok_or_else(|| RpcError::Other("the driver's answer has no group".to_owned()))
 }
 
+/// Returns the driver's id of a group: that of the status, or that of a pre-provisioned content.
+fn handle(content: &VolumeGroupSnapshotContent) -> Option<&str> {
+    let existing = content.spec.source.group_snapshot_handles.as_ref();
+    content.handle().or_else(|| existing.map(|group| group.volume_group_snapshot_handle.as_str()))
+}
+
+/// Calls GetVolumeGroupSnapshot for a pre-provisioned group. Upstream does not read the snapshots of the answer.
+pub(super) async fn get_group(
+    driver: &Connection,
+    content: &VolumeGroupSnapshotContent,
+    existing: &GroupHandles,
+    secrets: Secrets,
+) -> Result<TakenGroup, String> {
+    let name = content.name();
+    if existing.volume_snapshot_handles.is_empty() {
+        return Err(format!("cannot list group snapshot {name}. No snapshots found in the group snapshot content"));
+    }
+    let fail = |why: &str| format!("failed to list group snapshot for group snapshot content {name}: {why:?}");
+    let id = content.handle().unwrap_or(&existing.volume_group_snapshot_handle);
+    let snapshot_ids = existing.volume_snapshot_handles.clone();
+    let request = GetVolumeGroupSnapshotRequest { group_snapshot_id: id.to_owned(), snapshot_ids, secrets };
+    let answer = driver.call(driver.group().get_volume_group_snapshot(request)).await;
+    let answer = answer.map_err(|e| fail(&e.to_string()))?;
+    let found = answer.group_snapshot.ok_or_else(|| fail("the driver's answer has no group"))?;
+    let found = taken(found);
+    Ok(TakenGroup { handle: existing.volume_group_snapshot_handle.clone(), snapshots: Vec::new(), ..found })
+}
+
 /// Calls DeleteVolumeGroupSnapshot.
 pub(super) async fn delete_group(
     driver: &Connection,
@@ -98,7 +122,7 @@ pub(super) async fn delete_group(
     if snapshot_ids.is_empty() {
         return Err(format!("cannot delete group snapshot content {name}. No snapshots found in the group snapshot"));
     }
-    let Some(handle) = content.handle() else {
+    let Some(handle) = handle(content) else {
         return Err(format!("failed to delete group snapshot content {name}: groupsnapshotHandle is missing"));
     };
     let request = DeleteVolumeGroupSnapshotRequest { group_snapshot_id: handle.to_owned(), snapshot_ids, secrets };

@@ -1,9 +1,11 @@
 //! Groups of snapshots in csi-snapshotter (`groupsnapshot_helper.go`): CreateVolumeGroupSnapshot and
 //! DeleteVolumeGroupSnapshot for VolumeGroupSnapshotContents.
 //!
-//! [`decide`] and [`status`] are pure. Contents of pre-provisioned groups are not handled. As upstream, each change of a
-//! content is processed at once, also the sidecar's own: a group that is not ready is polled without a pause.
+//! [`decide`] and [`status`] are pure. For a pre-provisioned group the sidecar calls GetVolumeGroupSnapshot instead. As
+//! upstream, each change of a content is processed at once, also the sidecar's own: a group that is not ready is polled
+//! without a pause.
 
+mod check;
 mod create;
 pub mod decide;
 mod delete;
@@ -60,12 +62,11 @@ impl Groups {
         self.store.update(content).unwrap_or(false)
     }
 
-    /// Returns true if content and class are of this driver (`isDriverMatch`), and the group is taken of volumes.
+    /// Returns true if content and class are of this driver (`isDriverMatch`).
     fn is_driver_match(&self, content: &VolumeGroupSnapshotContent, driver: &str) -> bool {
         let spec = &content.spec;
         let class = spec.volume_group_snapshot_class_name.as_deref().and_then(|name| self.classes.get("", name));
-        spec.source.group_snapshot_handles.is_none()
-            && !spec.source.volume_handles.is_empty()
+        (spec.source.group_snapshot_handles.is_some() || !spec.source.volume_handles.is_empty())
             && spec.driver == driver
             && class.is_none_or(|class| class.driver == driver)
     }
@@ -135,11 +136,17 @@ impl Sidecar {
             self.remove_group_being_created(groups, content).await?;
             return Ok(false);
         }
-        let (reason, act) = match content.status {
-            None => ("GroupSnapshotCreationFailed", "create group snapshot"),
-            Some(_) => ("GroupSnapshotContentCheckandUpdateFailed", "check and update group snapshot content"),
+        let is_new = !content.spec.source.volume_handles.is_empty() && content.status.is_none();
+        let (reason, act) = if is_new {
+            ("GroupSnapshotCreationFailed", "create group snapshot")
+        } else {
+            ("GroupSnapshotContentCheckandUpdateFailed", "check and update group snapshot content")
         };
-        match self.create_group(groups, content).await {
+        let result = match &content.spec.source.group_snapshot_handles {
+            Some(existing) if !is_new => self.check_group(groups, content, existing).await,
+            _ => self.create_group(groups, content).await,
+        };
+        match result {
             Ok(new) => {
                 groups.keep(&new);
                 Ok(!new.is_ready())

@@ -34,7 +34,9 @@ pub fn updated(old: Option<&ContentStatus>, taken: &TakenGroup) -> Option<Conten
     if new.volume_snapshot_info_list.is_empty() {
         new.volume_snapshot_info_list.clone_from(&taken.snapshots);
     }
-    (old != Some(&new)).then_some(new)
+    // Upstream writes a status without snapshots each time.
+    let has_none = old.is_none_or(|old| old.volume_snapshot_info_list.is_empty());
+    (has_none || old != Some(&new)).then_some(new)
 }
 
 /// Returns the error of a status; None if it has this error already (`updateGroupSnapshotContentErrorStatusWithEvent`).
