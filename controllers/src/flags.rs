@@ -90,7 +90,7 @@ macro_rules! flags {
 flags! {
     "kube-controller-manager" {
         "attach-detach-reconcile-sync-period": Duration(verify_attached_sync), "how often attachments are verified";
-        "disable-force-detach-on-timeout": Switch(disable_force_detach), "whether no detach is forced after six minutes";
+        "disable-force-detach-on-timeout": Switch(disable_force_detach), "no detach is forced after six minutes";
         "node-monitor-period": Duration(node_monitor_period), "how often nodes are looked at";
         "node-monitor-grace-period": Duration(node_monitor_grace), "after how long without a heartbeat a node is Unknown";
         "node-startup-grace-period": Duration(node_startup_grace), "the same for a node that never posted its status";
@@ -132,9 +132,9 @@ flags! {
         "timeout": Duration(provisioner_timeout), "the longest call of the driver";
         "retry-interval-start": Duration(sidecar_retry_start), "the first backoff of a claim that failed";
         "retry-interval-max": Duration(sidecar_retry_max), "its longest backoff";
-        "enable-capacity": Switch(enable_capacity), "whether the driver's capacity is published (CSIStorageCapacity)";
+        "enable-capacity": Switch(enable_capacity), "the driver's capacity is published (CSIStorageCapacity)";
         "capacity-for-immediate-binding": Switch(capacity_for_immediate_binding),
-            "whether it is published also for StorageClasses that bind at once";
+            "it is published also for StorageClasses that bind at once";
         "capacity-poll-interval": Duration(capacity_poll_interval), "how often the driver is asked for its capacity";
         "leader-election-lease-duration": Duration(election_lease), "how long a lease is believed without a renewal";
         "leader-election-renew-deadline": Duration(election_renew_deadline), "how long a leader tries to renew its lease";
@@ -153,7 +153,7 @@ flags! {
         "retry-interval-max": Duration(sidecar_retry_max), "its longest backoff";
         "resync-period": Duration(snapshot_resync), "how often all snapshots and contents are looked at";
         "CSIVolumeGroupSnapshot": Switch(volume_group_snapshots),
-            "whether groups of snapshots are handled (a feature gate)";
+            "groups of snapshots are handled (a feature gate)";
         "leader-election-lease-duration": Duration(election_lease), "how long a lease is believed without a renewal";
         "leader-election-renew-deadline": Duration(election_renew_deadline), "how long a leader tries to renew its lease";
         "leader-election-retry-period": Duration(sidecar_election_retry), "how often leaders renew, and others look";
@@ -164,7 +164,7 @@ flags! {
         "retry-interval-max": Duration(sidecar_retry_max), "its longest backoff";
         "resync-period": Duration(snapshot_resync), "how often all contents are looked at";
         "CSIVolumeGroupSnapshot": Switch(volume_group_snapshots),
-            "whether groups of snapshots are handled (a feature gate)";
+            "groups of snapshots are handled (a feature gate)";
         "leader-election-lease-duration": Duration(election_lease), "how long a lease is believed without a renewal";
         "leader-election-renew-deadline": Duration(election_renew_deadline), "how long a leader tries to renew its lease";
         "leader-election-retry-period": Duration(sidecar_election_retry), "how often leaders renew, and others look";
