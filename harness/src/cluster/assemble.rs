@@ -159,6 +159,7 @@ impl Cluster {
         cluster.cloud = Some(ec2);
         cluster.file_server = context.file_server.clone();
         cluster.wiring = Some(context.wiring.clone());
+        cluster.context = Some(context.clone());
         supervisor::start(world, &cluster);
         if let Some(mirrors) = &context.mirrors {
             cluster.mirrors = Some((mirrors.clone(), mirrors.start(world, &context.wiring)));
@@ -349,7 +350,7 @@ impl StartContext {
     }
 
     /// Starts `name`, a replica of the control loop process `process`.
-    fn loops(&self, name: &str, process: &'static str) -> Process {
+    pub(super) fn loops(&self, name: &str, process: &'static str) -> Process {
         let context = self.clone();
         Process::start(&self.world, name, move |ctx| {
             let context = context.clone();

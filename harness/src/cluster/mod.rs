@@ -10,6 +10,7 @@ pub mod condition;
 pub mod defaults;
 mod faults;
 mod foreign;
+mod fresh;
 mod guests;
 pub mod live;
 mod member;
@@ -83,6 +84,8 @@ pub struct Cluster {
     guests: guests::Guests,
     /// Connections between components of this OS process.
     wiring: Option<Arc<dyn wiring::Wiring>>,
+    /// Starts further processes, if the components are in this OS process.
+    context: Option<assemble::StartContext>,
     /// Starts the user's programs, once.
     launch: OnceLock<programs::Launch>,
     /// Writes to the API server, if a step compares them.
@@ -190,6 +193,7 @@ impl Cluster {
             fault_admin: None,
             guests: guests::Guests::default(),
             wiring: None,
+            context: None,
             launch: OnceLock::new(),
             write_recorder: None,
         }

@@ -123,6 +123,31 @@ pub(crate) async fn rest(cluster: &Cluster, invariants: &Invariants) {
     }
 }
 
+/// Starts each control loop once more beside the running one, and reports to `invariants` the objects that are changed
+/// then. Only in simulation, where the time costs nothing. A cluster that does not come to rest is not checked.
+pub(crate) async fn start_fresh_loops(cluster: &Cluster, invariants: &Invariants) {
+    if !cluster.is_simulated() || invariants.has_violations() {
+        return;
+    }
+    let now = || cluster.world().clock().mono();
+    let (rest, deadline) = (cluster.scaled(REST), now() + cluster.scaled(4 * REST));
+    loop {
+        let over = Duration::from_millis(invariants.unrest().0) + rest;
+        if now() >= over {
+            break;
+        }
+        if over > deadline {
+            return;
+        }
+        tokio::time::sleep(over.saturating_sub(now())).await;
+    }
+    invariants.fresh_loops_start();
+    let fresh = cluster.start_fresh_loops();
+    tokio::time::sleep(cluster.scaled(REST)).await;
+    invariants.fresh_loops_end();
+    fresh.iter().for_each(substrate::Process::crash);
+}
+
 /// True state of the cloud, of the API server and of the disks.
 async fn machines(cluster: &Cluster) -> Result<Machines, String> {
     let volumes = cloud::volumes(cluster).await.map_err(|e| format!("the cloud does not tell its state: {e}"))?;

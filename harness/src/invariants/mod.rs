@@ -61,6 +61,7 @@ mod i6_durable_bytes;
 mod i6_released;
 mod i7_streams;
 mod i8_heartbeats;
+mod i8_idle;
 mod i8_pace;
 mod i8_surfaced;
 mod i9_devices;
@@ -199,6 +200,7 @@ struct State {
     pace: i8_pace::Pace,
     surfaced: i8_surfaced::Surfaced,
     heartbeats: i8_heartbeats::Heartbeats,
+    idle: i8_idle::Idle,
     deleted: i3_deleted::Deleted,
     targets: i9_targets::Targets,
     scheduled: i10_scheduled::Scheduled,
@@ -266,6 +268,7 @@ impl Invariants {
             pace,
             surfaced,
             heartbeats,
+            idle,
             deleted,
             targets,
             scheduled,
@@ -333,6 +336,7 @@ impl Invariants {
         let apart = apart.map(|(id, found)| (id, found.filter(|_| compares)));
         let waits = pace.check(facts, facts.scale, event);
         surfaced.observe(facts, checked, event);
+        idle.observe(event);
         let lost = heartbeats.check(facts.scale, event);
         let placed = scheduled.check(asked, facts, checked, event);
         let placed = placed.filter(|found| compares || found.operation != "AttachVolume");
@@ -461,6 +465,27 @@ impl Invariants {
         let kept: Vec<Pending> = state.staleness.kept().map(kept).collect();
         pending.into_iter().chain(kept).for_each(|pending| state.is_pending(&pending));
         state.unreported();
+    }
+
+    /// Returns true if a violation was found.
+    pub(crate) fn has_violations(&self) -> bool {
+        !self.state().violations.is_empty()
+    }
+
+    /// Records that the cluster is at rest and new control loops start.
+    pub(crate) fn fresh_loops_start(&self) {
+        let mut state = self.state();
+        state.checked.add(Id::I8, 1);
+        state.idle.begin();
+    }
+
+    /// Reports the work that the new control loops did (I8).
+    pub(crate) fn fresh_loops_end(&self) {
+        let mut state = self.state();
+        for found in state.idle.end() {
+            let first = first_word(&found.message);
+            state.found_at_end(Id::I8, Symptom::WorkForgotten, &first, found);
+        }
     }
 
     /// Handles a failed step that expected one state and saw another: reports that its wait timed out, if the reason is

@@ -60,6 +60,8 @@ pub enum Symptom {
     CloudVolumeLeft,
     /// A call failed, and its caller made no Event.
     FailureNotReported,
+    /// A control loop that starts in a cluster at rest has work to do.
+    WorkForgotten,
     /// A step timed out while it waited for an object.
     WaitsInVain,
 }

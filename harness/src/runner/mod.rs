@@ -213,6 +213,7 @@ pub async fn run_watched(
         settle::converge(cluster, &invariants, &applied_objects).await;
         rests().await;
         if scenario.teardown {
+            settle::start_fresh_loops(cluster, &invariants).await;
             leftovers = teardown::tear_down(cluster, &invariants).await;
             invariants.at_end(&leftovers);
         }

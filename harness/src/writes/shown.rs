@@ -32,6 +32,8 @@ static PATTERNS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$", "<time>"),
         (r"\bvol-[0-9a-f]{17}\b", "<volume>"),
         (r"\bsnap-[0-9a-f]{17}\b", "<snapshot>"),
+        (r"\bgsnap-[0-9a-f]{17}\b", "<group>"),
+        (r"\b[0-9a-f]{64}\b", "<digest>"),
         (r"\b\d{1,3}(\.\d{1,3}){3}\b", "<ip>"),
         (r"^\d+-\d+-(.+)$", "<number>-${1}"),
         (r"^(.+)\.[0-9a-f]{12,16}$", "${1}.<event>"),
