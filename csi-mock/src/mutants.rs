@@ -279,4 +279,14 @@ pub const MUTANTS: &[Mutant] = &[
         about: "CreateVolume answers INTERNAL if the new volume is not available at once",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "repeated-unpublish-refused",
+        about: "NodeUnpublishVolume fails if nothing is mounted at the target path",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "limit-told-too-high",
+        about: "NodeGetInfo names a limit of one volume more than the node takes",
+        recreates: "no public issue is known",
+    },
 ];

@@ -154,4 +154,19 @@ pub const MUTANTS: &[Mutant] = &[
         about: "a watch that goes on after a forgotten resourceVersion starts at the present, without an error",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "expansion-beyond-quota",
+        about: "a claim may grow beyond the ResourceQuota of its namespace",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "stale-budget-spent",
+        about: "an eviction trusts the status of a budget whose new spec the disruption controller has not seen",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "oldest-default-class-taken",
+        about: "a claim without a class gets the oldest of several default classes, not the newest",
+        recreates: "no public issue is known",
+    },
 ];

@@ -177,6 +177,21 @@ pub const MUTANTS: &[Mutant] = &[
         about: "the volumes of an instance that stopped or rebooted count as mounted still",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "restore-not-encrypted",
+        about: "CreateVolume from an encrypted snapshot creates a volume that is not encrypted",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "snapshot-size-before-growth",
+        about: "CreateSnapshot of a volume that was modified notes the size that it had before",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "busy-volume-stays",
+        about: "a busy volume stays attached after its instance has unmounted it",
+        recreates: "no public issue is known",
+    },
 ];
 
 /// Returns the seeded bugs that are switched on in the world of `ctx`.
@@ -216,5 +231,8 @@ pub(crate) fn seeded_bugs(ctx: &Ctx) -> SeededBugs {
         spares_last_slot: mutant!(ctx, "last-slot-not-given"),
         keeps_iops: mutant!(ctx, "modified-iops-not-applied"),
         keeps_mounts: mutant!(ctx, "ended-guest-keeps-mounts"),
+        restores_plainly: mutant!(ctx, "restore-not-encrypted"),
+        snapshots_former_size: mutant!(ctx, "snapshot-size-before-growth"),
+        stays_busy: mutant!(ctx, "busy-volume-stays"),
     }
 }

@@ -73,6 +73,7 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers, metrics: Metrics) {
     reconciler.forces_ready_nodes = mutant!(ctx, "ready-node-forced");
     reconciler.forgets_failed_attaches = mutant!(ctx, "failed-attach-forgotten");
     reconciler.ignores_failed_detaches = mutant!(ctx, "failed-detach-ignored");
+    reconciler.keeps_detach_requests = mutant!(ctx, "detach-request-kept");
     let (done, ended) = mpsc::unbounded_channel();
     let operations = Operations {
         ctx: ctx.clone(),
@@ -228,7 +229,7 @@ impl AsyncLoop {
                     self.reconciler.desired.add_node(name);
                     self.dirty = true;
                 }
-                if old.is_none() {
+                if old.is_none() && !mutant!(self.ctx, "report-lost-with-node") {
                     self.reconciler.actual.touch_report(name);
                     self.dirty = true;
                 }

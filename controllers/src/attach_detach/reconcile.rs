@@ -136,6 +136,8 @@ pub struct Reconciler {
     pub(super) forgets_failed_attaches: bool,
     /// Seeded bug: treats a volume as attached after a detach that failed.
     pub(super) ignores_failed_detaches: bool,
+    /// Seeded bug: keeps the request to detach a volume that is needed again.
+    pub(super) keeps_detach_requests: bool,
 }
 
 /// Volume on a node that no pod there needs, and without a known reason to wait.
@@ -168,6 +170,7 @@ impl Reconciler {
             forces_ready_nodes: false,
             forgets_failed_attaches: false,
             ignores_failed_detaches: false,
+            keeps_detach_requests: false,
         }
     }
 
@@ -359,7 +362,9 @@ impl Reconciler {
                 continue;
             }
             if on.is_some_and(|on| on.confirmed) {
-                touched.push((volume.to_owned(), node.to_owned()));
+                if !self.keeps_detach_requests {
+                    touched.push((volume.to_owned(), node.to_owned()));
+                }
                 continue;
             }
             if self.is_taken(volume, multi_attach) {

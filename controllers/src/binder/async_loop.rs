@@ -265,6 +265,10 @@ impl Binder {
                 {
                     status.capacity = None;
                 }
+                if claim_phase(&claim) == "Bound" && mutant!(self.ctx, "capacity-told-as-requested") {
+                    let requests = claim.spec.as_ref().and_then(|spec| spec.resources.as_ref()?.requests.clone());
+                    claim.status.get_or_insert_default().capacity = requests;
+                }
                 let claim = claims.replace_status(&claim).await?;
                 self.cache().store_claim(claim);
             }

@@ -140,7 +140,13 @@ impl Controller {
             event("Normal", "NoPods", "No matching pods found".to_owned());
         }
         let scale = if budget::needs_scale(spec) { self.controllers.scale(&pods).await } else { Ok(Scale::default()) };
-        let counted = scale.and_then(|scale| Ok((budget::expected(spec, pods.len(), scale.replicas)?, scale)));
+        let counted = scale.and_then(|scale| {
+            let replicas = match mutant!(self.ctx, "missing-pods-not-counted") {
+                true => i32::try_from(pods.len()).unwrap_or(i32::MAX),
+                false => scale.replicas,
+            };
+            Ok((budget::expected(spec, pods.len(), replicas)?, scale))
+        });
         let (mut expected, scale) = match counted {
             Ok(counted) => counted,
             Err(error) => {

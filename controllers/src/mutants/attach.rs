@@ -178,4 +178,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "attach-detach treats a node that was not Ready once as not Ready forever",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "detach-request-kept",
+        about: "attach-detach keeps the time of a detach request after a pod needs the volume again",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "report-lost-with-node",
+        about: "attach-detach does not write status.volumesAttached to a Node that was created again",
+        recreates: "no public issue is known",
+    },
 ];

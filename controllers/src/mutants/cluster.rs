@@ -228,4 +228,34 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "kube-scheduler applies no volume limit to a node whose CSINode once had none",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "freed-slot-wakes-no-pod",
+        about: "kube-scheduler does not retry a waiting pod when a volume is detached from a full node",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "unbound-claims-not-counted",
+        about: "kube-scheduler does not count the volumes that have yet to be provisioned towards the limit of a node",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "budgets-not-spared",
+        about: "kube-scheduler preempts the pods that a disruption budget protects before the others",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "reset-selection-not-noticed",
+        about: "kube-scheduler keeps waiting for a claim whose selected node the provisioner has removed",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "total-outage-evicts",
+        about: "node-lifecycle taints the nodes although none is ready any more",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "former-pods-timer-kept",
+        about: "taint-eviction keeps the timer of a deleted pod, and deletes the next pod of its name",
+        recreates: "no public issue is known",
+    },
 ];

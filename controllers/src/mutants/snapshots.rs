@@ -83,4 +83,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "csi-snapshotter removes a group without deleting its snapshots in the driver",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "claim-held-by-ready-snapshot",
+        about: "snapshot-controller releases a claim when its snapshot is deleted, not when it is ready",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "content-goes-before-snapshot",
+        about: "csi-snapshotter removes its finalizer from a content before it calls DeleteSnapshot",
+        recreates: "no public issue is known",
+    },
 ];

@@ -293,4 +293,24 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "external-provisioner does not repeat a CreateVolume that failed with a final error",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "former-zone-remembered",
+        about: "external-provisioner keeps the zone of the former node when another node must be chosen",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "capacity-told-as-requested",
+        about: "the binder writes the requested size to a bound claim instead of the capacity of the volume",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "answered-size-ignored",
+        about: "external-resizer writes the size that it asked for instead of the one that the driver answered",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "failed-node-expansion-not-resumed",
+        about: "external-resizer ignores that a node could not expand a volume",
+        recreates: "no public issue is known",
+    },
 ];

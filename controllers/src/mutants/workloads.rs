@@ -148,4 +148,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "the StatefulSet controller applies whenScaled where the policy says whenDeleted",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "missing-pods-not-counted",
+        about: "the disruption controller subtracts maxUnavailable from the pods that exist, not from the replicas",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "rollout-never-completes",
+        about: "the StatefulSet controller never makes the update revision the current one",
+        recreates: "no public issue is known",
+    },
 ];

@@ -189,4 +189,34 @@ pub const MUTANTS: &[Mutant] = &[
         about: "a volume is mounted as soon as it is attached if volumesInUse listed it for an earlier pod",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "growth-missed-by-mount",
+        about: "a volume that grew while no pod used it is mounted without an expansion of its filesystem",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "reconstructed-device-forgotten",
+        about: "after a start, a NodeStageVolume that fails makes the kubelet forget the global mount on its disk",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "overwritten-status-kept",
+        about: "the kubelet does not repair the status of a pod that another component has overwritten",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "shorter-grace-ignored",
+        about: "the kubelet ignores a second deletion of a pod with a shorter grace period",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "deleting-claim-refused",
+        about: "the kubelet looks up no volume of a claim that is being deleted, even if a running pod uses it",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "orphaned-pod-unmounted",
+        about: "after a start, the volumes of a pod that is gone are unmounted while its containers run",
+        recreates: "no public issue is known",
+    },
 ];

@@ -76,7 +76,7 @@ impl Kept<'_> {
                 }
             };
             self.looked_at = Some(cached);
-            if !kept {
+            if !kept && !substrate::mutant!(self.agent.ctx, "overwritten-status-kept") {
                 return;
             }
         }

@@ -275,9 +275,12 @@ fn renewed(agent: &Arc<Agent>, uid: &str, pod: &Arc<Pod>, terminate: Option<Dura
     let has_other_limit = deadline::limit(&entry.pod) != deadline::limit(pod);
     entry.pod = pod.clone();
     if pod.metadata.deletion_timestamp.is_some() {
+        let is_deaf = substrate::mutant!(agent.ctx, "shorter-grace-ignored");
         entry.orders.send_if_modified(|orders| {
-            let changed = orders.terminate != terminate;
-            orders.terminate = terminate;
+            let changed = orders.terminate != terminate && !(is_deaf && orders.terminate.is_some());
+            if changed {
+                orders.terminate = terminate;
+            }
             changed
         });
     }

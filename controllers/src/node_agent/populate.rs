@@ -214,6 +214,9 @@ async fn look_up(agent: &Agent, pod: &Pod, use_: &ClaimUse) -> Result<(VolumeSpe
         .get(&use_.claim)
         .await
         .map_err(|e| unread("PVC", &e))?;
+    if claim.metadata.deletion_timestamp.is_some() && substrate::mutant!(agent.ctx, "deleting-claim-refused") {
+        return Err(context("PVC is being deleted".to_owned()));
+    }
     let name = volume_of_claim(&claim, pod, use_).map_err(context)?;
     let pv = agent.client.all::<PersistentVolume>().get(&name).await.map_err(|e| unread(&format!("PV {name}"), &e))?;
     check_volume(&pv, &claim).map_err(context)?;

@@ -58,6 +58,8 @@ pub(super) async fn run(agent: Arc<Agent>) {
         remembers_reports: substrate::mutant!(agent.ctx, "former-report-counts"),
         hides_reconstructed: substrate::mutant!(agent.ctx, "reconstructed-volume-not-in-use"),
         hides_failed_unmounts: substrate::mutant!(agent.ctx, "failed-unmount-ends-use"),
+        mounts_without_growth: substrate::mutant!(agent.ctx, "growth-missed-by-mount"),
+        forgets_reconstructed: substrate::mutant!(agent.ctx, "reconstructed-device-forgotten"),
     };
     let ticks = TickSchedule::new(agent.ctx.now().mono, agent.ctx.scaled(agent.config.timers.reconciler_loop));
     agent.changed();
@@ -77,7 +79,10 @@ pub(super) async fn run(agent: Arc<Agent>) {
 async fn tick(agent: &Arc<Agent>) {
     let (wanted, unprocessed) = agent.pods().wanted();
     agent.volumes().retain_pods(&wanted);
-    let orphans = orphans(agent);
+    let orphans = match substrate::mutant!(agent.ctx, "orphaned-pod-unmounted") {
+        true => BTreeSet::new(),
+        false => orphans(agent),
+    };
     agent.volumes().set_orphans(orphans);
     for pod in unprocessed {
         agent.ctx.spawn(populate(agent.clone(), pod));

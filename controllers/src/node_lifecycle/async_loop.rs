@@ -311,10 +311,12 @@ impl AsyncLoop {
     async fn handle_disruption(&mut self, counts: &BTreeMap<&str, (usize, usize)>, nodes: &[Zoned]) {
         let next: BTreeMap<&str, ZoneState> =
             counts.iter().map(|(zone, (ready, not_ready))| (*zone, zone_state(*ready, *not_ready))).collect();
-        let all_down = next.values().all(|state| *state == ZoneState::FullDisruption);
+        let goes_on = mutant!(self.ctx, "total-outage-evicts");
+        let all_down = next.values().all(|state| *state == ZoneState::FullDisruption) && !goes_on;
         self.zones.retain(|zone, _| counts.contains_key(&**zone) || nodes.iter().any(|(of, _)| of == zone));
         let counted = |(key, _): &(&Arc<str>, &Zone)| counts.contains_key(&***key);
-        let all_were_down = self.zones.iter().filter(counted).all(|(_, zone)| zone.state == ZoneState::FullDisruption);
+        let were_down = self.zones.iter().filter(counted).all(|(_, zone)| zone.state == ZoneState::FullDisruption);
+        let all_were_down = were_down && !goes_on;
         if all_down && all_were_down {
             return;
         }

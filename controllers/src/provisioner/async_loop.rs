@@ -293,7 +293,8 @@ impl Controller {
             State::InBackground => drop(memory.in_progress.insert(uid.clone(), claim)),
             State::NoChange => {}
         }
-        if matches!(state, State::Finished | State::Reschedule) {
+        let remembers = state == State::Reschedule && mutant!(self.ctx, "former-zone-remembered");
+        if matches!(state, State::Finished | State::Reschedule) && !remembers {
             memory.topology.remove(&uid);
         }
         outcome

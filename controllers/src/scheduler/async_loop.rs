@@ -73,6 +73,9 @@ pub async fn run(ctx: Ctx, client: Client, config: Config) {
         counts_each_use: mutant!(ctx, "shared-volume-counted-twice"),
         ignores_no_schedule: mutant!(ctx, "no-schedule-taint-ignored"),
         keeps_missing_limits: mutant!(ctx, "missing-limit-remembered"),
+        counts_bound_only: mutant!(ctx, "unbound-claims-not-counted"),
+        spares_unprotected: mutant!(ctx, "budgets-not-spared"),
+        ignores_resets: mutant!(ctx, "reset-selection-not-noticed"),
         skips: match () {
             () if mutant!(ctx, "node-selector-ignored") => Some(Plugin::NodeAffinity),
             () if mutant!(ctx, "requests-not-compared") => Some(Plugin::NodeResourcesFit),

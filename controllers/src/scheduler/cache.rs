@@ -56,6 +56,12 @@ pub struct SeededBugs {
     pub ignores_no_schedule: bool,
     /// Keeps a node without a limit that had none once.
     pub keeps_missing_limits: bool,
+    /// Counts no claim that has no volume yet.
+    pub counts_bound_only: bool,
+    /// Spares first the pods without a disruption budget.
+    pub spares_unprotected: bool,
+    /// Ignores that a claim has lost its selected node.
+    pub ignores_resets: bool,
     /// Filter of the node that is skipped.
     pub skips: Option<Plugin>,
 }
@@ -248,6 +254,9 @@ impl SchedulerCache {
         let claim = self.claims.get(claim)?;
         if let Some(volume) = self.volumes.get(&volume_name(claim).to_owned()) {
             return counted_volume(volume);
+        }
+        if self.seeded_bugs.counts_bound_only {
+            return None;
         }
         let class = self.classes.get(claim_class(claim))?;
         let id = ClaimKey::of(claim).to_string();

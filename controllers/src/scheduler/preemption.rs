@@ -139,8 +139,10 @@ fn victims(
     let violating = violations(lower.iter().map(|placed| &*placed.pod), cache.budgets.values());
     let (protected, unprotected): (Vec<_>, Vec<_>) =
         lower.into_iter().zip(violating).partition(|(_, violates)| *violates);
+    let (first, second) =
+        if cache.seeded_bugs.spares_unprotected { (unprotected, protected) } else { (protected, unprotected) };
     let mut victims: Vec<(Placed, bool)> = Vec::new();
-    for (placed, violates) in protected.into_iter().chain(unprotected) {
+    for (placed, violates) in first.into_iter().chain(second) {
         others.add(incoming, &placed, &info);
         info.add(placed.clone());
         if cache.seeded_bugs.reprieves_no_pod || fits(cache, incoming, &others, &info).is_err() {

@@ -129,7 +129,9 @@ impl Scheduler {
             Delta::Applied { new, .. } => state.cache.store_attachment(new),
             Delta::Deleted(va) => {
                 state.cache.remove_attachment(va.name());
-                self.happened(&mut state, ClusterEvent::AttachmentGone);
+                if !mutant!(self.ctx, "freed-slot-wakes-no-pod") {
+                    self.happened(&mut state, ClusterEvent::AttachmentGone);
+                }
             }
         }
     }

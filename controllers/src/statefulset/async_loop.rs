@@ -186,7 +186,10 @@ impl Controller {
         });
         let names = Revisions { current: &found.current, update: &found.update };
         let (counts, answer) = self.update_pods(&sets, spec, pods, names).await;
-        let status = status::status(set, spec, counts, names, found.collision_count);
+        let mut status = status::status(set, spec, counts, names, found.collision_count);
+        if mutant!(self.ctx, "rollout-never-completes") {
+            status.current_revision = Some(names.current.name().to_owned());
+        }
         // The status is written even after an error.
         let written = self.update_status(set, &status).await;
         answer?;

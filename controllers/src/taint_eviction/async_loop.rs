@@ -123,6 +123,7 @@ impl AsyncLoop {
     fn pod_changed(&mut self, delta: &Delta<Pod>) {
         let (old, pod) = match delta {
             Delta::Applied { old, new } => (old, new),
+            Delta::Deleted(_) if mutant!(self.ctx, "former-pods-timer-kept") => return,
             Delta::Deleted(pod) => {
                 let cancelled = self.evictions.cancel(&(pod.namespace().to_owned(), pod.name().to_owned()));
                 self.perform(cancelled.into_iter().collect());

@@ -154,7 +154,11 @@ impl NodeService {
         if mutant!(self.calls.ctx(), "unpublish-forgets-unmount") {
             return Ok(NodeUnpublishVolumeResponse {});
         }
-        if self.disk().unpublish(volume, path).await.map_err(|e| status(&e))? && !unmounted {
+        let unpublished = self.disk().unpublish(volume, path).await.map_err(|e| status(&e))?;
+        if !unpublished && !unmounted && mutant!(self.calls.ctx(), "repeated-unpublish-refused") {
+            return Err(Status::not_found(format!("volume `{volume}` is not mounted at `{target}`")));
+        }
+        if unpublished && !unmounted {
             let (volume, path) = (volume.into(), target.into());
             self.calls.ctx().emit(DiskUnpublished { volume, node: self.node(), path });
         }

@@ -187,12 +187,16 @@ impl Node for NodeService {
         self.calls
             .rpc(about, request.into_inner(), async |call, _| {
                 let zone = call.falsify_zone(zone);
+                let mut limit = settings.attach_limit().unwrap_or(self.config.max_volumes);
+                if limit != 0 && substrate::mutant!(self.calls.ctx(), "limit-told-too-high") {
+                    limit += 1;
+                }
                 let segments = [ZONE_KEY, WELL_KNOWN_ZONE_KEY].map(|key| (key.to_owned(), zone.clone())).into();
                 Ok(NodeGetInfoResponse {
                     node_id: call.falsify_node(&self.config.node_id),
                     max_volumes_per_node: match substrate::mutant!(self.calls.ctx(), "limit-not-told") {
                         true => 0,
-                        false => settings.attach_limit().unwrap_or(self.config.max_volumes),
+                        false => limit,
                     },
                     accessible_topology: settings
                         .has(Feature::VolumeAccessibilityConstraints)

@@ -287,6 +287,9 @@ impl Apiserver {
                 keeps_finalizers: substrate::mutant!(ctx, "primitive-deletions-ignored"),
                 refuses_recovery: substrate::mutant!(ctx, "recovery-refused"),
                 evicts_unmarked: substrate::mutant!(ctx, "eviction-without-condition"),
+                grows_beyond_quota: substrate::mutant!(ctx, "expansion-beyond-quota"),
+                trusts_old_budgets: substrate::mutant!(ctx, "stale-budget-spent"),
+                takes_oldest_class: substrate::mutant!(ctx, "oldest-default-class-taken"),
             });
         }
         ctx.faults().declare(OPERATIONS);

@@ -181,6 +181,12 @@ pub struct Defects {
     pub refuses_recovery: bool,
     /// Evicts a pod without its condition DisruptionTarget.
     pub evicts_unmarked: bool,
+    /// Admits the growth of a claim beyond its quota.
+    pub grows_beyond_quota: bool,
+    /// Evicts a pod by a status of its budget that is older than the budget's spec.
+    pub trusts_old_budgets: bool,
+    /// Gives a claim the oldest default class.
+    pub takes_oldest_class: bool,
 }
 
 /// The state of the cluster.

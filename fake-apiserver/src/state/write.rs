@@ -244,6 +244,7 @@ impl Store {
             self.check(&write)?;
         }
         let charges = match part {
+            _ if self.defects.grows_beyond_quota && kind == kinds::PERSISTENT_VOLUME_CLAIMS => Vec::new(),
             Part::Main | Part::Resize if write.options.stage == Stage::Kept => {
                 self.charge(now, kind, &write.object, Some(&old.value))?
             }

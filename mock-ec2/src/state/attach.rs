@@ -336,6 +336,7 @@ impl State {
     fn unmounted(&mut self, now: Duration, id: &VolumeId, instance_id: &InstanceId) {
         let Some(attachment) = self.volumes.get(id).and_then(|v| v.attachments.get(instance_id)) else { return };
         let progress = match (attachment.state, &attachment.progress) {
+            (AttachmentState::Busy, _) if self.seeded_bugs.stays_busy => return,
             (AttachmentState::Busy, Progress::Held(HoldReason::Mounted)) => {
                 Progress::Until(self.timers.set(now, Subject::Attachment(id.clone(), instance_id.clone())))
             }

@@ -78,6 +78,12 @@ pub struct SeededBugs {
     pub keeps_iops: bool,
     /// A guest that ended keeps its mounts.
     pub keeps_mounts: bool,
+    /// A volume from an encrypted snapshot is not encrypted.
+    pub restores_plainly: bool,
+    /// A snapshot of a modified volume has the size from before the modification.
+    pub snapshots_former_size: bool,
+    /// A busy volume stays busy after its unmount.
+    pub stays_busy: bool,
 }
 
 /// Attachments hidden from callers of the API while their devices exist.

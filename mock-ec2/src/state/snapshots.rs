@@ -387,10 +387,14 @@ impl State {
         description: &str,
         tags: BTreeMap<String, String>,
     ) -> Arc<Snapshot> {
+        let size_gib = match &volume.modification {
+            Some(modification) if self.seeded_bugs.snapshots_former_size => modification.original.size_gib,
+            _ => volume.size_gib,
+        };
         let snapshot = Snapshot {
             encrypted: volume.encrypted && !self.seeded_bugs.snapshots_plainly,
             kms_key_id: volume.kms_key_id.clone().filter(|_| !self.seeded_bugs.snapshots_plainly),
-            ..self.new_snapshot(call, &volume.id, volume.size_gib, description, tags)
+            ..self.new_snapshot(call, &volume.id, size_gib, description, tags)
         };
         if let Some(volume) = self.volumes.get_mut(&volume.id) {
             Arc::make_mut(volume).snapshotted = Some(call.now.mono);

@@ -133,7 +133,7 @@ impl State {
         let throughput = volume_type.resolve_throughput(asked)?;
         volume_type.check_throughput_ratio(iops, throughput)?;
         check_multi_attach(volume_type, request.multi_attach)?;
-        let inherited = snapshot.is_some_and(|s| s.encrypted);
+        let inherited = snapshot.is_some_and(|s| s.encrypted) && !self.seeded_bugs.restores_plainly;
         let asked = request.encrypted.unwrap_or(false) && !self.seeded_bugs.encryption_dropped;
         let encrypted = asked || inherited || self.account.encrypts;
         if request.encrypted == Some(false) && inherited {

@@ -122,6 +122,10 @@ pub struct SeededBugs {
     pub hides_reconstructed: bool,
     /// Does not report a volume as in use whose mount is uncertain, as after an unmount that failed.
     pub hides_failed_unmounts: bool,
+    /// Takes the filesystem of a volume that it mounts for grown.
+    pub mounts_without_growth: bool,
+    /// Takes a global mount that was found on disk for gone after a stage that failed.
+    pub forgets_reconstructed: bool,
 }
 
 impl SeededBugs {

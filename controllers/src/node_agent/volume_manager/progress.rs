@@ -56,7 +56,8 @@ impl VolumeManager {
     fn done(&mut self, now: Duration, operation: &Operation, task: Task, step: Step) -> Next {
         let volume = operation.volume();
         let block = task.spec.block;
-        let grows = task.sizes.claim != 0 && task.sizes.volume > task.sizes.claim && !task.readonly;
+        let is_smaller = task.sizes.claim != 0 && task.sizes.volume > task.sizes.claim;
+        let grows = is_smaller && !task.readonly && !self.seeded_bugs.mounts_without_growth;
         match step {
             Step::VerifyControllerAttached => {
                 self.actual.mark_attached(task.spec, Attachability::True);
@@ -66,7 +67,8 @@ impl VolumeManager {
                 if let Some(attached) = self.actual.get_mut(volume) {
                     attached.device = MountState::Mounted;
                     attached.device_reconstructed = false;
-                    attached.size = task.sizes.claim;
+                    attached.size =
+                        if self.seeded_bugs.mounts_without_growth { task.sizes.volume } else { task.sizes.claim };
                     attached.expansion_refused = false;
                     attached.spec = task.spec;
                 }
@@ -161,7 +163,9 @@ impl VolumeManager {
     fn device_failed(&mut self, volume: &VolumeName, error: &StepError) {
         let Some(attached) = self.actual.get_mut(volume) else { return };
         match (error, attached.device) {
-            (StepError::Final(_), MountState::Uncertain) if !attached.device_reconstructed => {
+            (StepError::Final(_), MountState::Uncertain)
+                if !attached.device_reconstructed || self.seeded_bugs.forgets_reconstructed =>
+            {
                 attached.device = MountState::NotMounted;
             }
             (StepError::Uncertain(_), MountState::NotMounted) => attached.device = MountState::Uncertain,

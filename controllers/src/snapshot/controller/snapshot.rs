@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::Metadata;
+use substrate::mutant;
 
 use super::super::group::{group_name, owner};
 use super::super::objects::{VolumeSnapshot, VolumeSnapshotContent};
@@ -14,8 +15,10 @@ use crate::kube::{Kind, Operation, Patch, reference};
 
 impl Controller {
     pub(super) async fn sync_snapshot(&self, snapshot: &Arc<VolumeSnapshot>) -> Result<(), String> {
-        // A failure is recorded as an Event, and does not end the sync.
-        let _ = self.release_claim(snapshot, false).await;
+        if !mutant!(self.ctx, "claim-held-by-ready-snapshot") {
+            // A failure is recorded as an Event, and does not end the sync.
+            let _ = self.release_claim(snapshot, false).await;
+        }
         if snapshot.is_deleting() {
             return self.process_deletion(snapshot).await;
         }

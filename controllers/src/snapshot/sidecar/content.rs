@@ -25,6 +25,11 @@ impl Sidecar {
             let goes = content.spec.deletion_policy == DELETE || mutant!(self.ctx, "snapshot-retain-ignored");
             // The snapshot of a member goes with its group.
             let goes = goes && content.handle().is_some() && !has_group(content);
+            if goes && mutant!(self.ctx, "content-goes-before-snapshot") {
+                let secrets = self.credentials(content).await?;
+                self.remove_content_finalizer(content).await?;
+                return driver::delete_snapshot(&self.connection, content, secrets).await.map(|()| false);
+            }
             let deleted = if goes { self.delete_snapshot(content).await? } else { content.clone() };
             return self.remove_content_finalizer(&deleted).await.map(|()| false);
         }

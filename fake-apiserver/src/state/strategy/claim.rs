@@ -184,11 +184,12 @@ impl Store {
         let is_default =
             |class: &Value| DEFAULT_CLASS.iter().any(|a| text(class, &["metadata", "annotations", a]) == "true");
         let created = |class: &Value| text(class, &["metadata", "creationTimestamp"]).to_owned();
-        let chosen = self
-            .all(kinds::STORAGE_CLASSES)
-            .filter(|class| is_default(&class.value))
+        let marked = self.all(kinds::STORAGE_CLASSES).filter(|class| is_default(&class.value));
+        let chosen = match self.defects.takes_oldest_class {
+            true => marked.min_by_key(|class| created(&class.value)),
             // `max_by_key` returns the last of equal elements, but the first by name is needed.
-            .rev_max_by(|class| created(&class.value));
+            false => marked.rev_max_by(|class| created(&class.value)),
+        };
         if let (Some(class), Some(spec)) = (chosen, value::map_mut(claim, "spec")) {
             spec.insert("storageClassName", name(&class.value).into());
         }
