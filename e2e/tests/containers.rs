@@ -352,6 +352,57 @@ fn hooks_run_after_the_start_and_before_the_stop_live() {
     assert_eq!(kubectl(&["logs", "after"]).unwrap(), "started\nflushed\n");
 }
 
+/// A pod whose probe asks the API server over TLS, and whose hook takes the EC2 API, which has no TLS, for an HTTPS
+/// server. Another pod takes it for a gRPC server.
+const SERVED: &str = r#"
+apiVersion: v1
+kind: Pod
+metadata: {name: secure}
+spec:
+  containers:
+    - name: app
+      image: busybox
+      command: [sleep, "1000"]
+      readinessProbe: {httpGet: {scheme: HTTPS, port: API, path: /readyz}, periodSeconds: 1}
+      lifecycle: {postStart: {httpGet: {scheme: HTTPS, port: EC2, path: /}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: grpc}
+spec:
+  containers:
+    - name: app
+      image: busybox
+      command: [sleep, "1000"]
+      readinessProbe: {grpc: {port: EC2}, periodSeconds: 1}
+"#;
+
+#[test]
+fn probes_and_hooks_use_https_and_grpc_live() {
+    if !can_run() {
+        return;
+    }
+    let up = Up::start(MOORING, &["--backend", "loop", "--containers", "process"]).unwrap();
+    let kubectl = |args: &[&str]| up.run("kubectl", args);
+    let port = |url: &str| url.trim_end_matches('/').rsplit(':').next().unwrap().to_owned();
+    let api = kubectl(&["config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}"]).unwrap();
+    assert!(api.starts_with("https://"), "{api}");
+    apply(&up, &SERVED.replace("API", &port(&api)).replace("EC2", &port(up.ready("ec2")))).unwrap();
+    kubectl(&["wait", "--for=condition=Ready", "pod/secure", "--timeout=90s"]).context(up.log()).unwrap();
+    let events = |pod: &str| {
+        let of = format!("involvedObject.name={pod}");
+        kubectl(&["get", "events", "--field-selector", &of, "-o", "jsonpath={.items[*].message}"])
+    };
+    eventually(Duration::from_secs(30), || {
+        let (secure, grpc) = (events("secure")?, events("grpc")?);
+        let fallback = format!("lifecycle hook 127.0.0.1:{} got HTTP response, retry", port(up.ready("ec2")));
+        ensure!(secure.contains(&fallback), "{secure}");
+        ensure!(grpc.contains("Readiness probe failed: error: "), "{grpc}");
+        Ok(())
+    })
+    .unwrap();
+}
+
 /// Pods whose programs read their standard input: until their end, from one client for each start, and not at all.
 const READERS: &str = r#"
 apiVersion: v1

@@ -7,13 +7,11 @@ use std::sync::Arc;
 
 use http::{Request, Response, Uri};
 use hyper_util::rt::TokioIo;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{DigitallySignedStruct, SignatureScheme};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use substrate::Ctx;
 use substrate::body::{Body, BoxError, HttpService, boxed};
+use substrate::dial::any_certificate;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
@@ -81,14 +79,7 @@ pub fn nodes() -> NodeDial {
         if !may_be_a_node(address) {
             return Err(format!("{address} is neither a loopback nor a private address: it is not dialled").into());
         }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let verifier = Arc::new(AnyCertificate(provider.clone()));
-        let config = rustls::ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
-            .dangerous()
-            .with_custom_certificate_verifier(verifier)
-            .with_no_client_auth();
-        let (ctx, connector) = (ctx.clone(), TlsConnector::from(Arc::new(config)));
+        let (ctx, connector) = (ctx.clone(), TlsConnector::from(Arc::new(any_certificate()?)));
         let (name, target) = (ServerName::from(address), (address.to_string(), place.port));
         Ok(HttpService::new(move |request| {
             Box::pin(call(ctx.clone(), connector.clone(), name.clone(), target.clone(), request))
@@ -100,47 +91,6 @@ fn may_be_a_node(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => v4.is_loopback() || v4.is_private(),
         IpAddr::V6(v6) => v6 == Ipv6Addr::LOCALHOST || v6.is_unique_local(),
-    }
-}
-
-/// Accepts every certificate whose key the server holds.
-#[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signed, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signed, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
     }
 }
 

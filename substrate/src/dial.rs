@@ -1,7 +1,10 @@
-//! Connections to peers over sockets: plain HTTP over TCP, gRPC (HTTP/2) over a unix socket or TCP.
+//! Connections to peers over sockets: HTTP over TCP with or without TLS, gRPC (HTTP/2) over a unix socket or TCP.
+
+mod tls;
 
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -13,9 +16,12 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tower::Service;
 
 use crate::body::{Body, BoxError, HttpService, boxed, call};
+pub use tls::{PlainHttp, any_certificate};
 
 /// Size of the read buffer of a connection in bytes.
 const READ_BUFFER: usize = 16 << 10;
@@ -32,6 +38,25 @@ pub fn http(endpoint: &str) -> Result<HttpService, BoxError> {
     // A watch stays open for hours, and an adaptive buffer would keep the size of its largest burst.
     let client =
         Client::builder(TokioExecutor::new()).http1_read_buf_exact_size(READ_BUFFER).build(Connector::Tcp(connector()));
+    Ok(based(client, base))
+}
+
+/// Creates a pooled HTTP client of the TLS server at `endpoint` (`https://127.0.0.1:8443`). It accepts every certificate,
+/// and uses HTTP/2 if the server offers it. If the server answers without TLS, a call fails with [`PlainHttp`].
+///
+/// # Errors
+/// If the endpoint is not an `https://` address.
+pub fn https(endpoint: &str) -> Result<HttpService, BoxError> {
+    let base: Uri = endpoint.parse()?;
+    if base.scheme_str() != Some("https") || base.authority().is_none() {
+        return Err(format!("endpoint `{endpoint}`: must be https://HOST:PORT").into());
+    }
+    let mut config = any_certificate()?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let mut tcp = connector();
+    tcp.enforce_http(false);
+    let connector = Connector::Tls(tcp, TlsConnector::from(Arc::new(config)));
+    let client = Client::builder(TokioExecutor::new()).http1_read_buf_exact_size(READ_BUFFER).build(connector);
     Ok(based(client, base))
 }
 
@@ -103,10 +128,11 @@ fn based(client: Client<Connector, Body>, base: Uri) -> HttpService {
     })
 }
 
-/// Connects over TCP or a unix socket. One type for both, because the client is large code.
+/// Connects over TCP, TLS or a unix socket. One type for all, because the client is large code.
 #[derive(Clone)]
 enum Connector {
     Tcp(HttpConnector),
+    Tls(HttpConnector, TlsConnector),
     Unix(PathBuf),
 }
 
@@ -117,7 +143,7 @@ impl Service<Uri> for Connector {
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         match self {
-            Self::Tcp(connector) => connector.poll_ready(cx).map_err(Into::into),
+            Self::Tcp(connector) | Self::Tls(connector, _) => connector.poll_ready(cx).map_err(Into::into),
             Self::Unix(_) => Poll::Ready(Ok(())),
         }
     }
@@ -127,6 +153,14 @@ impl Service<Uri> for Connector {
             Self::Tcp(connector) => {
                 let connected = connector.call(uri);
                 Box::pin(async move { Ok(Io::Tcp(connected.await?)) })
+            }
+            Self::Tls(connector, tls) => {
+                let host = uri.host().unwrap_or_default().to_owned();
+                let (connected, tls) = (connector.call(uri), tls.clone());
+                Box::pin(async move {
+                    let stream = tls::handshake(tls, &host, connected.await?.into_inner()).await?;
+                    Ok(Io::Tls(Box::new(TokioIo::new(stream))))
+                })
             }
             Self::Unix(path) => {
                 let path = path.clone();
@@ -138,6 +172,7 @@ impl Service<Uri> for Connector {
 
 enum Io {
     Tcp(TokioIo<TcpStream>),
+    Tls(Box<TokioIo<TlsStream<tls::Heard>>>),
     Unix(TokioIo<UnixStream>),
 }
 
@@ -145,6 +180,10 @@ impl Connection for Io {
     fn connected(&self) -> Connected {
         match self {
             Self::Tcp(stream) => stream.connected(),
+            Self::Tls(stream) if stream.inner().get_ref().1.alpn_protocol() == Some(&b"h2"[..]) => {
+                Connected::new().negotiated_h2()
+            }
+            Self::Tls(_) => Connected::new(),
             Self::Unix(_) => Connected::new(),
         }
     }
@@ -158,6 +197,7 @@ impl hyper::rt::Read for Io {
     ) -> Poll<std::io::Result<()>> {
         match &mut *self {
             Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
+            Self::Tls(stream) => Pin::new(&mut **stream).poll_read(cx, buf),
             Self::Unix(stream) => Pin::new(stream).poll_read(cx, buf),
         }
     }
@@ -167,6 +207,7 @@ impl hyper::rt::Write for Io {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<std::io::Result<usize>> {
         match &mut *self {
             Self::Tcp(stream) => Pin::new(stream).poll_write(cx, buf),
+            Self::Tls(stream) => Pin::new(&mut **stream).poll_write(cx, buf),
             Self::Unix(stream) => Pin::new(stream).poll_write(cx, buf),
         }
     }
@@ -174,6 +215,7 @@ impl hyper::rt::Write for Io {
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
         match &mut *self {
             Self::Tcp(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Tls(stream) => Pin::new(&mut **stream).poll_flush(cx),
             Self::Unix(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
@@ -181,6 +223,7 @@ impl hyper::rt::Write for Io {
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
         match &mut *self {
             Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Tls(stream) => Pin::new(&mut **stream).poll_shutdown(cx),
             Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
@@ -192,6 +235,7 @@ impl hyper::rt::Write for Io {
     ) -> Poll<std::io::Result<usize>> {
         match &mut *self {
             Self::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, pieces),
+            Self::Tls(stream) => Pin::new(&mut **stream).poll_write_vectored(cx, pieces),
             Self::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, pieces),
         }
     }
@@ -199,6 +243,7 @@ impl hyper::rt::Write for Io {
     fn is_write_vectored(&self) -> bool {
         match self {
             Self::Tcp(stream) => stream.is_write_vectored(),
+            Self::Tls(stream) => stream.is_write_vectored(),
             Self::Unix(stream) => stream.is_write_vectored(),
         }
     }
@@ -219,6 +264,14 @@ mod tests {
         let body = http_body_util::BodyExt::collect(call(peer, request).await.unwrap().into_body()).await.unwrap();
         assert_eq!(body.to_bytes(), "Bearer word-of-eight");
         assert!(bearing(HttpService::new(|_| unreachable!()), "two\nlines").is_err());
+    }
+
+    #[test]
+    fn an_endpoint_with_tls_is_an_https_address() {
+        assert!(https("https://127.0.0.1:8443").is_ok() && https("https://[::1]:8443").is_ok());
+        for bad in ["", "http://127.0.0.1:80", "/path"] {
+            assert!(https(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use http::HeaderValue;
-use k8s_openapi::api::core::v1::{Container, LifecycleHandler, ObjectReference, Pod};
+use k8s_openapi::api::core::v1::{Container, HTTPGetAction, LifecycleHandler, ObjectReference, Pod};
 
 use super::agent::Agent;
 use super::containers::of_container;
+use super::http_get::HttpGet;
 use super::prober;
 use super::restarts::restartable;
 use crate::machine::api::PodRecord;
@@ -32,7 +33,7 @@ pub(super) async fn post_start(agent: &Agent, uid: &str, pod: &Pod, object: &Arc
         let Some(hook) = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.post_start.as_ref()) else {
             continue;
         };
-        if run(agent, uid, container, hook).await.is_err() {
+        if run(agent, uid, object, container, hook).await.is_err() {
             // Upstream keeps the reason out of the Event: it may have secrets.
             event(agent, pod, object, container, "FailedPostStartHook", "PostStartHook failed");
             stop_one(agent, uid, pod, object, container, "FailedPostStartHook").await;
@@ -91,7 +92,7 @@ async fn pre_stop_one(
     let mut left = grace;
     if let Some(hook) = before_stop(container).filter(|_| !grace.is_zero()) {
         let done = tokio::select! { biased;
-            done = run(agent, uid, container, hook) => done,
+            done = run(agent, uid, object, container, hook) => done,
             // Upstream lets the hook run and stops the container.
             () = agent.ctx.sleep(grace) => Ok(()),
         };
@@ -118,17 +119,41 @@ fn event(agent: &Agent, pod: &Pod, object: &Arc<ObjectReference>, container: &Co
 }
 
 /// Runs a hook to its end. The status of an HTTP answer does not count.
-async fn run(agent: &Agent, uid: &str, container: &Container, hook: &LifecycleHandler) -> Result<(), String> {
+async fn run(
+    agent: &Agent,
+    uid: &str,
+    object: &Arc<ObjectReference>,
+    container: &Container,
+    hook: &LifecycleHandler,
+) -> Result<(), String> {
     match hook {
         LifecycleHandler { exec: Some(exec), .. } => {
             let words = exec.command.as_deref().unwrap_or_default();
             prober::in_container(agent, uid, &container.name, words).await
         }
-        LifecycleHandler { http_get: Some(get), .. } => prober::request(container, get, USER_AGENT).await.map(drop),
+        LifecycleHandler { http_get: Some(get), .. } => by_http(agent, object, container, get).await,
         LifecycleHandler { sleep: Some(sleep), .. } => {
             agent.ctx.sleep(Duration::from_secs(u64::try_from(sleep.seconds).unwrap_or_default())).await;
             Ok(())
         }
         _ => Err("invalid handler".to_owned()),
     }
+}
+
+/// Sends the request of a hook. A server without TLS that gets a request by HTTPS gets it again without TLS.
+async fn by_http(
+    agent: &Agent,
+    object: &Arc<ObjectReference>,
+    container: &Container,
+    get: &HTTPGetAction,
+) -> Result<(), String> {
+    let get = HttpGet::new(container, get, USER_AGENT)?;
+    let Err(failed) = get.send().await else { return Ok(()) };
+    if !failed.is_plain || get.without_tls().send().await.is_err() {
+        return Err(failed.why);
+    }
+    let address = get.authority();
+    let message = format!("request to HTTPS lifecycle hook {address} got HTTP response, retry with HTTP succeeded");
+    agent.recorder.event(object.clone(), "Warning", "LifecycleHTTPFallback", message);
+    Ok(())
 }

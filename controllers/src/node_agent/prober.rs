@@ -1,29 +1,38 @@
-//! Probes of a pod's containers: a command in the container, an HTTP request or a TCP connection (upstream
+//! Probes of a pod's containers: a command in the container, an HTTP request, a TCP connection or a gRPC call (upstream
 //! `pkg/kubelet/prober`). Containers share the network of the machine.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, StatusCode, header};
+use http::{HeaderValue, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
-use k8s_openapi::api::core::v1::{Container, HTTPGetAction, ObjectReference, Pod, Probe};
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use substrate::body::{BoxError, boxed, call, empty};
+use k8s_openapi::api::core::v1::{Container, GRPCAction, HTTPGetAction, ObjectReference, Pod, Probe, TCPSocketAction};
+use substrate::body::{BoxError, boxed};
 use substrate::channels::{self, Decoder};
 use substrate::json::Value;
 
 use super::agent::Agent;
 use super::containers::of_container;
 use super::hooks::stop_one;
+use super::http_get::{ADDRESS, HttpGet, dial_error, join, resolve_port};
 use super::probes::{Probes, seconds};
-use super::serve;
+use super::restarts::{go_text, name_with_uid};
+use super::{health, serve};
 
-/// User agent of probes by HTTP.
+/// User agent of probes by HTTP and gRPC.
 const USER_AGENT: HeaderValue = HeaderValue::from_static("kube-probe/1.36");
 /// Longest output in an Event.
 const OUTPUT: usize = 1024;
+
+/// Reason why a probe did not pass.
+enum Failure {
+    /// The container is not healthy.
+    Unhealthy(String),
+    /// The probe is not possible.
+    Impossible(String),
+}
 
 /// Runs the probes of a pod until one of them changes a result.
 pub(super) async fn run(agent: &Agent, uid: &str, pod: &Pod, object: &Arc<ObjectReference>, probes: &mut Probes) {
@@ -32,15 +41,13 @@ pub(super) async fn run(agent: &Agent, uid: &str, pod: &Pod, object: &Arc<Object
         let (key, probe) = (key.clone(), probe.clone());
         agent.ctx.sleep_until(due).await;
         let Some(container) = named(pod, &key.0) else { return };
-        let timeout = agent.ctx.scaled(seconds(probe.timeout_seconds, 1));
-        let result = tokio::select! { biased;
-            result = once(agent, uid, container, &probe) => result,
-            () = agent.ctx.sleep_until(agent.ctx.now().mono + timeout) => {
-                Err(format!("timed out after {}s", seconds(probe.timeout_seconds, 1).as_secs()))
-            }
-        };
-        if let Err(why) = &result {
-            let message = format!("{} probe failed: {}", key.1.name(), why.chars().take(OUTPUT).collect::<String>());
+        let result = once(agent, uid, pod, container, &probe).await;
+        if let Err(failure) = &result {
+            let (how, why) = match failure {
+                Failure::Unhealthy(why) => ("failed", why),
+                Failure::Impossible(why) => ("errored and resulted in unknown state", why),
+            };
+            let message = format!("{} probe {how}: {}", key.1.name(), why.chars().take(OUTPUT).collect::<String>());
             agent.recorder.event(Arc::new(of_container(object, pod, &key.0)), "Warning", "Unhealthy", message);
         }
         let now = agent.ctx.now().mono;
@@ -72,21 +79,61 @@ pub(super) fn named<'a>(pod: &'a Pod, name: &str) -> Option<&'a Container> {
     spec.init_containers.iter().flatten().chain(&spec.containers).find(|container| container.name == name)
 }
 
-async fn once(agent: &Agent, uid: &str, container: &Container, probe: &Probe) -> Result<(), String> {
-    if let Some(exec) = &probe.exec {
-        let words = exec.command.as_deref().unwrap_or_default();
-        return in_container(agent, uid, &container.name, words).await;
+async fn once(agent: &Agent, uid: &str, pod: &Pod, container: &Container, probe: &Probe) -> Result<(), Failure> {
+    let limit = seconds(probe.timeout_seconds, 1);
+    match probe {
+        Probe { exec: Some(exec), .. } => {
+            let words = exec.command.as_deref().unwrap_or_default();
+            let late = || format!("command timed out: {:?} timed out after {}", words.join(" "), go_text(limit));
+            let run = in_container(agent, uid, &container.name, words);
+            within(agent, limit, run, late).await.map_err(Failure::Unhealthy)
+        }
+        Probe { http_get: Some(get), .. } => by_http(agent, container, get, limit).await,
+        Probe { tcp_socket: Some(tcp), .. } => by_tcp(agent, container, tcp, limit).await,
+        Probe { grpc: Some(grpc), .. } => by_grpc(agent, grpc, limit).await,
+        _ => Err(Failure::Impossible(format!("missing probe handler for {}:{}", name_with_uid(pod), container.name))),
     }
-    if let Some(get) = &probe.http_get {
-        let code = request(container, get, USER_AGENT).await?;
-        let passed = (StatusCode::OK..StatusCode::BAD_REQUEST).contains(&code);
-        return if passed { Ok(()) } else { Err(format!("HTTP probe failed with statuscode: {}", code.as_u16())) };
+}
+
+/// Waits for `work` at most `limit`, and returns `late` as the error then.
+async fn within<T>(
+    agent: &Agent,
+    limit: Duration,
+    work: impl Future<Output = Result<T, String>>,
+    late: impl FnOnce() -> String,
+) -> Result<T, String> {
+    tokio::select! { biased;
+        done = work => done,
+        () = agent.ctx.sleep(limit) => Err(late()),
     }
-    if let Some(tcp) = &probe.tcp_socket {
-        let port = port(container, &tcp.port)?;
-        return serve::connects(tcp.host.as_deref().unwrap_or("127.0.0.1"), port).await.map_err(|e| e.to_string());
+}
+
+async fn by_http(agent: &Agent, container: &Container, get: &HTTPGetAction, limit: Duration) -> Result<(), Failure> {
+    let get = HttpGet::new(container, get, USER_AGENT).map_err(Failure::Impossible)?;
+    let late = || get.failed("context deadline exceeded (Client.Timeout exceeded while awaiting headers)");
+    let sent = async { get.send().await.map_err(|failed| failed.why) };
+    let code = within(agent, limit, sent, late).await.map_err(Failure::Unhealthy)?;
+    if (StatusCode::OK..StatusCode::BAD_REQUEST).contains(&code) {
+        return Ok(());
     }
-    Err("a probe by gRPC is not served; use exec, httpGet or tcpSocket".to_owned())
+    Err(Failure::Unhealthy(format!("HTTP probe failed with statuscode: {}", code.as_u16())))
+}
+
+async fn by_tcp(agent: &Agent, container: &Container, tcp: &TCPSocketAction, limit: Duration) -> Result<(), Failure> {
+    let port = resolve_port(container, &tcp.port).map_err(Failure::Impossible)?;
+    let host = tcp.host.as_deref().filter(|host| !host.is_empty()).unwrap_or(ADDRESS);
+    let address = join(host, port);
+    let connected = async { serve::connects(host, port).await.map_err(|error| dial_error(&address, &error)) };
+    let late = || format!("dial tcp {address}: i/o timeout");
+    within(agent, limit, connected, late).await.map_err(Failure::Unhealthy)
+}
+
+async fn by_grpc(agent: &Agent, grpc: &GRPCAction, limit: Duration) -> Result<(), Failure> {
+    let address = format!("{ADDRESS}:{}", grpc.port);
+    let peer =
+        substrate::dial::grpc(&format!("tcp://{address}")).map_err(|error| Failure::Impossible(error.to_string()))?;
+    let service = grpc.service.as_deref().unwrap_or_default();
+    health::check(&agent.ctx, peer, &address, service, USER_AGENT, limit).await.map_err(Failure::Unhealthy)
 }
 
 /// Runs a command in a container.
@@ -107,41 +154,4 @@ pub(super) async fn in_container(agent: &Agent, uid: &str, container: &str, word
         }
     }
     Err("the container runtime gave no result".to_owned())
-}
-
-/// Sends the request of a probe or a hook. Returns the status of the answer.
-pub(super) async fn request(
-    container: &Container,
-    get: &HTTPGetAction,
-    agent: HeaderValue,
-) -> Result<StatusCode, String> {
-    if get.scheme.as_deref() == Some("HTTPS") {
-        return Err("a request by HTTPS is not served".to_owned());
-    }
-    let port = port(container, &get.port)?;
-    let host = get.host.as_deref().filter(|host| !host.is_empty()).unwrap_or("127.0.0.1");
-    let path = get.path.as_deref().filter(|path| !path.is_empty()).unwrap_or("/");
-    let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-    let service = substrate::dial::http(&format!("http://{host}:{port}")).map_err(|error| error.to_string())?;
-    let mut request = Request::get(&path).header(header::HOST, format!("{host}:{port}"));
-    request = request.header(header::USER_AGENT, agent);
-    for one in get.http_headers.iter().flatten() {
-        request = request.header(&one.name, &one.value);
-    }
-    let request = request.body(empty()).map_err(|error| error.to_string())?;
-    let answer =
-        call(service, request).await.map_err(|error| format!("Get \"http://{host}:{port}{path}\": {error}"))?;
-    Ok(answer.status())
-}
-
-/// Returns a port by its number or its name.
-fn port(container: &Container, port: &IntOrString) -> Result<u16, String> {
-    let number = match port {
-        IntOrString::Int(number) => Some(*number),
-        IntOrString::String(name) => {
-            let mut ports = container.ports.iter().flatten();
-            ports.find(|port| port.name.as_deref() == Some(name)).map(|port| port.container_port)
-        }
-    };
-    number.and_then(|number| u16::try_from(number).ok()).ok_or_else(|| format!("couldn't find port: {port:?}"))
 }

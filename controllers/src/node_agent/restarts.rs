@@ -184,7 +184,7 @@ pub(super) fn restarts_after(container: &Container, spec: &PodSpec, code: i32) -
 }
 
 /// Formats whole seconds as Go prints a duration.
-fn go_text(wait: Duration) -> String {
+pub(super) fn go_text(wait: Duration) -> String {
     match (wait.as_secs() / 60, wait.as_secs() % 60) {
         (0, seconds) => format!("{seconds}s"),
         (minutes, seconds) => format!("{minutes}m{seconds}s"),

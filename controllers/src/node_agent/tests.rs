@@ -3,6 +3,7 @@
 mod admission;
 mod call_context;
 mod growth;
+mod handlers;
 mod heartbeat;
 mod inline;
 mod live;
