@@ -37,10 +37,11 @@ use substrate::{Ctx, HttpService, body};
 use tokio::sync::Mutex as Turn;
 
 use super::checks::{Asked, Checks};
-use super::{Cluster, names};
+use super::{Cluster, names, sockets};
 use crate::cluster::defaults;
 use crate::program::ProgramReport;
 use crate::spec::object::Condition;
+use crate::wiring::Wiring;
 
 /// All planes of faults.
 const PLANES: &[Plane] = &[Plane::Ec2, Plane::K8s, Plane::Csi, Plane::Link, Plane::Disk, Plane::Process, Plane::Clock];
@@ -67,6 +68,23 @@ struct App {
 }
 
 impl Cluster {
+    /// Serves the admin API of the whole cluster until the cluster is gone. Does nothing if the cluster has no admin
+    /// address. `checks` are the invariants, if they are checked; `on_reset` is called with true when a reset begins
+    /// and with false when it is over.
+    ///
+    /// # Errors
+    /// If the address cannot be served.
+    pub fn serve_admin(
+        self: &Arc<Self>,
+        token: Option<Secret>,
+        checks: Option<Checks>,
+        on_reset: impl Fn(bool) + Send + Sync + 'static,
+    ) -> Result<(), String> {
+        let Some(sockets) = &self.sockets else { return Ok(()) };
+        let service = self.admin(&self.user, token, checks, on_reset);
+        Wiring::publish(&**sockets, &self.user, sockets::ADMIN, service)
+    }
+
     /// Returns the admin API of this cluster as a service of process `ctx`, with its invariants. `on_reset` is called
     /// with true when a reset begins and with false when it is over.
     pub fn admin(

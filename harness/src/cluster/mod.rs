@@ -8,6 +8,7 @@ pub(crate) mod cloud;
 pub mod compose;
 pub mod condition;
 pub mod defaults;
+mod endpoints;
 mod faults;
 mod foreign;
 mod fresh;
@@ -50,6 +51,7 @@ pub use crate::spec::{ClusterSpec, NodeSpec};
 use crate::wiring;
 pub use assemble::ClusterError;
 pub use checks::Checks;
+pub use endpoints::{Endpoints, Machine, Metadata};
 use member::Member;
 pub use metrics::ProcessMetrics;
 pub(crate) use mirror::text::Wording;
@@ -90,56 +92,6 @@ pub struct Cluster {
     launch: OnceLock<programs::Launch>,
     /// Writes to the API server, if a step compares them.
     write_recorder: Option<write_recorder::WriteRecorder>,
-}
-
-/// Addresses of a live cluster for users.
-#[derive(Clone, Debug)]
-pub struct Endpoints {
-    /// The cloud, `http://…`.
-    pub ec2: String,
-    /// The API server with TLS, `https://…`.
-    pub kubernetes: String,
-    /// The API server without TLS, `http://…`.
-    pub kubernetes_http: String,
-    /// The CA of the API server's certificate, PEM.
-    pub ca_pem: String,
-    /// Endpoint of the CSI driver's controller service, `unix://…` or `tcp://…`.
-    pub csi: String,
-    /// Directory of the volumes' files in the cloud.
-    pub volume_dir: PathBuf,
-    /// Paths of the nodes, for a driver.
-    pub machines: Vec<Machine>,
-    /// The metadata service of each instance.
-    pub imds: Vec<Metadata>,
-    /// Bearer token for clients of the API server with TLS. If none, any token is accepted.
-    pub token: Option<Secret>,
-    /// Admin API of the whole cluster, `http://…`, if it was requested.
-    pub admin: Option<String>,
-}
-
-/// Paths and ids of a node that a driver needs.
-#[derive(Clone, Debug, serde::Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Machine {
-    /// The node.
-    pub node: String,
-    /// Its instance.
-    pub instance: String,
-    /// kubelet's directory: every path of a node request lies below it.
-    pub root: PathBuf,
-    /// Directory in which kubelet looks for registration sockets of a driver of the user.
-    pub plugins_registry: PathBuf,
-}
-
-/// Address of an instance's metadata service.
-#[derive(Clone, Debug, serde::Serialize)]
-pub struct Metadata {
-    /// The node.
-    pub node: String,
-    /// Its instance.
-    pub instance: String,
-    /// `http://…`.
-    pub endpoint: String,
 }
 
 #[derive(Clone)]
@@ -255,23 +207,6 @@ impl Cluster {
         if let (Some(cloud), Some(ctx)) = (&self.cloud, ctx) {
             cloud.refresh(&ctx);
         }
-    }
-
-    /// Serves the admin API of the whole cluster until the cluster is gone. Does nothing if the cluster has no admin
-    /// address. `checks` are the invariants, if they are checked; `on_reset` is called with true when a reset begins
-    /// and with false when it is over.
-    ///
-    /// # Errors
-    /// If the address cannot be served.
-    pub fn serve_admin(
-        self: &Arc<Self>,
-        token: Option<Secret>,
-        checks: Option<Checks>,
-        on_reset: impl Fn(bool) + Send + Sync + 'static,
-    ) -> Result<(), String> {
-        let Some(sockets) = &self.sockets else { return Ok(()) };
-        let service = self.admin(&self.user, token, checks, on_reset);
-        wiring::Wiring::publish(&**sockets, &self.user, sockets::ADMIN, service)
     }
 
     /// Logs of its components, if they are kept: `GET /admin/v1/logs`.

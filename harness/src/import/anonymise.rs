@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Note, State};
+use super::note::Note;
+use super::state::State;
 
 /// Account number in the result.
 const ACCOUNT: &str = "000000000000";

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use super::{Document, ImportError, Note};
+use super::input::{Document, ImportError};
+use super::note::Note;
 
 /// Volumes and instances of the cloud.
 #[derive(Debug, Default)]

@@ -6,8 +6,9 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde_json::{Map, Value, json};
 
 use super::cloud::{Cloud, Instance};
+use super::note::Note;
 use super::objects::Objects;
-use super::{Note, State};
+use super::state::State;
 
 const DRIVER: &str = "ebs.csi.aws.com";
 /// Zone and type of a node without its own.

@@ -6,28 +6,18 @@
 
 mod anonymise;
 mod cloud;
+mod input;
 mod join;
+mod note;
 mod objects;
 mod read;
+mod state;
 #[cfg(test)]
 mod tests;
 mod write;
 
-use std::fmt;
-
-use serde_json::Value;
-
-/// Maximum size of an input file in bytes.
-pub const MAX_BYTES: usize = 64 << 20;
-
-/// A file of a cluster, or of its cloud.
-#[derive(Clone, Debug)]
-pub struct Input {
-    /// Name in messages.
-    pub name: String,
-    /// Its text.
-    pub text: String,
-}
+pub use input::{ImportError, Input, MAX_BYTES};
+pub use note::Note;
 
 /// Result of an import.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,51 +39,6 @@ pub struct Counts {
     pub objects: usize,
     /// Volumes of the cloud.
     pub volumes: usize,
-}
-
-/// An omission or a change.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
-pub struct Note {
-    /// The object, as in `Secret default/tls`, or the volume or instance.
-    pub object: String,
-    /// Description and reason of the omission or change.
-    #[serde(rename = "said")]
-    pub message: String,
-}
-
-impl fmt::Display for Note {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.object, self.message)
-    }
-}
-
-/// A file that cannot be imported.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{file}: {object}{why}")]
-pub struct ImportError {
-    /// The file.
-    pub file: String,
-    /// The object in it with a colon and a space; empty for the whole file.
-    pub object: String,
-    /// The error.
-    pub why: String,
-}
-
-impl ImportError {
-    fn of_file(file: &str, why: impl Into<String>) -> Self {
-        Self { file: file.to_owned(), object: String::new(), why: why.into() }
-    }
-
-    fn of(file: &str, object: &str, why: impl Into<String>) -> Self {
-        Self { file: file.to_owned(), object: format!("{object}: "), why: why.into() }
-    }
-}
-
-/// A document of a file.
-#[derive(Clone, Debug)]
-struct Document {
-    file: String,
-    value: Value,
 }
 
 /// Builds a scenario called `name` from the files.
@@ -122,13 +67,4 @@ pub fn import(name: &str, inputs: &[Input], anonymised: bool) -> Result<Imported
     notes.dedup();
     let counts = Counts { nodes: state.nodes.len(), objects: state.objects.len(), volumes: state.volumes.len() };
     Ok(Imported { scenario: write::scenario(name, &state), notes, counts })
-}
-
-/// The imported state.
-#[derive(Clone, Debug, Default)]
-struct State {
-    nodes: Vec<Value>,
-    zones: Vec<String>,
-    volumes: Vec<Value>,
-    objects: Vec<Value>,
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use fake_apiserver::state::manifest;
 use serde_json::{Map, Value};
 
-use super::{Document, ImportError, Note};
+use super::input::{Document, ImportError};
+use super::note::Note;
 use crate::spec::object::Kind;
 
 /// Imported kinds, in the order in which they are written.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use substrate::yaml::Budget;
 
-use super::{Document, ImportError, Input, MAX_BYTES};
+use super::input::{Document, ImportError, Input, MAX_BYTES};
 
 /// Returns the documents of a file.
 pub(super) fn documents(input: &Input) -> Result<Vec<Document>, ImportError> {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::State;
+use super::state::State;
 use crate::search;
 
 /// Returns the scenario called `name`.

@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Found, Id, Pending, State, Symptom, VOLUMES};
+use super::found::{Found, first_word};
+use super::violation::VOLUMES;
+use super::{Id, Pending, State, Symptom};
 
 impl State {
     /// Returns the reason why the wait for the object at the start of a sentence timed out, if known.
@@ -99,9 +101,4 @@ impl State {
             violation.left = violation.volumes().into_iter().filter_map(left).collect();
         }
     }
-}
-
-/// Returns the first word of a message: the object or volume that it is about.
-pub(super) fn first_word(message: &str) -> String {
-    message.split(' ').next().unwrap_or_default().to_owned()
 }

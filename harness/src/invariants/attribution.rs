@@ -12,8 +12,8 @@ use substrate::Event;
 use substrate::events::{FaultFired, ProcessCrashed, ProcessStarted};
 use substrate::fault::Effect;
 
-use super::OBJECT;
 use super::facts::Facts;
+use super::violation::OBJECT;
 use crate::events::VolumeRecordRemoved;
 use crate::spec::names::kubelet;
 

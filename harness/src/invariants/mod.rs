@@ -30,6 +30,7 @@ mod checked;
 mod converge;
 pub mod declared;
 mod facts;
+mod found;
 mod i10_changed;
 mod i10_cloud;
 mod i10_placement;
@@ -75,6 +76,7 @@ mod orphaned_volumes;
 mod stale_reads;
 mod staleness;
 mod symptom;
+mod violation;
 
 pub use crate::spec::Id;
 pub use checked::Checked;
@@ -85,6 +87,7 @@ pub(crate) use i12_as_asked::AppliedObjects;
 pub use i12_as_asked::{Difference, StoredObjects};
 pub use missing::Missing;
 pub use symptom::Symptom;
+pub use violation::Violation;
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
@@ -92,82 +95,15 @@ use std::time::Duration;
 
 use controllers::events::Detach;
 use fake_apiserver::events::Reset;
-use serde::Serialize;
 use substrate::Event;
 use substrate::clock::TimeScale;
 use substrate::events::{ProcessFailed, ProcessPanicked};
 
-use at_end::first_word;
 use facts::Facts;
-
-/// A violation of an invariant.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Violation {
-    /// Name of the invariant, such as `I1`, or a description of the rule.
-    pub id: &'static str,
-    /// The observation, in one sentence.
-    pub message: String,
-    /// Its time, in milliseconds since the start of the world.
-    pub ms: u64,
-    /// The ordinal of the event that showed it.
-    pub n: u64,
-    /// The process in which it showed.
-    pub process: String,
-    /// The operation that broke it: an RPC, or the event's description.
-    pub operation: String,
-    /// The volume.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub volume: Option<String>,
-    /// The node.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub node: Option<String>,
-    /// Further details that distinguish causes.
-    pub details: BTreeMap<&'static str, serde_json::Value>,
-    /// The observation, as a type, if the violation showed at the end of the run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub symptom: Option<Symptom>,
-    /// The missing call or write that causes a violation at the end of a run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub missing: Option<Missing>,
-    /// Its volumes that have been on no node since they were last on one: the ordinal of the event that showed it. Only
-    /// for a violation at the end of the run.
-    #[serde(skip)]
-    pub left: BTreeMap<String, u64>,
-    /// The declared deviation of upstream that explains it, from `scenarios/upstream-bugs.yaml`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub declared: Option<String>,
-}
-
-impl Violation {
-    /// Returns the volumes of the violation; several only if the volume of each leftover is known.
-    pub fn volumes(&self) -> Vec<&str> {
-        let several = self.details.get(VOLUMES).and_then(serde_json::Value::as_array);
-        let several = several.into_iter().flatten().filter_map(serde_json::Value::as_str);
-        self.volume.as_deref().into_iter().chain(several).collect()
-    }
-
-    /// Returns the object whose wait timed out, as a step names it.
-    pub fn object(&self) -> Option<&str> {
-        self.details.get(OBJECT).and_then(serde_json::Value::as_str)
-    }
-}
-
-/// A finding of a checker.
-#[derive(Debug, Default)]
-struct Found {
-    message: String,
-    operation: String,
-    volume: Option<String>,
-    node: Option<String>,
-    details: BTreeMap<&'static str, serde_json::Value>,
-}
+use found::{Found, first_word};
 
 /// Maximum number of kept violations: one bug can break an invariant at every later event.
 const KEPT: usize = 50;
-/// The detail that names several volumes of one violation.
-const VOLUMES: &str = "volumes";
-/// The detail that names the object whose wait timed out.
-const OBJECT: &str = "object";
 /// Name of the rule that no component of Mooring panics or fails to start.
 const BREAKS: &str = "no component breaks";
 
@@ -644,6 +580,3 @@ impl State {
         }
     }
 }
-
-/// Upstream's `maxWaitForUnmountDuration`.
-const FORCE_AFTER: Duration = Duration::from_secs(6 * 60);

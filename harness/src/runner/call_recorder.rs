@@ -16,7 +16,6 @@ use substrate::{Event, EventType as _, Trace};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-use super::describe::CALLER;
 use super::mirror::{self, Mirror};
 use crate::cluster::objects::USER_AGENT;
 use crate::events::ClusterNode;
@@ -24,6 +23,8 @@ use crate::scenario::model::{Action, Expectation, Scenario};
 use crate::scenario::predicate::{CallPlane, Calls, Cloud, Forbidden, MetricsOf, Never, Pattern};
 use crate::spec::object::{Kind, ObjectRef};
 
+/// Access key with which the runner signs.
+pub(super) const CALLER: &str = "AKIAMOORINGSCENARIO0";
 /// Maximum number of calls in a report.
 const SHOWN: usize = 6;
 

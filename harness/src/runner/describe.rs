@@ -7,11 +7,9 @@ use substrate::json::{Map, Value};
 
 use std::sync::Arc;
 
-use super::call_recorder::CallRecorder;
+use super::call_recorder::{CALLER, CallRecorder};
 use crate::scenario::predicate::{Cloud, CloudSubject, Pattern};
 
-/// Access key with which the runner signs.
-pub(super) const CALLER: &str = "AKIAMOORINGSCENARIO0";
 /// Maximum size of an answer in bytes.
 const LIMIT: usize = 64 << 20;
 /// Maximum depth of elements.

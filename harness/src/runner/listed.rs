@@ -7,7 +7,7 @@ use serde::de::Error as _;
 use serde_json::{Deserializer, Error};
 use substrate::json::Value;
 
-use super::forbidden::key;
+use super::object_key::key;
 
 /// Text before the first object of a list.
 const ITEMS: &[u8] = br#""items":["#;

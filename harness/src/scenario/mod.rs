@@ -12,6 +12,7 @@ mod describe;
 mod diagnostic;
 mod document;
 pub mod large;
+mod limits;
 mod lower;
 pub(crate) mod manifests;
 pub mod model;
@@ -26,6 +27,7 @@ mod words;
 
 pub use crate::spec::{Kind, ObjectRef, State};
 pub use diagnostic::ScenarioError;
+pub use limits::MAX_BYTES;
 pub use model::{
     Action, Attached, BytesIntact, Delete, Elapsed, Evict, Expectation, LatencyProfile, Manifest, NodeSpec, Scenario,
     Step, Taint, TimeScales, Untaint, Wait,
@@ -34,10 +36,9 @@ pub use predicate::EventSeen;
 
 use std::path::Path;
 
-use substrate::yaml::{Budget, Tolerant};
+use substrate::yaml::Tolerant;
 
-/// Maximum size of a scenario file in bytes.
-pub const MAX_BYTES: usize = 1 << 20;
+use limits::options;
 
 /// Reads and checks the scenario in the file at `path`.
 ///
@@ -129,18 +130,6 @@ pub(crate) fn parse_tree(source: &str, text: &str) -> Result<serde_json::Value, 
         return Err(ScenarioError::unreadable(source, &why));
     }
     substrate::yaml::from_str_with_options(text, options()).map_err(|e| ScenarioError::from_yaml(source, text, &e))
-}
-
-/// Limits that protect time and memory from a hostile file; a scenario of a thousand objects stays far below.
-fn options() -> substrate::yaml::Options {
-    let mut budget = Budget::default();
-    budget.max_events = 200_000;
-    budget.max_nodes = 100_000;
-    budget.max_depth = 32;
-    budget.max_aliases = 1_000;
-    budget.max_anchors = 1_000;
-    budget.max_documents = 1;
-    substrate::yaml::options! { budget: Some(budget), strict_booleans: true }
 }
 
 #[cfg(test)]

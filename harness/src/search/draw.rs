@@ -7,6 +7,7 @@ mod additions;
 mod asks;
 mod beside;
 mod builder;
+mod drawn;
 mod extras;
 mod pairs;
 mod priorities;
@@ -18,6 +19,8 @@ use rand_chacha::ChaCha8Rng;
 use serde_json::{Map, Value, json};
 use substrate::Seed;
 use substrate::seed::between;
+
+pub use drawn::Drawn;
 
 use super::document::Document;
 use crate::spec::cluster::node_name;
@@ -70,15 +73,6 @@ const DISK: &[&str] = &[
 ];
 const RESOURCES: &[&str] =
     &["pods", "nodes", "persistentvolumes", "persistentvolumeclaims", "volumeattachments", "csinodes"];
-
-/// A drawn scenario, and the kinds of additions in it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Drawn {
-    /// The scenario.
-    pub document: Document,
-    /// Names of the additions.
-    pub kinds: Vec<&'static str>,
-}
 
 /// Draws the run number `run` of the exploration with `seed`.
 pub fn draw(seed: u64, run: u64) -> Document {

@@ -10,6 +10,7 @@ use substrate::WorldKind;
 use substrate::fabric::Latency;
 
 use super::failure::{Error, TestLocation};
+use super::plan::Plan;
 use super::{Cluster, Result, seeds, wait};
 use crate::cluster::live::BackendChoice;
 use crate::cluster::{ClusterSpec, NodeSpec};
@@ -36,21 +37,6 @@ pub struct Builder {
     has_seed: bool,
     mistake: Option<String>,
     place: TestLocation,
-}
-
-/// Command to the thread of a cluster.
-#[derive(Clone, Debug)]
-pub(super) struct Plan {
-    pub(super) kind: WorldKind,
-    pub(super) spec: ClusterSpec,
-    pub(super) seed: u64,
-    pub(super) scale: f64,
-    pub(super) link: Latency,
-    pub(super) limit: Duration,
-    pub(super) trace: Option<PathBuf>,
-    pub(super) backend: Option<BackendChoice>,
-    /// If set, no StorageClass is created at the start.
-    pub(super) is_bare: bool,
 }
 
 impl Builder {

@@ -12,12 +12,13 @@ use substrate::events::ProcessFailed;
 use substrate::words::nearest;
 use substrate::{Line as Event, WorldKind};
 
-use super::builder::{Builder, Plan};
+use super::builder::Builder;
 use super::ctx::{Ctx, Ending};
 use super::failure::{self, Error, ErrorKind, Result, TestLocation};
 use super::fault::Fault;
 use super::injected::Injected;
 use super::kubernetes::plain;
+use super::plan::Plan;
 use super::scene;
 use super::stage::{Scene, Stage};
 use super::wait::block_on;

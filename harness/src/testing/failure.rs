@@ -5,11 +5,11 @@ use std::panic::Location;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use substrate::fault::Span;
 use substrate::{World, WorldKind};
 
-use super::stage::Lost;
 use crate::cluster::ObjectError;
 use crate::invariants::Violation;
 use crate::output::Style;
@@ -188,6 +188,23 @@ pub(super) fn report(world: &World, place: &TestLocation, violations: Vec<Violat
         WorldKind::Simulated => format!("run it again: {}", place.again(seed)),
         WorldKind::Live => format!("run it again: {} (a live run is not the same twice)", place.again(seed)),
     }
+}
+
+/// Reason why a command has no result.
+#[derive(Clone, Debug)]
+pub(super) enum Lost {
+    /// It was called from a process of the cluster, so it would wait for itself.
+    Within,
+    /// The wall time limit was exceeded.
+    TooLong {
+        limit: Duration,
+        /// True if the thread does not end: code on it neither waits nor returns.
+        is_stuck: bool,
+        /// The last lines of the trace.
+        tail: Vec<String>,
+    },
+    /// The thread has ended.
+    Over(String),
 }
 
 /// Creates the error of a command without a result.

@@ -8,6 +8,7 @@ mod failure;
 pub mod fault;
 mod injected;
 mod kubernetes;
+mod plan;
 mod played;
 mod scene;
 mod seeds;

@@ -21,7 +21,8 @@ use substrate::world::{Options, simulate};
 use substrate::{Level, WorldKind};
 use tokio::sync::{Notify, oneshot};
 
-use super::builder::Plan;
+use super::failure::Lost;
+use super::plan::Plan;
 use crate::cluster::defaults;
 use crate::cluster::live::{Addresses, Site};
 use crate::cluster::{Checks, Cluster, ClusterError, ClusterSpec, live};
@@ -49,23 +50,6 @@ impl Scene {
     pub(super) fn customs(&self) -> MutexGuard<'_, Customs> {
         self.customs.lock()
     }
-}
-
-/// Reason why a command has no result.
-#[derive(Clone, Debug)]
-pub(super) enum Lost {
-    /// It was called from a process of the cluster, so it would wait for itself.
-    Within,
-    /// The wall time limit was exceeded.
-    TooLong {
-        limit: Duration,
-        /// True if the thread does not end: code on it neither waits nor returns.
-        is_stuck: bool,
-        /// The last lines of the trace.
-        tail: Vec<String>,
-    },
-    /// The thread has ended.
-    Over(String),
 }
 
 /// Sent to the watching thread when a command starts, and again when it ends.

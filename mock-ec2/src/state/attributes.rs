@@ -44,7 +44,7 @@ impl State {
                     let disk = vec![
                         text("volumeId", &item.volume),
                         text("status", item.attachment.state.as_str()),
-                        text("attachTime", super::describe::seconds(item.attachment.attach_time)),
+                        text("attachTime", super::times::seconds(item.attachment.attach_time)),
                         text("deleteOnTermination", item.attachment.delete_on_termination),
                     ];
                     vec![text("deviceName", &item.attachment.device), group("ebs", disk)]

@@ -3,9 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use jiff::Timestamp;
-use jiff::tz::Offset;
-
 use super::State;
 use super::command::{
     DescribeAvailabilityZones, DescribeInstanceTypes, DescribeInstances, DescribeRegions, DescribeVolumes, Reply,
@@ -17,6 +14,7 @@ use super::instance_types::{self, InstanceType};
 use super::listing::Field;
 use super::network::{interface_id, mac};
 use super::options::MetadataOptions;
+use super::times::{seconds, time};
 use super::volume::{Attachment, Volume};
 use super::zone::Zone;
 
@@ -114,31 +112,6 @@ impl State {
     pub(crate) fn zone_id(&self, name: &str) -> &str {
         self.settings.zones.iter().find(|z| z.name == name).map_or("", |z| z.id.as_str())
     }
-}
-
-/// Formats a time as EC2 does: `2026-01-01T00:00:00.000Z`.
-pub(crate) fn time(t: Timestamp) -> String {
-    let at = Offset::UTC.to_datetime(t);
-    let mut text = Vec::with_capacity(24);
-    let mut digits = |number: i32, width: u32, end: u8| {
-        let number = number.unsigned_abs();
-        text.extend((0..width).rev().map(|place| b'0' + (number / 10u32.pow(place) % 10) as u8));
-        text.push(end);
-    };
-    digits(at.year().into(), 4, b'-');
-    digits(at.month().into(), 2, b'-');
-    digits(at.day().into(), 2, b'T');
-    digits(at.hour().into(), 2, b':');
-    digits(at.minute().into(), 2, b':');
-    digits(at.second().into(), 2, b'.');
-    digits(at.millisecond().into(), 3, b'Z');
-    // Digits and punctuation are ASCII.
-    String::from_utf8(text).unwrap_or_default()
-}
-
-/// Formats a time to the second, as in attachments and launches.
-pub(crate) fn seconds(t: Timestamp) -> String {
-    time(Timestamp::from_second(t.as_second()).unwrap_or(t))
 }
 
 struct VolumeView<'a> {

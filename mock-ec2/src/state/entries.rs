@@ -3,7 +3,6 @@
 use substrate::Now;
 
 use super::State;
-use super::describe::time;
 use super::error::Ec2Error;
 use super::ids::{InstanceId, SnapshotId};
 use super::instance::InstanceState;
@@ -12,6 +11,7 @@ use super::kinds::Kind;
 use super::listing::{Entry, Listing, Named, text};
 use super::resource_errors::ResourceErrors;
 use super::snapshot::{FastRestore, SnapshotLock};
+use super::times::time;
 
 impl State {
     /// Returns the candidates of `request`, before its ids and filters apply.

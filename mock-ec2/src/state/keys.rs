@@ -7,11 +7,9 @@ use std::collections::BTreeMap;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use jiff::Timestamp;
 use md5::Md5;
 use rand_core::Rng;
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
-use serde::{Deserialize, Serialize};
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 use substrate::ids as make_id;
@@ -23,50 +21,17 @@ use super::resource_errors::ResourceErrors;
 use super::tags::check_tags;
 use super::{Call, State};
 
+pub use super::own_key::{KeyRequest, OwnKey};
+
 /// Longest name.
 const LONGEST: usize = 255;
+
 /// Object identifier of RSA keys (1.2.840.113549.1.1.1), with its empty parameters.
 const RSA_ALGORITHM: [u8; 15] = [0x30, 13, 6, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 13, 1, 1, 1, 5, 0];
+
 const ED25519: &str = "ssh-ed25519";
+
 const RSA: &str = "ssh-rsa";
-
-/// Key pair of the account. The private key is returned once and not kept.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct OwnKey {
-    /// Its id.
-    pub id: String,
-    /// `rsa` or `ed25519`.
-    pub kind: String,
-    /// Its fingerprint.
-    pub fingerprint: String,
-    /// Public key in OpenSSH's format.
-    pub public: String,
-    /// Time of creation, wall time.
-    pub created: Timestamp,
-}
-
-/// Request about a key pair.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KeyRequest {
-    /// CreateKeyPair: the name, `rsa` or `ed25519`, and tags.
-    Create(String, &'static str, BTreeMap<String, String>),
-    /// ImportKeyPair: the name, the public key, and tags.
-    Import(String, Vec<u8>, BTreeMap<String, String>),
-    /// DeleteKeyPair, by name or by id.
-    Delete(Result<String, String>),
-}
-
-impl KeyRequest {
-    /// Returns the action's name.
-    pub fn action(&self) -> &'static str {
-        match self {
-            Self::Create(..) => "CreateKeyPair",
-            Self::Import(..) => "ImportKeyPair",
-            Self::Delete(_) => "DeleteKeyPair",
-        }
-    }
-}
 
 /// Key just created: in PEM, with its fingerprint and public half.
 struct Made {

@@ -4,15 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use substrate::Now;
-
-use super::State;
-use super::error::Ec2Error;
-use super::filter::{Filter, Filterable, check_names, matches};
+use super::filter::{Filter, Filterable};
 use super::kinds::Kind;
 use super::page::PageRequest;
-use super::reply::Reply;
-use super::resource_errors::ResourceErrors;
 
 /// A field's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,28 +86,5 @@ impl Listing {
     /// Returns the values of the parameter `name`.
     pub fn all(&self, name: &str) -> &[String] {
         self.more.get(name).map_or(&[], Vec::as_slice)
-    }
-}
-
-impl State {
-    /// Returns the page of `request`.
-    pub(super) fn list(&self, now: Now, request: &Listing) -> Result<Reply, Ec2Error> {
-        let shape = request.kind.shape();
-        let page = request.page.check((!request.ids.is_empty()).then_some(shape.set))?;
-        check_names(&request.filters, shape.filters, shape.tagged)?;
-        let mut all = self.entries(now, request)?;
-        if !request.ids.is_empty() {
-            let mut missing: Vec<&str> = request.ids.iter().map(String::as_str).collect();
-            missing.retain(|id| !all.iter().any(|entry| entry.id == *id));
-            if let (Some(resource_errors), false) = (ResourceErrors::of(shape.prefix), missing.is_empty()) {
-                return Err(resource_errors.not_found(&missing));
-            }
-            all.retain(|entry| request.ids.contains(&entry.id));
-        }
-        all.sort_by(|a, b| a.id.cmp(&b.id));
-        all.dedup_by(|a, b| a.id == b.id);
-        let wanted = all.into_iter().filter(|entry| matches(entry, &request.filters));
-        let (entries, next_token) = page.cut(wanted, |entry| entry.id.as_str());
-        Ok(Reply::Entries { kind: request.kind, entries, next_token })
     }
 }

@@ -52,21 +52,38 @@ pub mod timers;
 pub mod volume;
 pub mod zone;
 
+mod assembling;
 mod attach;
+mod bin_requests;
+mod block_requests;
 mod describe;
+mod encryption;
 mod entries;
+mod group_requests;
+mod image_requests;
 mod instances;
 mod launch;
+mod lists;
 mod modify;
+mod network_requests;
+mod notes;
+mod own_key;
+mod planted;
 mod power;
+mod public_images;
+mod root_replacement;
+mod saving;
+mod snapshot_sharing;
 mod snapshots;
 mod status;
 mod tags;
+mod tier_requests;
+mod times;
 mod volumes;
 
-pub(crate) use describe::{seconds, time};
 pub(crate) use entries::{lock_fields, no_launch_template};
 pub(crate) use status::{instance_word, reachability, volume_words};
+pub(crate) use times::{seconds, time};
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -74,7 +91,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 use substrate::{Now, Seed, TimeScale};
 
 use account::Account;
@@ -85,6 +101,7 @@ use event::Event;
 use ids::{InstanceId, VolumeId};
 use instance::Instance;
 use latency::{LatencyProfile, LatencyRule, Operation};
+use saved::{Made, Rest};
 use seeded_bugs::{Lingering, SeededBugs};
 use snapshot::Snapshot;
 use spec::InstanceSpec;
@@ -146,15 +163,7 @@ pub struct State {
     seeded_bugs: SeededBugs,
     lingering: Lingering,
     /// Last saved state outside the tables; None if the state is not saved.
-    recorded: Option<(Made, saved::Rest)>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Made {
-    volumes: u64,
-    snapshots: u64,
-    instances: u64,
-    reservations: u64,
+    recorded: Option<(Made, Rest)>,
 }
 
 impl State {

@@ -7,13 +7,13 @@ use std::time::Duration;
 use substrate::Now;
 
 use super::command::{DescribeVolumesModifications, ModificationReply, ModifyVolume, Reply};
-use super::describe::time;
 use super::error::{Ec2Error, NeverModified};
 use super::filter::{Filterable, check, matches};
 use super::ids::VolumeId;
 use super::latency::Operation;
 use super::modification::{Modification, ModificationState, Shape};
 use super::timers::{Progress, Subject};
+use super::times::time;
 use super::volume::{Volume, VolumeState, VolumeType};
 use super::{Call, State};
 

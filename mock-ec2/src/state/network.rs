@@ -7,11 +7,11 @@ use substrate::ids as make_id;
 
 use super::State;
 use super::command::{Reply, ResourceId};
-use super::describe::seconds;
 use super::error::Ec2Error;
 use super::instance::{Instance, InstanceState};
 use super::listing::{Entry, Field, Named, group, list, text};
 use super::resource_errors::ResourceErrors;
+use super::times::seconds;
 use super::zone::Zone;
 
 /// Range that matches every address.
@@ -518,7 +518,7 @@ impl State {
             text("keyName", name),
             text("keyType", "rsa"),
             text("keyFingerprint", fingerprint),
-            text("createTime", super::describe::time(first.launch_time)),
+            text("createTime", super::times::time(first.launch_time)),
         ];
         Entry { tags: self.tags_of_network(&id), id, facets, fields }
     }

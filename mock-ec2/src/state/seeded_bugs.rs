@@ -1,11 +1,9 @@
 //! Seeded bugs of the machine: rules that a run can break (see [`crate::mutants`]).
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use super::State;
 use super::ids::{InstanceId, VolumeId};
-use super::volume::{Attachment, Volume};
+use super::volume::Attachment;
 
 /// Active seeded bugs; none without the feature `mutants`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,26 +86,3 @@ pub struct SeededBugs {
 
 /// Attachments hidden from callers of the API while their devices exist.
 pub(super) type Lingering = BTreeMap<(VolumeId, InstanceId), Attachment>;
-
-impl State {
-    /// Sets the active seeded bugs.
-    pub fn plant(&mut self, seeded_bugs: SeededBugs) {
-        self.seeded_bugs = seeded_bugs;
-    }
-
-    /// Returns the active seeded bugs.
-    pub fn seeded_bugs(&self) -> SeededBugs {
-        self.seeded_bugs
-    }
-
-    /// Returns a volume with all its attachments, including hidden ones.
-    pub fn with_lingering(&self, volume: &Arc<Volume>) -> Arc<Volume> {
-        if self.lingering.is_empty() {
-            return volume.clone();
-        }
-        let mut whole = Volume::clone(volume);
-        let hidden = self.lingering.iter().filter(|((id, _), _)| *id == volume.id);
-        whole.attachments.extend(hidden.map(|((_, instance), attachment)| (instance.clone(), attachment.clone())));
-        Arc::new(whole)
-    }
-}

@@ -11,7 +11,7 @@ use super::command::{
     CopySnapshot, CreateSnapshot, CreateSnapshots, DescribeSnapshots, EnableFastSnapshotRestores, FastRestoreReply,
     LockSnapshot, Reply, SnapshotReply,
 };
-use super::describe::{flag, time};
+use super::describe::flag;
 use super::error::{Ec2Error, Missing};
 use super::filter::{Filter, Filterable, check, matches};
 use super::ids::{SnapshotId, VolumeId};
@@ -24,6 +24,7 @@ use super::snapshot::{FastRestore, FastRestoreState, LockMode, Snapshot, Snapsho
 use super::tags::check_tags;
 use super::tier::Tier;
 use super::timers::{Progress, Subject};
+use super::times::time;
 use super::volume::{Volume, VolumeState};
 use super::{Call, State};
 

@@ -9,7 +9,8 @@ use substrate::fault::Span;
 
 use super::client::{Client, Running};
 use super::state_directory::Which;
-use super::{Done, containers, table};
+use super::table::table;
+use super::{Done, containers};
 use crate::cli::compose::Containers;
 use crate::cli::refusal::{Refusal, next, usage};
 use crate::cluster::compose::project::Project;

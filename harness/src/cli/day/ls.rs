@@ -3,8 +3,9 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::Done;
 use super::state_directory::{self, State};
-use super::{Done, table};
+use super::table::table;
 use crate::cli::refusal::Refusal;
 
 /// Arguments of `mooring ls`.

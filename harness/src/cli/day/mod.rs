@@ -6,6 +6,7 @@ mod clean;
 mod client;
 mod collect;
 mod containers;
+mod done;
 mod down;
 mod env;
 mod exec;
@@ -18,16 +19,18 @@ mod reset;
 mod state;
 pub(in crate::cli) mod state_directory;
 mod status;
+mod table;
 mod timeline;
 mod wait;
 
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use serde_json::Value;
 
 use crate::cli::refusal::Refusal;
-use crate::output::{self, Envelope, Exit, Format, Style};
+use crate::output::{self, Envelope, Format, Style};
+
+use done::Done;
 
 /// Commands for a running Mooring.
 #[derive(Debug, Subcommand)]
@@ -116,25 +119,6 @@ pub(super) enum Command {
     Collect(collect::Args),
 }
 
-/// Result of a command.
-pub(in crate::cli) struct Done {
-    /// Result as JSON.
-    data: Value,
-    /// Result for people.
-    text: String,
-    /// Warnings.
-    warnings: Vec<String>,
-    /// Exit code.
-    exit: Exit,
-}
-
-impl Done {
-    /// Result of a command that succeeded.
-    fn new(data: Value, text: impl Into<String>) -> Self {
-        Self { data, text: text.into(), warnings: Vec::new(), exit: Exit::Passed }
-    }
-}
-
 pub(super) fn main(command: Command, format: Format) -> ExitCode {
     let (name, done) = match command {
         Command::Down(args) => ("down", down::main(&args)),
@@ -169,31 +153,4 @@ fn finish(name: &str, done: Result<Done, Refusal>, format: Format) -> ExitCode {
         Err((exit, failure)) => (Envelope::failed(name, exit, failure), String::new()),
     };
     output::finish(format, &envelope, &text, Style::stderr()).into()
-}
-
-/// Formats rows as an aligned table below `head`.
-fn table(head: &[&str], rows: &[Vec<String>]) -> String {
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
-        cells.chain([head[column].chars().count()]).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..head.len()).map(width).collect();
-    let line = |cells: &mut dyn Iterator<Item = &str>| {
-        let padded: Vec<String> = cells.zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        padded.join("   ").trim_end().to_owned() + "\n"
-    };
-    let mut text = line(&mut head.iter().copied());
-    for row in rows {
-        text.push_str(&line(&mut row.iter().map(String::as_str)));
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn a_table_is_as_wide_as_its_cells() {
-        let rows = [vec!["default".to_owned(), "up".to_owned()], vec!["b".to_owned(), "killed".to_owned()]];
-        assert_eq!(super::table(&["NAME", "STATUS"], &rows), "NAME      STATUS\ndefault   up\nb         killed\n");
-    }
 }

@@ -14,10 +14,11 @@ use tokio::time::Instant;
 
 use super::args::Args;
 use super::files;
+use super::mistakes::{annotate, refuse_all};
 use super::play::{self, Ended};
 use super::pool::{self, Plan, Watched};
 use super::report::{JunitFile, Report};
-use super::{children, programs, refuse_all};
+use super::{children, programs};
 use crate::output::{self, Envelope, Exit, Failure, Format, Style};
 use crate::report;
 use crate::runner::Outcome;
@@ -120,7 +121,7 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
         None => Envelope::passed("run", data),
     };
     let code = finish(format, &envelope, &text);
-    super::annotate(args, format, &report.annotations(args));
+    annotate(args, format, &report.annotations(args));
     code
 }
 

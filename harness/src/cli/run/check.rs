@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use serde_json::json;
 
 use super::args::Args;
-use super::files::Opened;
+use super::files::{self, Opened};
+use super::mistakes::{Mistakes, refuse_all};
 use super::report::skipped_line;
-use super::{Mistakes, files, refuse_all};
 use crate::output::{self, Envelope, Format, Style};
 
 /// Reads all files; exit code 2 if there is an error.

@@ -7,8 +7,8 @@ use glob::MatchOptions;
 use serde::de::IgnoredAny;
 use substrate::WorldKind;
 
-use super::Mistakes;
 use super::args::Args;
+use super::mistakes::Mistakes;
 use crate::scenario::model::Scenario;
 use crate::scenario::{self, MAX_BYTES, ScenarioError};
 

@@ -7,9 +7,10 @@ use serde_json::json;
 use substrate::world::{Options, simulate};
 
 use super::args::Args;
+use super::files;
+use super::mistakes::refuse_all;
 use super::play::{Ended, options, simulated};
 use super::report::skipped_line;
-use super::{files, refuse_all};
 use crate::output::{self, Envelope, Exit, Failure, Format, Style, Tone};
 use crate::scenario::model::Scenario;
 use crate::scenario::needed::Lacking;

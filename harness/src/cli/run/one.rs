@@ -9,17 +9,18 @@ use substrate::world::simulate_and_leave;
 use substrate::{World, WorldKind};
 
 use super::args::Args;
+use super::figures::judged;
 use super::keep::Kept;
-use super::play::{self, Ended, Position, Trouble, close_trace, millis, open_trace, options};
+use super::mistakes::{annotate, refuse};
+use super::play::{self, Ended, Position, Trouble, close_trace, is_stdout, open_trace, options};
 use super::report::{JunitFile, Report};
-use super::{annotate, compose, is_stdout, keep, lacking, page, programs, refuse, watchdog};
+use super::{compose, keep, lacking, page, programs, watchdog};
 use crate::cli::pause;
 use crate::cluster::{Cluster, ClusterSpec, live};
 use crate::output::{self, Envelope, Exit, Failure, Format, Progress, Style};
 use crate::report;
 use crate::runner::{self, Outcome, PauseHook};
 use crate::scenario::model::{Action, Scenario, Step};
-use crate::timeline::{Summary, Timeline};
 
 /// Maximum number of volumes whose timeline is drawn in full.
 const VOLUMES_SHOWN: usize = 4;
@@ -228,28 +229,6 @@ fn run_live(
         (Err(trouble), None) => trouble.failure().0.into(),
         (Ok((_, None)), None) => Exit::Failed.into(),
     }
-}
-
-/// Timeline and figures of a run with the result `exit`, for the terminal and the report.
-pub(super) fn judged(
-    args: &Args,
-    scenario: &Scenario,
-    seed: u64,
-    outcome: &Outcome,
-    wall: Duration,
-    exit: Exit,
-) -> (Timeline, Summary) {
-    let timeline = Timeline::build(&outcome.events).steps_over(millis(outcome.steps_over));
-    let summary = Summary {
-        time_scale: options(args, scenario, seed).scale.factor(),
-        seed,
-        events: outcome.events.len() as u64,
-        backend: outcome.backend.clone(),
-        torn_down_ms: timeline.steps_end_ms.map(|_| timeline.end_ms),
-        checked: outcome.checked.clone(),
-        ..Summary::new(&scenario.name, args.world(), exit).times(outcome.elapsed, wall)
-    };
-    (timeline, summary)
 }
 
 /// Returns the timeline, the failures, and the exit code.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::args::Args;
-use super::one::judged;
+use super::figures::judged;
 use crate::cli::report;
 use crate::output::Exit;
 use crate::program::MASK;

@@ -11,7 +11,6 @@ use substrate::world::Options;
 use substrate::{Level, WorldKind};
 
 use super::args::Args;
-use super::is_stdout;
 use crate::cluster::{Cluster, ClusterSpec};
 use crate::output::{Exit, Failure};
 use crate::report::Report;
@@ -146,6 +145,11 @@ pub(super) fn options(args: &Args, scenario: &Scenario, seed: u64) -> Options {
         mutants: args.mutant.iter().cloned().collect(),
         ..Options::default()
     }
+}
+
+/// Returns true if a trace goes to standard output.
+pub(super) fn is_stdout(path: &Path) -> bool {
+    path.as_os_str() == "-"
 }
 
 /// Writes the trace of `world` to `path` continuously.

@@ -9,8 +9,7 @@ use fake_apiserver::state::EventType;
 use mock_ec2::events::{AttachmentChanged, AttachmentPhase};
 use substrate::Event;
 
-use super::Facts;
-use crate::invariants::FORCE_AFTER;
+use super::{FORCE_AFTER, Facts};
 
 /// Time after which attach-detach, which reads a node before it detaches a volume, has seen what the node lists.
 const HAS_READ: Duration = Duration::from_secs(60);

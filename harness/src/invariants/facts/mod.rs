@@ -24,6 +24,8 @@ use substrate::json::Text;
 use super::node_volume::NodeVolume;
 use crate::events::ClusterNode;
 
+/// Upstream's `maxWaitForUnmountDuration`.
+const FORCE_AFTER: Duration = Duration::from_secs(6 * 60);
 /// Maximum wait for a change that a fault holds back.
 const HELD_AT_MOST: Duration = Duration::from_secs(10 * 60);
 

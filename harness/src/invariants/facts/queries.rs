@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use mock_ec2::events::AttachmentPhase;
 
-use super::{Attachment, Facts, Pod};
-use crate::invariants::FORCE_AFTER;
+use super::{Attachment, FORCE_AFTER, Facts, Pod};
 use crate::invariants::node_volume::NodeVolume;
 
 impl Facts {

@@ -22,8 +22,8 @@ use substrate::clock::TimeScale;
 use substrate::events::{ProcessCrashed, ProcessStarted};
 use substrate::json::Text;
 
-use super::OBJECT;
 use super::attribution::namespaced;
+use super::violation::OBJECT;
 
 /// The process of attach-detach and the binder, and the User-Agent of the client that watches for them.
 const CONTROLLER_MANAGER: &str = "kube-controller-manager";

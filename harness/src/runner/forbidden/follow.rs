@@ -12,8 +12,8 @@ use substrate::body::Body;
 use substrate::json::Value;
 use tokio::sync::Notify;
 
-use super::key;
 use crate::cluster::objects::Objects;
+use crate::runner::object_key::key;
 use crate::scenario::predicate::Subject;
 
 /// Pause before a broken watch is opened again.

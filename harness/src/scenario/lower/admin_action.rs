@@ -5,7 +5,7 @@ use mock_ec2::state::ids::{InstanceId, SnapshotId, VolumeId};
 use mock_ec2::state::volume::VolumeState;
 use serde_json::{Map, Value, json};
 
-use super::Checked;
+use super::checked::Checked;
 use super::steps::Steps;
 use crate::scenario::acts::{About, AdminAction, Id};
 use crate::scenario::diagnostic::Mistake;

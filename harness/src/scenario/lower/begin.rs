@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use mock_ec2::VolumeSpec;
 
-use super::Checked;
+use super::checked::Checked;
 use super::steps::Steps;
 use crate::scenario::diagnostic::Mistake;
 use crate::scenario::document as doc;

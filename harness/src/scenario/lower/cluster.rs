@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use csi_mock::capabilities::Capabilities;
 use substrate::WorldKind;
 
-use super::Checked;
+use super::checked::Checked;
 use crate::scenario::diagnostic::Mistake;
 use crate::scenario::document as doc;
 use crate::scenario::model::{DriverSettings, NodeSpec};

@@ -6,8 +6,9 @@ use mock_ec2::state::error::Ec2Error;
 use mock_ec2::wire::parameters;
 use serde_json::{Map, Value};
 
+use super::checked::Checked;
+use super::find;
 use super::steps::{Steps, only};
-use super::{Checked, find};
 use crate::scenario::acts::{Call, Id, Save};
 use crate::scenario::diagnostic::Mistake;
 use crate::scenario::document as doc;

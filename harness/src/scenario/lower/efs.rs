@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use csi_mock::efs::{FileSystemSpec, is_file_system};
 
-use super::Checked;
+use super::checked::Checked;
 use crate::scenario::diagnostic::Mistake;
 use crate::scenario::document as doc;
 use crate::scenario::source_span::{SourceSpan, Spanned};

@@ -9,20 +9,18 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::Checked;
+use super::checked::Checked;
 use super::steps::Steps;
 use crate::scenario::diagnostic::Mistake;
 use crate::scenario::document as doc;
+use crate::scenario::limits::{MAX_BYTES, MAX_TEXT, options};
 use crate::scenario::source_span::{Origin, SourceSpan, Spanned};
-use crate::scenario::{MAX_BYTES, options};
 use crate::suggestions::suggest;
 
 /// Maximum number of repetitions.
 const MAX_COUNT: usize = 10_000;
 /// Maximum nesting of repetitions and fragments.
 const MAX_DEPTH: usize = 8;
-/// Maximum size of all expanded text in bytes.
-pub(super) const MAX_TEXT: usize = 8 << 20;
 /// Minimum cost of an expansion in bytes, however short its text is.
 const LEAST: usize = 256;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::Checked;
+use super::checked::Checked;
 use super::steps::{Steps, only};
 use crate::scenario::diagnostic::Mistake;
 use crate::scenario::document as doc;

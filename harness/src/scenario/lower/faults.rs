@@ -2,8 +2,9 @@
 
 use substrate::fault::{Effect, Fault, Plane};
 
+use super::checked::Checked;
+use super::find;
 use super::steps::Steps;
-use super::{Checked, find};
 use crate::scenario::diagnostic::Mistake;
 use crate::scenario::source_span::Spanned;
 use crate::spec::object::Condition;

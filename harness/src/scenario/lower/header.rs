@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use substrate::fabric::Latency;
 use substrate::fault::Span;
 
-use super::{Checked, find};
+use super::checked::Checked;
+use super::find;
 use crate::scenario::diagnostic::Mistake;
 use crate::scenario::document as doc;
 use crate::scenario::model::{NodeSpec, TimeScales};

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use fake_apiserver::state::manifest::{self, ManifestError};
 use serde_json::{Map, Value, json};
 
+use super::checked::Checked;
 use super::ec2::placeholder;
 use super::expand::plain;
+use super::find;
 use super::steps::Steps;
-use super::{Checked, find};
 use crate::scenario::diagnostic::Mistake;
 use crate::scenario::model::{Manifest, Remark};
 use crate::scenario::saved;

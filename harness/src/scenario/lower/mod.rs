@@ -2,6 +2,7 @@
 
 mod admin_action;
 mod begin;
+mod checked;
 mod cluster;
 mod ec2;
 mod efs;
@@ -18,10 +19,12 @@ mod predicate;
 mod program;
 mod short;
 mod steps;
+mod text;
 
 use std::time::Duration;
 
 pub(super) use manifest::manifest as manifest_of;
+pub(super) use text::Text;
 
 use super::diagnostic::Mistake;
 use super::document as doc;
@@ -33,26 +36,10 @@ use crate::spec::custom::Customs;
 use crate::spec::object::check_name;
 use crate::spec::{ClusterSpec, Unserved, names};
 
+use checked::Found;
+
 /// Default deadline of a scenario.
 const DEADLINE: Duration = Duration::from_secs(30 * 60);
-
-type Checked<T> = Result<T, Mistake>;
-
-/// Maximum number of reported errors of a file.
-const MOST_MISTAKES: usize = 50;
-
-/// Text of a scenario, and the way in which it is read.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Text<'t> {
-    /// Name of the file.
-    pub source: &'t str,
-    /// Content of the file.
-    pub text: &'t str,
-    /// True if it is a file that can include others.
-    pub has_files: bool,
-    /// True if unreadable parts of it were left out.
-    pub is_partial: bool,
-}
 
 /// Checks a document and fills in defaults.
 ///
@@ -184,14 +171,4 @@ pub(super) fn lower(from: Text<'_>, document: doc::Document) -> Result<Scenario,
         possible_violations,
         nodes,
     })
-}
-
-/// Errors found so far.
-struct Found(Vec<Mistake>);
-
-impl Found {
-    /// Returns the value, or records its error.
-    fn of<T>(&mut self, checked: Checked<T>) -> Option<T> {
-        checked.map_err(|mistake| self.0.push(mistake)).ok()
-    }
 }

@@ -1,6 +1,6 @@
 //! Checks files on the disks of nodes.
 
-use super::Checked;
+use super::checked::Checked;
 use super::steps::Steps;
 use crate::scenario::acts::{File, NodeFile};
 use crate::scenario::diagnostic::Mistake;

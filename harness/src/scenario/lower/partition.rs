@@ -2,7 +2,7 @@
 
 use substrate::fault::{Effect, Fault, Lease, Match, Moment, Plane, When};
 
-use super::Checked;
+use super::checked::Checked;
 use super::steps::Steps;
 use crate::scenario::diagnostic::Mistake;
 use crate::scenario::document as doc;

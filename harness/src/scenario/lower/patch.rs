@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Checked;
+use super::checked::Checked;
 use super::steps::Steps;
 use crate::scenario::acts::{Patch, PatchType, Refused};
 use crate::scenario::diagnostic::Mistake;

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use substrate::fault::{Effect, Fault, Lease, Match, Mistake as FaultMistake, Moment, Plane, When};
 
-use super::steps::{Steps, only};
-use super::{Checked, find};
+use super::checked::Checked;
+use super::find;
+use super::steps::{Steps, no_namespace, only};
 use crate::scenario::diagnostic::Mistake;
 use crate::scenario::document as doc;
 use crate::scenario::model::Expectation;
@@ -387,17 +388,6 @@ fn name_object(plane: CallPlane, words: &mut BTreeMap<String, String>) {
     if plane == CallPlane::K8s {
         words.insert("object".to_owned(), object.key());
         words.entry("resource".to_owned()).or_insert_with(|| object.kind.resource().to_owned());
-    }
-}
-
-/// Refuses `namespace` without `list`.
-pub(super) fn no_namespace(namespace: Option<Spanned<String>>) -> Checked<()> {
-    match namespace {
-        None => Ok(()),
-        Some(namespace) => {
-            let help = "name an object with its namespace: pod/team-a/web";
-            Err(Mistake::new(namespace.place, "`namespace` belongs to `list`", "here").help(help))
-        }
     }
 }
 

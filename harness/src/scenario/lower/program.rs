@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use substrate::WorldKind;
 
-use super::{Checked, Text, find};
+use super::checked::Checked;
+use super::find;
+use super::text::Text;
 use crate::scenario::diagnostic::Mistake;
 use crate::scenario::document as doc;
 use crate::scenario::source_span::{SourceSpan, Spanned};

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Checked;
+use super::checked::Checked;
 use super::manifest::manifest;
 use super::steps::{Steps, only};
 use crate::scenario::diagnostic::Mistake;

@@ -8,11 +8,11 @@ use controllers::kube::metadata::Propagation;
 use serde_json::{Map, Value};
 use substrate::fault::{Catalogue, Span};
 
-use super::expand::MAX_TEXT;
-use super::predicate::no_namespace;
-use super::{Checked, MOST_MISTAKES, Text};
+use super::checked::{Checked, MOST_MISTAKES};
+use super::text::Text;
 use crate::scenario::diagnostic::Mistake;
 use crate::scenario::document as doc;
+use crate::scenario::limits::MAX_TEXT;
 use crate::scenario::model::{Action, Delete, Evict, Manifest, NodeSpec, Remark, Step, Taint, Untaint, Wait};
 use crate::scenario::predicate::Holds;
 use crate::scenario::source_span::{Origin, SourceSpan, Spanned};
@@ -419,6 +419,17 @@ pub(super) fn only<T>(
         Some((second, at, _)) => {
             let message = format!("{rule}, and this one has both `{first}` and `{second}`");
             Err(Mistake::new(at, message, format!("`{second}`")).help(help))
+        }
+    }
+}
+
+/// Refuses `namespace` without `list`.
+pub(super) fn no_namespace(namespace: Option<Spanned<String>>) -> Checked<()> {
+    match namespace {
+        None => Ok(()),
+        Some(namespace) => {
+            let help = "name an object with its namespace: pod/team-a/web";
+            Err(Mistake::new(namespace.place, "`namespace` belongs to `list`", "here").help(help))
         }
     }
 }

@@ -1,0 +1,30 @@
+//! Plants seeded bugs in the machine.
+
+use std::sync::Arc;
+
+use super::State;
+use super::seeded_bugs::SeededBugs;
+use super::volume::Volume;
+
+impl State {
+    /// Sets the active seeded bugs.
+    pub fn plant(&mut self, seeded_bugs: SeededBugs) {
+        self.seeded_bugs = seeded_bugs;
+    }
+
+    /// Returns the active seeded bugs.
+    pub fn seeded_bugs(&self) -> SeededBugs {
+        self.seeded_bugs
+    }
+
+    /// Returns a volume with all its attachments, including hidden ones.
+    pub fn with_lingering(&self, volume: &Arc<Volume>) -> Arc<Volume> {
+        if self.lingering.is_empty() {
+            return volume.clone();
+        }
+        let mut whole = Volume::clone(volume);
+        let hidden = self.lingering.iter().filter(|((id, _), _)| *id == volume.id);
+        whole.attachments.extend(hidden.map(|((_, instance), attachment)| (instance.clone(), attachment.clone())));
+        Arc::new(whole)
+    }
+}
