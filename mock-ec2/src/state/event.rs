@@ -4,7 +4,6 @@ use substrate::Ctx;
 use substrate::trace::Content;
 
 use super::ids::InstanceId;
-use super::snapshot::Snapshot;
 use super::volume::{Attachment, Volume};
 use crate::events::{
     AttachmentChanged, AttachmentPhase, InstanceChanged, ModificationChanged, SnapshotChanged, VolumeChanged,
