@@ -21,6 +21,8 @@ pub(crate) const PAUSE: Duration = Duration::from_secs(5);
 /// Time without changes after everything was deleted: longer than any loop's period, so that a loop that writes in
 /// every pass forever is detected.
 const REST: Duration = Duration::from_secs(90);
+/// Time in which a control loop that starts handles all objects.
+const FRESH: Duration = Duration::from_secs(10);
 
 /// Ends faults, starts everything that is down, and removes the out-of-service taint, as an operator does after a node
 /// is back.
@@ -130,7 +132,9 @@ pub(crate) async fn start_fresh_loops(cluster: &Cluster, invariants: &Invariants
         return;
     }
     let now = || cluster.world().clock().mono();
-    let (rest, deadline) = (cluster.scaled(REST), now() + cluster.scaled(4 * REST));
+    // After a failure a loop may still wait for the end of a backoff.
+    let rest = cluster.scaled(if invariants.was_disturbed() { REST } else { PAUSE });
+    let deadline = now() + cluster.scaled(4 * REST);
     loop {
         let over = Duration::from_millis(invariants.unrest().0) + rest;
         if now() >= over {
@@ -143,7 +147,7 @@ pub(crate) async fn start_fresh_loops(cluster: &Cluster, invariants: &Invariants
     }
     invariants.fresh_loops_start();
     let fresh = cluster.start_fresh_loops();
-    tokio::time::sleep(cluster.scaled(REST)).await;
+    tokio::time::sleep(cluster.scaled(FRESH)).await;
     invariants.fresh_loops_end();
     fresh.iter().for_each(substrate::Process::crash);
 }

@@ -8,8 +8,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use csi_mock::events::CsiDone;
 use fake_apiserver::events::Commit;
 use substrate::Event;
+use substrate::events::{FaultFired, ProcessCrashed};
 use substrate::json::Text;
 
 use super::Found;
@@ -22,6 +24,8 @@ const LOOPS: [&str; 4] = ["kube-controller-manager", "kube-scheduler", "csi-", "
 /// Changes by control loops while new ones start.
 #[derive(Debug, Default)]
 pub(super) struct Idle {
+    /// True if a fault has fired, a process has ended, or a call of a driver has failed.
+    pub was_disturbed: bool,
     is_watching: bool,
     /// User and verb of the first change of each object, by resource and key.
     changes: BTreeMap<(Text, Arc<str>), (Text, Text)>,
@@ -30,11 +34,13 @@ pub(super) struct Idle {
 impl Idle {
     /// Starts: new loops run from now on.
     pub fn begin(&mut self) {
-        *self = Self { is_watching: true, changes: BTreeMap::new() };
+        self.is_watching = true;
     }
 
     /// Records an event.
     pub fn observe(&mut self, event: &Event) {
+        let is_failure = event.get::<CsiDone>().is_some_and(|done| done.code != "OK");
+        self.was_disturbed |= is_failure || event.is::<FaultFired>() || event.is::<ProcessCrashed>();
         if !self.is_watching {
             return;
         }
@@ -48,7 +54,8 @@ impl Idle {
 
     /// Ends, and returns a violation for each changed object.
     pub fn end(&mut self) -> Vec<Found> {
-        let Self { changes, .. } = std::mem::take(self);
+        self.is_watching = false;
+        let changes = std::mem::take(&mut self.changes);
         let found = |((resource, object), (user, verb)): ((Text, Arc<str>), (Text, Text))| Found {
             message: format!("{resource} {object} was left unfinished: a new {user} did {verb} in a cluster at rest"),
             ..Found::default()
