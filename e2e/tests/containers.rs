@@ -72,7 +72,7 @@ metadata: {name: absent}
 spec: {containers: [{name: app, image: busybox, command: [no-such-program]}]}
 "#;
 
-/// A pod whose hooks write to its volume, and one whose hook fails.
+/// A pod whose hooks write to its volume, one whose hook fails, and one that then stops by another signal.
 const HOOKS: &str = r#"
 apiVersion: v1
 kind: PersistentVolumeClaim
@@ -103,6 +103,18 @@ spec:
       image: busybox
       command: [sh, -c, "trap 'exit 5' TERM; while :; do sleep 0.1; done"]
       lifecycle: {postStart: {exec: {command: [sh, -c, "exit 1"]}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: signal}
+spec:
+  restartPolicy: Never
+  os: {name: linux}
+  containers:
+    - name: app
+      image: busybox
+      command: [sh, -c, "trap 'exit 6' USR1; while :; do sleep 0.1; done"]
+      lifecycle: {stopSignal: SIGUSR1, postStart: {exec: {command: [sh, -c, "sleep 1; exit 1"]}}}
 "#;
 
 /// A pod that reads what the hooks have left.
@@ -338,6 +350,10 @@ fn hooks_run_after_the_start_and_before_the_stop_live() {
     kubectl(&["wait", ended, "pod/fails", "--timeout=90s"]).context(up.log()).unwrap();
     let code = "jsonpath={.status.containerStatuses[0].state.terminated.exitCode}";
     assert_eq!(kubectl(&["get", "pod", "fails", "-o", code]).unwrap(), "5", "SIGTERM came after the failed hook");
+    kubectl(&["wait", ended, "pod/signal", "--timeout=90s"]).context(up.log()).unwrap();
+    assert_eq!(kubectl(&["get", "pod", "signal", "-o", code]).unwrap(), "6");
+    let signal = "jsonpath={.status.containerStatuses[0].stopSignal}";
+    assert_eq!(kubectl(&["get", "pod", "signal", "-o", signal]).unwrap(), "SIGUSR1");
     let reasons =
         ["get", "events", "--field-selector", "involvedObject.name=fails", "-o", "jsonpath={.items[*].reason}"];
     let reasons = kubectl(&reasons).unwrap();

@@ -83,6 +83,9 @@ pub struct ProgramSpec {
     /// If set, its standard streams are a terminal.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tty: bool,
+    /// Name of the signal that asks it to stop (`lifecycle.stopSignal`). Default: SIGTERM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_signal: Option<String>,
     /// Its mounts.
     pub mounts: Vec<MountSpec>,
     /// Reasons why other mounts of the pod are left out.

@@ -82,6 +82,7 @@ fn program(seen: &Seen<'_>, container: &Container) -> Result<ProgramSpec, Unprep
         stdin: container.stdin.unwrap_or_default(),
         stdin_once: container.stdin_once.unwrap_or_default(),
         tty,
+        stop_signal: container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.stop_signal.clone()),
         env,
         mounts,
         without,
@@ -209,6 +210,15 @@ mod tests {
         assert_eq!((refused.reason, refused.message.as_str()), ("Failed", "Error: configmap \"m\" not found"));
         let image = pod(json!({ "name": "app", "image": "nginx", "args": ["-v"] }));
         assert!(of(&image, &References::default()).expect("no program").is_empty(), "an image is not run");
+    }
+
+    #[test]
+    fn a_program_stops_by_the_signal_of_its_container() {
+        for (lifecycle, signal) in [(json!({ "stopSignal": "SIGUSR1" }), Some("SIGUSR1")), (json!(null), None)] {
+            let container = json!({ "name": "app", "command": ["sh"], "lifecycle": lifecycle });
+            let all = of(&pod(container), &References::default()).expect("programs");
+            assert_eq!(all["app"].stop_signal.as_deref(), signal);
+        }
     }
 
     #[test]

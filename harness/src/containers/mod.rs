@@ -8,6 +8,7 @@
 //! | `setup` | input of the first process of a container, in its environment |
 //! | `root` | the hidden command that makes the root of a container and becomes its program |
 //! | `life` | one program, from its start to its exit, behind the guard of user programs |
+//! | `signal` | the signal that asks such a program to stop |
 //! | `stdin` | the standard input of such a program |
 //! | `attach` | clients that are attached to such a program (`kubectl attach`) |
 //! | `session` | a user's program in a container (`kubectl exec`) |
@@ -20,6 +21,7 @@ mod life;
 pub(crate) mod root;
 mod session;
 mod setup;
+mod signal;
 mod stdin;
 mod terminal;
 
