@@ -117,6 +117,8 @@ pub enum MountSource {
     Published(PathBuf),
     /// Raw device, published at a path on the machine.
     Device(PathBuf),
+    /// Path of the machine, with everything that is mounted below it. Its owner stays.
+    HostPath(PathBuf),
     /// Directory that belongs to the pod, by the name of its volume.
     EmptyDir(String),
     /// Files with these contents: a ConfigMap, a Secret or the downward API.

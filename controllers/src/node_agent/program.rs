@@ -45,6 +45,8 @@ pub(super) struct Seen<'a> {
     pub pod: &'a Pod,
     pub host_ip: String,
     pub references: &'a References,
+    /// True if paths of the machine are mounted.
+    pub host_paths: bool,
     /// Volumes of the volume manager, by name.
     pub published: BTreeMap<String, Published>,
 }
@@ -180,7 +182,8 @@ mod tests {
     }
 
     fn of(pod: &Pod, references: &References) -> Result<BTreeMap<String, ProgramSpec>, Unprepared> {
-        programs(&Seen { pod, host_ip: "10.0.0.1".to_owned(), references, published: BTreeMap::new() })
+        let host_ip = "10.0.0.1".to_owned();
+        programs(&Seen { pod, host_ip, references, host_paths: false, published: BTreeMap::new() })
     }
 
     #[test]

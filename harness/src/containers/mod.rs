@@ -93,7 +93,7 @@ impl HostPrograms {
         for mount in &program.mounts {
             let (source, volume) = match &mount.source {
                 MountSource::Published(path) => (path.clone(), !mount.readonly),
-                MountSource::Device(path) => (path.clone(), false),
+                MountSource::Device(path) | MountSource::HostPath(path) => (path.clone(), false),
                 MountSource::EmptyDir(name) => {
                     let directory = pod.join("empty-dir").join(name);
                     std::fs::create_dir_all(&directory)?;
@@ -111,6 +111,7 @@ impl HostPrograms {
                 sub_path: mount.sub_path.clone(),
                 readonly: mount.readonly,
                 device: matches!(mount.source, MountSource::Device(_)),
+                host: matches!(mount.source, MountSource::HostPath(_)),
                 owner: volume.then(|| identity.groups.first().copied()).flatten(),
             });
         }
