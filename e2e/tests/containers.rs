@@ -72,7 +72,7 @@ metadata: {name: absent}
 spec: {containers: [{name: app, image: busybox, command: [no-such-program]}]}
 "#;
 
-/// A pod whose hooks write to its volume, and one whose hook fails.
+/// A pod whose hooks write to its volume, one whose hook fails, and one that then stops by another signal.
 const HOOKS: &str = r#"
 apiVersion: v1
 kind: PersistentVolumeClaim
@@ -103,6 +103,18 @@ spec:
       image: busybox
       command: [sh, -c, "trap 'exit 5' TERM; while :; do sleep 0.1; done"]
       lifecycle: {postStart: {exec: {command: [sh, -c, "exit 1"]}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: signal}
+spec:
+  restartPolicy: Never
+  os: {name: linux}
+  containers:
+    - name: app
+      image: busybox
+      command: [sh, -c, "trap 'exit 6' USR1; while :; do sleep 0.1; done"]
+      lifecycle: {stopSignal: SIGUSR1, postStart: {exec: {command: [sh, -c, "sleep 1; exit 1"]}}}
 "#;
 
 /// A pod that reads what the hooks have left.
@@ -269,6 +281,67 @@ fn a_containers_command_runs_on_its_volume_and_kubectl_reaches_it_live() {
     assert!(refused.contains("container app is a modelled workload"), "{refused}");
 }
 
+/// A pod with two paths of the machine, and one whose path has another type.
+const HOST: &str = r#"
+apiVersion: v1
+kind: Pod
+metadata: {name: host}
+spec:
+  restartPolicy: Never
+  containers:
+    - name: app
+      image: busybox
+      command: [sh, -c, "echo from-container > /made/file; cat /given"]
+      volumeMounts: [{name: made, mountPath: /made}, {name: given, mountPath: /given, readOnly: true}]
+  volumes:
+    - {name: made, hostPath: {path: ROOT/made/below, type: DirectoryOrCreate}}
+    - {name: given, hostPath: {path: ROOT/given, type: File}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: other}
+spec:
+  containers: [{name: app, image: busybox, command: [sleep, "1000"], volumeMounts: [{name: v, mountPath: /v}]}]
+  volumes: [{name: v, hostPath: {path: ROOT/given, type: Directory}}]
+"#;
+
+#[test]
+fn host_paths_are_mounted_for_root_live() {
+    if !can_run() {
+        return;
+    }
+    let root = tempfile::tempdir().unwrap();
+    std::fs::write(root.path().join("given"), "from-machine\n").unwrap();
+    let workload = HOST.replace("ROOT", &root.path().display().to_string());
+    let args = ["--backend", "loop", "--containers", "process"];
+    let up = Up::start(MOORING, &[&args[..], &["--containers-as-root"]].concat()).unwrap();
+    let kubectl = |args: &[&str]| up.run("kubectl", args);
+    apply(&up, &workload).unwrap();
+    kubectl(&["wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/host", "--timeout=90s"])
+        .context(up.log())
+        .unwrap();
+    assert_eq!(kubectl(&["logs", "host"]).unwrap(), "from-machine\n");
+    assert_eq!(std::fs::read_to_string(root.path().join("made/below/file")).unwrap(), "from-container\n");
+    let why = format!("hostPath type check failed: {}/given is not a directory", root.path().display());
+    eventually(Duration::from_secs(30), || {
+        let events = kubectl(&["get", "events", "-o", "jsonpath={.items[*].message}"])?;
+        ensure!(events.contains(&why), "{events}");
+        Ok(())
+    })
+    .unwrap();
+    drop(up);
+
+    // Without root the container runs without them.
+    let up = Up::start(MOORING, &args).unwrap();
+    let kubectl = |args: &[&str]| up.run("kubectl", args);
+    std::fs::remove_dir_all(root.path().join("made")).unwrap();
+    apply(&up, &workload).unwrap();
+    kubectl(&["wait", "--for=condition=Ready", "pod/other", "--timeout=90s"]).context(up.log()).unwrap();
+    let events = kubectl(&["get", "events", "-o", "jsonpath={.items[*].message}"]).unwrap();
+    assert!(events.contains("volume v at /v is not mounted: hostPath needs `--containers-as-root`"), "{events}");
+    assert!(!root.path().join("made").exists());
+}
+
 /// A pod that is ready once a file exists, and starts again once another one does.
 const PROBED: &str = r#"
 apiVersion: v1
@@ -338,6 +411,10 @@ fn hooks_run_after_the_start_and_before_the_stop_live() {
     kubectl(&["wait", ended, "pod/fails", "--timeout=90s"]).context(up.log()).unwrap();
     let code = "jsonpath={.status.containerStatuses[0].state.terminated.exitCode}";
     assert_eq!(kubectl(&["get", "pod", "fails", "-o", code]).unwrap(), "5", "SIGTERM came after the failed hook");
+    kubectl(&["wait", ended, "pod/signal", "--timeout=90s"]).context(up.log()).unwrap();
+    assert_eq!(kubectl(&["get", "pod", "signal", "-o", code]).unwrap(), "6");
+    let signal = "jsonpath={.status.containerStatuses[0].stopSignal}";
+    assert_eq!(kubectl(&["get", "pod", "signal", "-o", signal]).unwrap(), "SIGUSR1");
     let reasons =
         ["get", "events", "--field-selector", "involvedObject.name=fails", "-o", "jsonpath={.items[*].reason}"];
     let reasons = kubectl(&reasons).unwrap();

@@ -19,6 +19,7 @@ use crate::state::ids::InstanceId;
 use crate::state::instance::Instance;
 use crate::state::instance_types;
 use crate::state::network::mac;
+use crate::wire::user_agent::user_agent;
 
 /// Prefix on the main port for the metadata of any instance, as in `/imds/<instance id>/latest/…`.
 pub(crate) const PREFIX: &str = "/imds/";
@@ -81,7 +82,7 @@ impl Service {
     /// Applies faults to the request; returns the effect that remains.
     fn meet<'a>(&'a self, request: &Request<Body>) -> BoxFuture<'a, Option<Effect>> {
         let path = request.uri().path().to_owned();
-        let agent = crate::service::user_agent(request.headers());
+        let agent = user_agent(request.headers());
         Box::pin(async move {
             let mut attributes = vec![("instance", self.id.as_str()), ("path", path.as_str())];
             attributes.extend(agent.as_deref().map(|agent| ("userAgent", agent)));

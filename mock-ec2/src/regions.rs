@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use substrate::{Ctx, HttpService, Now, Seed};
+use substrate::{Now, Seed};
 
 use crate::cloud::Ec2;
 use crate::config::{Config, Error};
@@ -94,12 +94,6 @@ impl Regions {
             None => self.0.first(),
             Some(name) => self.0.iter().find(|cloud| cloud.settings().region == name),
         }
-    }
-
-    /// Starts serving all of them within process `ctx`: the EC2 API at `/`, the admin API under `/admin/v1/`.
-    pub fn start(&self, ctx: &Ctx) -> HttpService {
-        self.0.iter().for_each(|cloud| cloud.run(ctx));
-        crate::service::router(self, ctx)
     }
 
     /// Returns the number of EC2 requests so far.

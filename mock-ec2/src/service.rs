@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use substrate::fault::{Effect, Firing, Moment, Plane, Point};
@@ -24,6 +24,7 @@ use crate::wire::encode::{Pieces, Surroundings};
 use crate::wire::foreign::Foreign;
 use crate::wire::form::Form;
 use crate::wire::services::Service;
+use crate::wire::user_agent::user_agent;
 use crate::wire::{auth, decode, encode, signature};
 
 /// Largest body; a thousand ids with a thousand filter values need a tenth of it.
@@ -38,6 +39,14 @@ impl Ec2 {
     /// Starts serving within process `ctx`: the EC2 API at `/`, the admin API under `/admin/v1/`.
     pub fn start(&self, ctx: &Ctx) -> HttpService {
         Regions::from(self.clone()).start(ctx)
+    }
+}
+
+impl Regions {
+    /// Starts serving all of them within process `ctx`: the EC2 API at `/`, the admin API under `/admin/v1/`.
+    pub fn start(&self, ctx: &Ctx) -> HttpService {
+        self.clouds().iter().for_each(|cloud| cloud.run(ctx));
+        router(self, ctx)
     }
 }
 
@@ -410,11 +419,6 @@ impl Named {
         }
         self
     }
-}
-
-/// Returns the User-Agent header.
-pub(crate) fn user_agent(headers: &HeaderMap) -> Option<String> {
-    headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok()).map(str::to_owned)
 }
 
 /// Decodes the command of a request, signed by `means`: from the body of a POST, from the query of a GET.

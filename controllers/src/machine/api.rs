@@ -83,6 +83,9 @@ pub struct ProgramSpec {
     /// If set, its standard streams are a terminal.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tty: bool,
+    /// Name of the signal that asks it to stop (`lifecycle.stopSignal`). Default: SIGTERM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_signal: Option<String>,
     /// Its mounts.
     pub mounts: Vec<MountSpec>,
     /// Reasons why other mounts of the pod are left out.
@@ -114,6 +117,8 @@ pub enum MountSource {
     Published(PathBuf),
     /// Raw device, published at a path on the machine.
     Device(PathBuf),
+    /// Path of the machine, with everything that is mounted below it. Its owner stays.
+    HostPath(PathBuf),
     /// Directory that belongs to the pod, by the name of its volume.
     EmptyDir(String),
     /// Files with these contents: a ConfigMap, a Secret or the downward API.

@@ -41,7 +41,7 @@ pub struct Started {
 
 /// Running program.
 pub trait Program: Send + Sync {
-    /// Sends SIGTERM to it.
+    /// Sends SIGTERM to it, or the signal that its specification names.
     fn terminate(&self);
 
     /// Sends SIGKILL to it and to all its children.

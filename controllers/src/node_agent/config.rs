@@ -89,6 +89,8 @@ pub struct NodeAgentConfig {
     pub workload: WorkloadDefaults,
     /// True if containers with a command run it. Default: every container is a modelled workload.
     pub programs: bool,
+    /// True if such containers may mount paths of the machine (hostPath). Default: no.
+    pub host_paths: bool,
     /// Upstream's timers.
     pub timers: Timers,
 }
@@ -153,6 +155,7 @@ impl NodeAgentConfig {
             logs: Logs::default(),
             workload: WorkloadDefaults::default(),
             programs: false,
+            host_paths: false,
             timers: Timers::default(),
         }
     }

@@ -67,6 +67,7 @@ fn status(
         volume_mounts: mounts(container),
         allocated_resources: resources.as_ref().and_then(|resources| resources.requests.clone()),
         resources,
+        stop_signal: record.and_then(|_| container.lifecycle.as_ref()?.stop_signal.clone()),
         ..ContainerStatus::default()
     };
     if let Some(message) = facts.waiting.get(&container.name).filter(|_| matches!(phase, Phase::Running(_))) {
@@ -233,6 +234,15 @@ mod tests {
         assert_eq!(regular(&pod(false), &stopped, &PodFacts::default(), &known), known);
         let lost = regular(&pod(false), &stopped, &PodFacts::default(), &[]).remove(0);
         assert_eq!(lost.state.unwrap().terminated.unwrap().exit_code, 137);
+    }
+
+    #[test]
+    fn a_container_that_started_has_the_signal_of_its_spec() {
+        let mut pod = pod(false);
+        pod.spec.as_mut().unwrap().containers[0].lifecycle = from_value(json!({ "stopSignal": "SIGINT" })).unwrap();
+        let facts = facts(MachineState::Running { since: at(5) }, 0, None);
+        let signal = |phase: &Phase| regular(&pod, phase, &facts, &[]).remove(0).stop_signal;
+        assert_eq!((signal(&Phase::Running(at(5))).as_deref(), signal(&Phase::Waiting)), (Some("SIGINT"), None));
     }
 
     #[test]

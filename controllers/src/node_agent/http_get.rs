@@ -125,13 +125,18 @@ pub(super) fn resolve_port(container: &Container, port: &IntOrString) -> Result<
 
 /// Returns the text of Go's `net.OpError` for a connection that failed.
 pub(super) fn dial_error(authority: &str, error: &std::io::Error) -> String {
-    let text = error.to_string();
-    let Some(code) = error.raw_os_error() else {
+    if error.raw_os_error().is_none() {
         let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
         return format!("dial tcp: lookup {host}: no such host");
-    };
-    let text = text.strip_suffix(&format!(" (os error {code})")).unwrap_or(&text).to_lowercase();
-    format!("dial tcp {authority}: connect: {text}")
+    }
+    format!("dial tcp {authority}: connect: {}", system_text(error))
+}
+
+/// Returns the text of an error of the system as in Go, without its number.
+pub(super) fn system_text(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let number = error.raw_os_error().map(|code| format!(" (os error {code})")).unwrap_or_default();
+    text.strip_suffix(&number).unwrap_or(&text).to_lowercase()
 }
 
 /// Iterates over an error and its sources.

@@ -20,6 +20,7 @@ mod expand;
 pub mod expansion;
 mod health;
 mod hooks;
+mod host_path;
 mod http_get;
 mod lease;
 pub mod logs;

@@ -182,6 +182,9 @@ async fn live(
                 }
             };
             status_reporter.facts.unprepared = None;
+            for why in programs.values().flat_map(|program| &program.without) {
+                agent.recorder.event(object.clone(), "Warning", "VolumeNotMounted", why.clone());
+            }
             let spec = pod_spec(agent, uid, pod, (attempt, last.as_ref()), &settings, programs);
             let lists = agent.runtime.lists();
             asked = true;

@@ -45,6 +45,8 @@ pub(super) struct Seen<'a> {
     pub pod: &'a Pod,
     pub host_ip: String,
     pub references: &'a References,
+    /// True if paths of the machine are mounted.
+    pub host_paths: bool,
     /// Volumes of the volume manager, by name.
     pub published: BTreeMap<String, Published>,
 }
@@ -82,6 +84,7 @@ fn program(seen: &Seen<'_>, container: &Container) -> Result<ProgramSpec, Unprep
         stdin: container.stdin.unwrap_or_default(),
         stdin_once: container.stdin_once.unwrap_or_default(),
         tty,
+        stop_signal: container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.stop_signal.clone()),
         env,
         mounts,
         without,
@@ -179,7 +182,8 @@ mod tests {
     }
 
     fn of(pod: &Pod, references: &References) -> Result<BTreeMap<String, ProgramSpec>, Unprepared> {
-        programs(&Seen { pod, host_ip: "10.0.0.1".to_owned(), references, published: BTreeMap::new() })
+        let host_ip = "10.0.0.1".to_owned();
+        programs(&Seen { pod, host_ip, references, host_paths: false, published: BTreeMap::new() })
     }
 
     #[test]
@@ -209,6 +213,15 @@ mod tests {
         assert_eq!((refused.reason, refused.message.as_str()), ("Failed", "Error: configmap \"m\" not found"));
         let image = pod(json!({ "name": "app", "image": "nginx", "args": ["-v"] }));
         assert!(of(&image, &References::default()).expect("no program").is_empty(), "an image is not run");
+    }
+
+    #[test]
+    fn a_program_stops_by_the_signal_of_its_container() {
+        for (lifecycle, signal) in [(json!({ "stopSignal": "SIGUSR1" }), Some("SIGUSR1")), (json!(null), None)] {
+            let container = json!({ "name": "app", "command": ["sh"], "lifecycle": lifecycle });
+            let all = of(&pod(container), &References::default()).expect("programs");
+            assert_eq!(all["app"].stop_signal.as_deref(), signal);
+        }
     }
 
     #[test]

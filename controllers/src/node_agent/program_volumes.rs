@@ -1,5 +1,5 @@
-//! Mounts of a container's program: the published volumes, emptyDir, ConfigMaps, Secrets, the downward API and projected
-//! volumes (upstream `kubelet_pods.go` makeMounts).
+//! Mounts of a container's program: the published volumes, emptyDir, hostPath, ConfigMaps, Secrets, the downward API and
+//! projected volumes (upstream `kubelet_pods.go` makeMounts).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use k8s_openapi::api::core::v1::{Container, DownwardAPIVolumeFile, KeyToPath, Volume};
 
 use super::expansion::expanded;
+use super::host_path;
 use super::program::{Seen, Unprepared, field};
 use super::references::Data;
 use crate::machine::api::{MountSource, MountSpec};
@@ -34,7 +35,9 @@ pub(super) fn mounts(
     for mount in container.volume_mounts.iter().flatten() {
         let Some(volume) = volumes.iter().find(|volume| volume.name == mount.name) else { continue };
         let Some((source, readonly)) = source(seen, volume)? else {
-            without.push(format!("volume {} at {}: its type is not served", mount.name, mount.mount_path));
+            let is_host_path = volume.host_path.is_some();
+            let why = if is_host_path { "hostPath needs `--containers-as-root`" } else { "its type is not served" };
+            without.push(format!("volume {} at {} is not mounted: {why}", mount.name, mount.mount_path));
             continue;
         };
         let expression = mount.sub_path_expr.as_deref().filter(|path| !path.is_empty());
@@ -55,7 +58,7 @@ pub(super) fn mounts(
     Ok((mounts, without))
 }
 
-/// Returns a volume, and true if it is read-only. None for a type that is not served.
+/// Returns a volume, and true if it is read-only. None for one that is not served.
 fn source(seen: &Seen<'_>, volume: &Volume) -> Result<Option<(MountSource, bool)>, Unprepared> {
     if let Some(Published { path, readonly }) = seen.published.get(&volume.name) {
         return Ok(Some((MountSource::Published(path.clone()), *readonly)));
@@ -64,6 +67,10 @@ fn source(seen: &Seen<'_>, volume: &Volume) -> Result<Option<(MountSource, bool)
         return Ok(Some((MountSource::EmptyDir(volume.name.clone()), false)));
     }
     let failed = |why: String| Unprepared::volume(&volume.name, why);
+    if let Some(host) = volume.host_path.as_ref().filter(|_| seen.host_paths) {
+        host_path::set_up(host).map_err(failed)?;
+        return Ok(Some((MountSource::HostPath(host.path.clone().into()), false)));
+    }
     let files = if let Some(map) = &volume.config_map {
         chosen(seen.references.config_map(&map.name, map.optional).map_err(failed)?, map.items.as_deref())
             .map_err(failed)?
@@ -155,12 +162,13 @@ mod tests {
             pod: &pod,
             host_ip: String::new(),
             references: &references,
+            host_paths: false,
             published: BTreeMap::from([("data".to_owned(), data)]),
         };
         let container = &pod.spec.as_ref().unwrap().containers[0];
         let env = BTreeMap::from([("POD".to_owned(), "p".to_owned())]);
         let (all, without) = mounts(&seen, container, &env).unwrap();
-        assert_eq!(without, ["volume host at /host: its type is not served"]);
+        assert_eq!(without, ["volume host at /host is not mounted: hostPath needs `--containers-as-root`"]);
         let files = BTreeMap::from([("a/b".to_owned(), "v".to_owned())]);
         let expected = [
             (MountSource::Published("/pods/u/data".into()), Some("p"), false),
@@ -170,5 +178,7 @@ mod tests {
         let reported: Vec<_> =
             all.iter().map(|mount| (mount.source.clone(), mount.sub_path.as_deref(), mount.readonly)).collect();
         assert_eq!(reported, expected);
+        let (all, without) = mounts(&Seen { host_paths: true, ..seen }, container, &env).unwrap();
+        assert_eq!((&all[3].source, without), (&MountSource::HostPath("/".into()), vec![]));
     }
 }

@@ -103,7 +103,8 @@ pub(super) async fn programs(agent: &Agent, uid: &str, pod: &Pod) -> Result<BTre
         (name, Published { path, readonly })
     });
     let published = published.collect();
-    program::programs(&Seen { pod, host_ip: internal_ip(&agent.config), references: &references, published })
+    let (host_ip, host_paths) = (internal_ip(&agent.config), agent.config.host_paths);
+    program::programs(&Seen { pod, host_ip, references: &references, host_paths, published })
 }
 
 /// Returns true if a pod's claim is used read-only under this volume name.

@@ -128,8 +128,8 @@ pub(super) struct Args {
     /// Linux.
     #[arg(long, value_name = "KIND", default_value = "modelled")]
     containers: ContainerKind,
-    /// Let the processes of containers be root. Default: they are nobody (65534), or the user that the pod names; the
-    /// volumes belong to the pod's fsGroup, or to the group 65534.
+    /// Let the processes of containers be root, and mount the hostPath volumes of their pods. Default: they are nobody
+    /// (65534), or the user that the pod names; the volumes belong to the pod's fsGroup, or to the group 65534.
     #[arg(long)]
     containers_as_root: bool,
     /// The latency profile of the cloud: instant, aws or aws-recent.

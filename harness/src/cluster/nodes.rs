@@ -170,6 +170,7 @@ impl StartContext {
             root: machine.root.clone(),
             internal_ip: Some(machine.private_ip.clone()),
             programs: self.spec.containers != Containers::Modelled,
+            host_paths: self.spec.containers == Containers::Process { as_root: true },
             timers: self.spec.timers(controllers::flags::KUBELET).map_err(|error| error.to_string())?,
             ..NodeAgentConfig::new(name, &machine.instance, &machine.node.zone, disk, plugins, runtime)
         };

@@ -14,6 +14,7 @@ use tokio::process::{ChildStdout, Command};
 use super::attach::Attachable;
 use super::session;
 use super::setup::{Setup, VARIABLE};
+use super::signal;
 use super::stdin::{NewStdin, Stdin};
 use crate::program::guard::{self, GuardReport};
 use crate::program::lines::Lines;
@@ -71,6 +72,7 @@ pub(super) fn start(
     let mut guard = Command::new(&mooring)
         .arg(guard::COMMAND)
         .args(options)
+        .args(signal::options(program.stop_signal.as_deref()))
         .arg("--")
         .arg(&mooring)
         .arg(super::root::COMMAND)

@@ -8,6 +8,7 @@
 //! | `setup` | input of the first process of a container, in its environment |
 //! | `root` | the hidden command that makes the root of a container and becomes its program |
 //! | `life` | one program, from its start to its exit, behind the guard of user programs |
+//! | `signal` | the signal that asks such a program to stop |
 //! | `stdin` | the standard input of such a program |
 //! | `attach` | clients that are attached to such a program (`kubectl attach`) |
 //! | `session` | a user's program in a container (`kubectl exec`) |
@@ -20,6 +21,7 @@ mod life;
 pub(crate) mod root;
 mod session;
 mod setup;
+mod signal;
 mod stdin;
 mod terminal;
 
@@ -91,7 +93,7 @@ impl HostPrograms {
         for mount in &program.mounts {
             let (source, volume) = match &mount.source {
                 MountSource::Published(path) => (path.clone(), !mount.readonly),
-                MountSource::Device(path) => (path.clone(), false),
+                MountSource::Device(path) | MountSource::HostPath(path) => (path.clone(), false),
                 MountSource::EmptyDir(name) => {
                     let directory = pod.join("empty-dir").join(name);
                     std::fs::create_dir_all(&directory)?;
@@ -109,6 +111,7 @@ impl HostPrograms {
                 sub_path: mount.sub_path.clone(),
                 readonly: mount.readonly,
                 device: matches!(mount.source, MountSource::Device(_)),
+                host: matches!(mount.source, MountSource::HostPath(_)),
                 owner: volume.then(|| identity.groups.first().copied()).flatten(),
             });
         }

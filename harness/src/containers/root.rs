@@ -154,13 +154,18 @@ fn add(old: &Path, one: &Mount) -> std::io::Result<()> {
         make_parent(&target)?;
         return make_node(&source, &target);
     }
-    if source.is_file() {
+    if source.is_dir() {
+        std::fs::create_dir_all(&target)?;
+    } else if !target.exists() {
+        // A file, or the socket or the device of a hostPath.
         make_parent(&target)?;
         std::fs::OpenOptions::new().create(true).append(true).open(&target)?;
-    } else {
-        std::fs::create_dir_all(&target)?;
     }
-    mount_bind(&source, &target)?;
+    if one.host {
+        mount_bind_recursive(&source, &target)?;
+    } else {
+        mount_bind(&source, &target)?;
+    }
     if one.readonly {
         mount_remount(&target, MountFlags::BIND | MountFlags::RDONLY, c"")?;
     }

@@ -42,6 +42,8 @@ pub(super) struct Mount {
     pub readonly: bool,
     /// True for a raw device.
     pub device: bool,
+    /// True for a path of the machine, whose own mounts come with it.
+    pub host: bool,
     /// Group that gets the volume (`fsGroup`).
     pub owner: Option<u32>,
 }

@@ -2,8 +2,8 @@
 //! the program leaves behind (`PR_SET_CHILD_SUBREAPER`). It ends all of them when the program ends, when the runner
 //! orders it, and when its own input ends. The input ends even after `kill -9` of the runner.
 //!
-//! It reads [`TERMINATE`] on its standard input, and then sends SIGTERM to the program, as a container runtime does to
-//! a container's first process. At the end of the input it sends SIGKILL to everything. It writes each [`GuardReport`]
+//! It reads [`TERMINATE`] on its standard input, and then sends SIGTERM or another signal to the program, as a container
+//! runtime does to a container's first process. At the end of the input it sends SIGKILL to everything. It writes each [`GuardReport`]
 //! as a line to its standard output. The output of the program goes to its standard error. The standard input of the
 //! program is empty, or comes from a pipe. With a terminal the guard passes neither input nor output.
 
@@ -26,7 +26,7 @@ use super::descend::descendants;
 
 /// The hidden subcommand of `mooring` that runs the guard.
 pub(crate) const COMMAND: &str = "program-guard";
-/// The line that orders the guard to send SIGTERM.
+/// The line that orders the guard to ask the program to stop.
 pub(crate) const TERMINATE: &str = "terminate";
 
 /// Maximum number of rounds that stop processes before they are killed: a process that forks all the time has new
@@ -46,6 +46,9 @@ pub(crate) struct Args {
     /// Terminal that becomes the standard streams of the program. The program makes it its controlling terminal.
     #[arg(long)]
     terminal: Option<PathBuf>,
+    /// Number of the signal that asks the program to stop.
+    #[arg(long, default_value_t = Signal::TERM.as_raw())]
+    stop_signal: i32,
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<OsString>,
@@ -118,7 +121,7 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     let orders = input.clone();
     std::thread::spawn(move || read_orders(&orders));
     std::thread::spawn(move || ask_for_children(&input));
-    watch(pid, &inbox)
+    watch(pid, args.stop_signal, &inbox)
 }
 
 fn start(args: &Args) -> std::io::Result<i32> {
@@ -178,10 +181,10 @@ fn ask_for_children(input: &Sender<GuardInput>) {
     }
 }
 
-fn watch(program: i32, inbox: &Receiver<GuardInput>) -> ExitCode {
+fn watch(program: i32, stop_signal: i32, inbox: &Receiver<GuardInput>) -> ExitCode {
     loop {
         match inbox.recv() {
-            Ok(GuardInput::Terminate) => signal(program, Signal::TERM),
+            Ok(GuardInput::Terminate) => ask_to_stop(program, stop_signal),
             Ok(GuardInput::Kill) => {
                 let Ending { program: ended, left, stay } = end_all(inbox, program);
                 match ended {
@@ -252,6 +255,14 @@ fn end_all(inbox: &Receiver<GuardInput>, program: i32) -> Ending {
         }
     }
     ending
+}
+
+/// Sends a signal by its number: rustix does not name the real-time signals.
+#[expect(unsafe_code, reason = "kill is a foreign function")]
+fn ask_to_stop(program: i32, number: i32) {
+    // SAFETY: kill takes two numbers and touches no memory. The program is a child that has not been waited for, or its
+    // end is the next input.
+    let _ = unsafe { libc::kill(program, number) };
 }
 
 fn signal(pid: i32, signal: Signal) {

@@ -4,18 +4,11 @@
 //! names are only sent, never received.
 
 use parking_lot::{Mutex, MutexGuard};
-use std::convert::Infallible;
-use std::sync::Arc;
 
-use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, Uri, header};
-use axum::response::Response;
 use bytes::Bytes;
 use serde::Serialize;
 use tokio::sync::mpsc;
 
-use super::late::Late;
-use super::{App, error};
 use crate::cloud::{Listener, PublishedEvent};
 use crate::events::{AttachmentChanged, AttachmentPhase, ModificationChanged, ModificationState};
 use crate::state::State as Machine;
@@ -101,7 +94,11 @@ impl DeviceStreams {
     }
 
     /// Opens a stream of `instance` that starts with the current devices.
-    fn follow(&self, state: &Machine, instance: &InstanceId) -> Result<mpsc::Receiver<PendingLine>, Ec2Error> {
+    pub(super) fn follow(
+        &self,
+        state: &Machine,
+        instance: &InstanceId,
+    ) -> Result<mpsc::Receiver<PendingLine>, Ec2Error> {
         let slots = &state.instance(instance)?.slots;
         let (lines, stream) = mpsc::channel(BACKLOG);
         for volume in slots.values().filter_map(|id| state.volume(id).ok()).filter(|v| !v.root) {
@@ -168,26 +165,4 @@ impl Listener for DeviceStreams {
 
 fn attached<'a>(volume: &'a VolumeId, device: &'a str, size_gib: u64) -> Line<'a> {
     Line::Attached { volume, device, file: volume.as_str(), size_bytes: size_gib << 30 }
-}
-
-/// Serves `GET /admin/v1/devices?instance=i-…`.
-pub(super) async fn stream(State(app): State<Arc<App>>, uri: Uri) -> Response {
-    let query = uri.query().unwrap_or_default();
-    let Some(text) = query.split('&').find_map(|pair| pair.strip_prefix("instance=")) else {
-        return error(StatusCode::BAD_REQUEST, "instance: name one, as in /admin/v1/devices?instance=i-…");
-    };
-    let instance: InstanceId = match text.parse() {
-        Ok(instance) => instance,
-        Err(e) => return error(StatusCode::BAD_REQUEST, format!("instance: `{text}` {e}")),
-    };
-    let lines = match app.ec2.look(&app.ctx, |state| app.devices.follow(state, &instance)) {
-        Ok(lines) => lines,
-        Err(e) => return error(StatusCode::NOT_FOUND, e),
-    };
-    let lines = futures_util::stream::unfold(Late::new(app, instance, lines), async |mut lines| {
-        lines.next().await.map(|line| (Ok::<_, Infallible>(line), lines))
-    });
-    let mut response = Response::new(axum::body::Body::from_stream(lines));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
-    response
 }

@@ -2,9 +2,12 @@
 //! `?region=` selects one. The default is the first region, and for a reset all regions.
 
 mod admin_actions;
+mod app;
+mod device_stream;
 mod devices;
 mod late;
 mod watch;
+mod watchers;
 
 use std::sync::Arc;
 
@@ -14,7 +17,6 @@ use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{get, post, put};
-use serde::Serialize;
 use serde_json::json;
 use substrate::admin::FaultsApi;
 use substrate::fault::Plane;
@@ -23,18 +25,9 @@ use substrate::{Ctx, HttpService, admin, body};
 use crate::cloud::Ec2;
 use crate::regions::Regions;
 use crate::state::ids::InstanceId;
+use app::{App, error, reply};
 use devices::DeviceStreams;
-use watch::Watchers;
-
-/// State of the handlers.
-struct App {
-    ec2: Ec2,
-    ctx: Ctx,
-    /// All regions, including this one.
-    regions: Regions,
-    devices: Arc<DeviceStreams>,
-    watchers: Arc<Watchers>,
-}
+use watchers::Watchers;
 
 /// Returns the service of the admin API of `ec2` in process `ctx`.
 pub(crate) fn router(ec2: Ec2, ctx: Ctx, regions: &Regions) -> HttpService {
@@ -46,7 +39,7 @@ pub(crate) fn router(ec2: Ec2, ctx: Ctx, regions: &Regions) -> HttpService {
         .route("/admin/v1/health", get(async || reply(StatusCode::OK, &json!({ "status": "ok" }))))
         .route("/admin/v1/state", get(state))
         .route("/admin/v1/reset", post(reset))
-        .route("/admin/v1/devices", get(devices::stream))
+        .route("/admin/v1/devices", get(device_stream::stream))
         .route("/admin/v1/events", get(watch::events))
         .route("/metrics", get(watch::metrics))
         .route("/admin/v1/switches", get(admin_actions::switches).post(admin_actions::switch))
@@ -136,14 +129,4 @@ async fn crash(State(app): State<Arc<App>>, Path(id): Path<String>) -> Response 
         Ok(()) => reply(StatusCode::OK, &json!({ "instance": id, "state": "impaired" })),
         Err(e) => error(StatusCode::NOT_FOUND, e),
     }
-}
-
-/// Builds a JSON answer.
-fn reply(status: StatusCode, value: &impl Serialize) -> Response {
-    admin::reply(status, value).map(axum::body::Body::new)
-}
-
-/// Builds a JSON error: `{"error": "…"}`.
-fn error(status: StatusCode, message: impl ToString) -> Response {
-    admin::error(status, &message.to_string()).map(axum::body::Body::new)
 }

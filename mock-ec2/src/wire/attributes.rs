@@ -1,6 +1,6 @@
 //! Parameters of the attributes of instances and snapshots, of tiers, locks and encryption by default.
 
-use super::decode::{instance_id, list, required_list, snapshot_id, volume_id};
+use super::fields::{instance_id, list, required_list, snapshot_id, volume_id};
 use super::form::Form;
 use crate::state::attributes::ATTRIBUTES;
 use crate::state::command::{

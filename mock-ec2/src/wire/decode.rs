@@ -1,6 +1,7 @@
 //! Decodes forms into commands. Every error names the parameter.
 
 use super::attributes;
+use super::fields::{filters, instance_id, list, page, required_list, snapshot_id, volume_id};
 use super::form::Form;
 use super::services::Service;
 use super::tags::tag_specifications;
@@ -11,18 +12,8 @@ use crate::state::command::{
     EnableFastSnapshotRestores, LockSnapshot, ModifyVolume, ModifyVolumeAttribute, StopInstances, VolumeAttribute,
 };
 use crate::state::error::Ec2Error;
-use crate::state::filter::Filter;
-use crate::state::ids::{InstanceId, SnapshotId, VolumeId};
+use crate::state::ids::InstanceId;
 use crate::state::kinds::Kind;
-use crate::state::page::PageRequest;
-
-/// Largest number of ids in a list.
-const MOST_ITEMS: usize = 1_000;
-/// Largest numbers of filters in a request and of values in a filter (EC2's error codes, `FilterLimitExceeded`). The
-/// EBS driver puts up to 500 names of volumes and 1,000 of snapshots into one filter. On such a burst all its callers
-/// get the error, and their sidecars retry.
-const MOST_FILTERS: usize = 50;
-const MOST_VALUES: usize = 200;
 
 /// Parameters of presigned or version 2 signatures, besides those of the action.
 const SIGNATURE: [&str; 6] =
@@ -381,11 +372,6 @@ fn describe_instance_status(form: &mut Form) -> Result<Action, Ec2Error> {
     }))
 }
 
-pub(super) fn required_list(form: &mut Form, name: &str) -> Result<Vec<String>, Ec2Error> {
-    let items = list(form, name)?;
-    if items.is_empty() { Err(Ec2Error::MissingParameter(name.to_owned())) } else { Ok(items) }
-}
-
 fn describe_volumes(form: &mut Form) -> Result<Action, Ec2Error> {
     let ids = list(form, "VolumeId")?;
     Ok(Action::DescribeVolumes(DescribeVolumes {
@@ -417,69 +403,6 @@ fn describe_availability_zones(form: &mut Form) -> Result<Action, Ec2Error> {
         ids: list(form, "ZoneId")?,
         filters: filters(form)?,
     }))
-}
-
-fn filters(form: &mut Form) -> Result<Vec<Filter>, Ec2Error> {
-    filters_of(form, "Filter")
-}
-
-/// Decodes the filters of the parameter `prefix`.
-pub(super) fn filters_of(form: &mut Form, prefix: &str) -> Result<Vec<Filter>, Ec2Error> {
-    let numbers = form.numbers(prefix)?;
-    if numbers.len() > MOST_FILTERS {
-        return Err(Ec2Error::FilterLimit("filters", MOST_FILTERS));
-    }
-    let mut filters = Vec::with_capacity(numbers.len());
-    for n in numbers {
-        let name = form.require(&format!("{prefix}.{n}.Name"))?;
-        let values = form.take_list(&format!("{prefix}.{n}.{}", super::listed::value(prefix)))?;
-        if values.is_empty() {
-            return Err(Ec2Error::MissingParameter(format!("{prefix}.{n}.Value")));
-        }
-        if values.len() > MOST_VALUES {
-            return Err(Ec2Error::FilterLimit("filter values", MOST_VALUES));
-        }
-        filters.push(Filter { name, values });
-    }
-    Ok(filters)
-}
-
-/// Returns the page of a list without pages.
-pub(super) fn no_page() -> PageRequest {
-    PageRequest::default()
-}
-
-pub(super) fn page(form: &mut Form) -> Result<PageRequest, Ec2Error> {
-    Ok(PageRequest { max_results: form.take_number("MaxResults")?, next_token: form.take("NextToken") })
-}
-
-pub(super) fn list(form: &mut Form, name: &str) -> Result<Vec<String>, Ec2Error> {
-    let items = form.take_list(name)?;
-    if items.len() > MOST_ITEMS {
-        let text = format!("The parameter {name} has {} values; at most {MOST_ITEMS} are allowed.", items.len());
-        return Err(Ec2Error::InvalidParameterValue(text));
-    }
-    Ok(items)
-}
-
-pub(super) fn volume_id(parameter: &'static str, text: &str) -> Result<VolumeId, Ec2Error> {
-    text.parse().map_err(|_| Ec2Error::MalformedVolumeId {
-        parameter,
-        value: text.to_owned(),
-        expected: VolumeId::PREFIX,
-    })
-}
-
-pub(super) fn snapshot_id(text: &str) -> Result<SnapshotId, Ec2Error> {
-    text.parse().map_err(|_| Ec2Error::MalformedVolumeId {
-        parameter: "snapshotId",
-        value: text.to_owned(),
-        expected: SnapshotId::PREFIX,
-    })
-}
-
-pub(super) fn instance_id(text: &str) -> Result<InstanceId, Ec2Error> {
-    text.parse().map_err(|_| Ec2Error::MalformedInstanceId(text.to_owned()))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ const ARCHITECTURES: [&str; 4] = ["arm64", "arm64_mac", "x86_64", "x86_64_mac"];
 pub(super) fn create_image(form: &mut Form) -> Result<Action, Ec2Error> {
     let mut tags = tag_specifications(form, &["image", "snapshot"])?;
     Ok(Action::Image(ImageRequest::Create(CreateImage {
-        instance: super::decode::instance_id(&form.require("InstanceId")?)?,
+        instance: super::fields::instance_id(&form.require("InstanceId")?)?,
         name: form.require("Name")?,
         description: form.take("Description").unwrap_or_default(),
         no_reboot: form.take_flag("NoReboot")?.unwrap_or(false),

@@ -1,6 +1,6 @@
 //! Parameters of RunInstances.
 
-use super::decode::{list, snapshot_id};
+use super::fields::{list, snapshot_id};
 use super::form::Form;
 use super::tags::tag_specifications;
 use crate::state::command::{Action, LaunchDevice, LaunchDisk, MetadataChange, RunInstances};

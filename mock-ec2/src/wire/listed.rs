@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::decode::{filters_of, list, page};
+use super::fields::{filters_of, list, no_page, page, value};
 use super::form::Form;
 use crate::state::command::{Action, Listing};
 use crate::state::error::Ec2Error;
@@ -27,7 +27,7 @@ pub(super) fn listing(form: &mut Form, kind: Kind) -> Result<Action, Ec2Error> {
     let page = match kind {
         // The lists of EC2 without pages.
         Kind::AccountAttribute | Kind::Address | Kind::KeyPair | Kind::PlacementGroup | Kind::ReservedInstances => {
-            super::decode::no_page()
+            no_page()
         }
         Kind::AutoScalingGroup | Kind::LaunchConfiguration => {
             let mut page = page(form)?;
@@ -58,9 +58,4 @@ pub(super) fn names(shape: &Shape) -> Vec<String> {
     }
     names.sort_unstable();
     names
-}
-
-/// Returns the name of a filter's values: lists of Auto Scaling are not flattened.
-pub(super) fn value(filter: &str) -> &'static str {
-    if filter.ends_with(".member") { "Values.member" } else { "Value" }
 }

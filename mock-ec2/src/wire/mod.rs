@@ -4,6 +4,7 @@ mod attributes;
 pub mod auth;
 pub mod decode;
 pub mod encode;
+mod fields;
 pub mod foreign;
 pub mod form;
 mod images;
@@ -14,6 +15,7 @@ pub mod parameters;
 pub mod services;
 pub mod signature;
 mod tags;
+pub(crate) mod user_agent;
 pub mod xml;
 
 /// API version that requests name.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::decode::{instance_id, snapshot_id, volume_id};
+use super::fields::{instance_id, snapshot_id, volume_id};
 use super::form::Form;
 use super::tags::tag_specifications;
 use crate::state::command::{

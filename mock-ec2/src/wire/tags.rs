@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::decode::{filters_of, list, page};
+use super::fields::{filters_of, list, page};
 use super::form::Form;
 use crate::state::command::{Action, CreateTags, DeleteTags, DescribeTags, ResourceId};
 use crate::state::error::Ec2Error;
