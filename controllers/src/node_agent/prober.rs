@@ -8,13 +8,16 @@ use bytes::Bytes;
 use http::HeaderValue;
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
-use k8s_openapi::api::core::v1::{Container, GRPCAction, HTTPGetAction, ObjectReference, Pod, Probe, TCPSocketAction};
+use k8s_openapi::api::core::v1::{
+    Container, ExecAction, GRPCAction, HTTPGetAction, ObjectReference, Pod, Probe, TCPSocketAction,
+};
 use substrate::body::{BoxError, boxed};
 use substrate::channels::{self, Decoder};
 use substrate::json::Value;
 
 use super::agent::Agent;
 use super::containers::of_container;
+use super::expansion::expanded;
 use super::hooks::stop_one;
 use super::http_get::{ADDRESS, HttpGet, dial_error, join, resolve_port};
 use super::probes::{Probes, seconds};
@@ -92,9 +95,9 @@ async fn once(
     let limit = seconds(probe.timeout_seconds, 1);
     let passed = match probe {
         Probe { exec: Some(exec), .. } => {
-            let words = exec.command.as_deref().unwrap_or_default();
+            let words = words(container, exec);
             let late = || format!("command timed out: {:?} timed out after {}", words.join(" "), go_text(limit));
-            let run = in_container(agent, uid, &container.name, words);
+            let run = in_container(agent, uid, &container.name, &words);
             within(agent, limit, run, late).await.map_err(Failure::Unhealthy)
         }
         Probe { http_get: Some(get), .. } => return by_http(agent, container, get, limit).await,
@@ -103,6 +106,14 @@ async fn once(
         _ => Err(Failure::Impossible(format!("missing probe handler for {}:{}", name_with_uid(pod), container.name))),
     };
     passed.map(|()| None)
+}
+
+/// Returns the command of a probe with the variables that the container gives as text
+/// (`ExpandContainerCommandOnlyStatic`).
+fn words(container: &Container, exec: &ExecAction) -> Vec<String> {
+    let env = container.env.iter().flatten().map(|one| (one.name.clone(), one.value.clone().unwrap_or_default()));
+    let env = env.collect();
+    exec.command.iter().flatten().map(|word| expanded(word, &env)).collect()
 }
 
 /// Waits for `work` at most `limit`, and returns `late` as the error then.
@@ -170,4 +181,20 @@ pub(super) async fn in_container(agent: &Agent, uid: &str, container: &str, word
         }
     }
     Err("the container runtime gave no result".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use substrate::json::{from_value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_command_has_the_variables_that_are_text() {
+        let field = json!({ "fieldRef": { "fieldPath": "metadata.name" } });
+        let env = json!([{ "name": "A", "value": "1" }, { "name": "POD", "valueFrom": field }]);
+        let container = from_value(json!({ "name": "app", "env": env })).unwrap();
+        let exec = from_value(json!({ "command": ["test", "$(A)", "$(B)$(POD)"] })).unwrap();
+        assert_eq!(words(&container, &exec), ["test", "1", "$(B)"]);
+    }
 }
