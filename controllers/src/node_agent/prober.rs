@@ -18,7 +18,7 @@ use substrate::json::Value;
 use super::agent::Agent;
 use super::containers::of_container;
 use super::expansion::expanded;
-use super::hooks::stop_one;
+use super::hooks::{grace_of, stop_one};
 use super::http_get::{ADDRESS, HttpGet, dial_error, join, resolve_port};
 use super::probes::{Probes, seconds};
 use super::restarts::{go_text, name_with_uid};
@@ -73,7 +73,8 @@ pub(super) async fn restart_failed(
     for (name, kind) in probes.take_failed() {
         let message = format!("Container {name} failed {} probe, will be restarted", kind.name().to_lowercase());
         if let Some(container) = named(pod, &name) {
-            stop_one(agent, uid, pod, object, container, &message).await;
+            let grace = kind.grace_of(container).unwrap_or_else(|| grace_of(pod));
+            stop_one(agent, uid, pod, object, container, &message, grace).await;
         }
     }
 }
