@@ -36,12 +36,12 @@ pub(super) async fn post_start(agent: &Agent, uid: &str, pod: &Pod, object: &Arc
         if run(agent, uid, object, container, hook).await.is_err() {
             // Upstream keeps the reason out of the Event: it may have secrets.
             event(agent, pod, object, container, "FailedPostStartHook", "PostStartHook failed");
-            stop_one(agent, uid, pod, object, container, "FailedPostStartHook").await;
+            stop_one(agent, uid, pod, object, container, "FailedPostStartHook", grace_of(pod)).await;
         }
     }
 }
 
-/// Stops a container that starts again, after its hook.
+/// Stops a container that starts again, after its hook and within the grace period.
 pub(super) async fn stop_one(
     agent: &Agent,
     uid: &str,
@@ -49,9 +49,10 @@ pub(super) async fn stop_one(
     object: &Arc<ObjectReference>,
     container: &Container,
     message: &str,
+    grace: Duration,
 ) {
     agent.recorder.event(Arc::new(of_container(object, pod, &container.name)), "Normal", "Killing", message.to_owned());
-    pre_stop_one(agent, uid, pod, object, container, grace_of(pod)).await;
+    pre_stop_one(agent, uid, pod, object, container, grace).await;
 }
 
 /// Stops the containers of a pod one by one if one of them has a hook. Returns the rest of their grace period.

@@ -3,8 +3,9 @@
 use std::error::Error;
 use std::io::ErrorKind;
 
-use http::header::{ACCEPT, AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
-use http::{Request, Response, StatusCode};
+use http::header::{ACCEPT, AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION, USER_AGENT};
+use http::{Request, Response, StatusCode, Uri};
+use http_body_util::BodyExt;
 use k8s_openapi::api::core::v1::{Container, HTTPGetAction};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use substrate::body::{Body, BoxError, call, empty};
@@ -12,6 +13,10 @@ use substrate::dial::{self, PlainHttp};
 
 /// Address of a container: it shares the network of the machine.
 pub(super) const ADDRESS: &str = "127.0.0.1";
+/// Number of requests that redirects may lead to, with the first one.
+const REQUESTS: usize = 10;
+/// Bytes of a body that are read (`maxRespBodyLength`).
+const BODY: usize = 10 << 10;
 
 /// Request of a probe or a hook. Each sending has a connection of its own.
 #[derive(Clone, Debug)]
@@ -21,6 +26,14 @@ pub(super) struct HttpGet {
     authority: String,
     path: String,
     headers: HeaderMap,
+}
+
+/// Answer to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub status: StatusCode,
+    /// Beginning of its body.
+    pub body: String,
 }
 
 /// Failure of a request that got no answer.
@@ -76,18 +89,67 @@ impl HttpGet {
         format!("Get \"{}{}\": {why}", self.endpoint(), self.path)
     }
 
-    /// Sends it. Returns the status of the answer.
+    /// Sends it, and follows redirects on its host (`RedirectChecker`).
     ///
     /// # Errors
     /// The reason why there is no answer.
-    pub async fn send(&self) -> Result<StatusCode, NoAnswer> {
-        match self.exchange().await {
-            Ok(answer) => Ok(answer.status()),
-            Err(error) => Err(NoAnswer {
-                why: self.failed(&reason(&self.authority, &*error)),
-                is_plain: chain(&*error).any(|error| error.is::<PlainHttp>()),
-            }),
+    pub async fn send(&self) -> Result<Answer, NoAnswer> {
+        let mut get = self.clone();
+        for _ in 0..REQUESTS {
+            let answer = match get.exchange().await {
+                Ok(answer) => answer,
+                Err(error) => return Err(get.no_answer(&*error)),
+            };
+            let Some(next) = get.redirected(&answer) else {
+                let status = answer.status();
+                let body = beginning(answer.into_body()).await.map_err(|error| get.no_answer(&*error))?;
+                return Ok(Answer { status, body });
+            };
+            get = next;
         }
+        Err(NoAnswer { why: get.failed(&format!("stopped after {REQUESTS} redirects")), is_plain: false })
+    }
+
+    fn no_answer(&self, error: &(dyn Error + 'static)) -> NoAnswer {
+        let is_plain = chain(error).any(|error| error.is::<PlainHttp>());
+        NoAnswer { why: self.failed(&reason(&self.authority, error)), is_plain }
+    }
+
+    /// Returns the request that a redirect leads to. None for another answer, and for a redirect to another host.
+    fn redirected(&self, answer: &Response<Body>) -> Option<Self> {
+        if !matches!(answer.status().as_u16(), 301..=303 | 307 | 308) {
+            return None;
+        }
+        let location = answer.headers().get(LOCATION)?.to_str().ok()?;
+        let scheme = location.split_once("://").map(|(scheme, _)| scheme);
+        let is_absolute = scheme.is_some_and(|scheme| scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+        let target = if is_absolute {
+            location.to_owned()
+        } else if location.starts_with('/') {
+            format!("{}{location}", self.endpoint())
+        } else {
+            let path = self.path.split('?').next().unwrap_or_default();
+            let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
+            format!("{}{directory}/{location}", self.endpoint())
+        };
+        let uri: Uri = target.parse().ok()?;
+        let tls = match uri.scheme_str()? {
+            "http" => false,
+            "https" => true,
+            _ => return None,
+        };
+        let (host, (own, _)) = (uri.host()?, self.authority.rsplit_once(':')?);
+        if !host.eq_ignore_ascii_case(own) {
+            return None;
+        }
+        let authority = format!("{host}:{}", uri.port_u16().unwrap_or(if tls { 443 } else { 80 }));
+        let mut headers = self.headers.clone();
+        // Only a relative redirect keeps a Host that the action names.
+        if is_absolute {
+            headers.insert(HOST, HeaderValue::try_from(authority.as_str()).ok()?);
+        }
+        let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+        Some(Self { tls, authority, path, headers })
     }
 
     async fn exchange(&self) -> Result<Response<Body>, BoxError> {
@@ -101,6 +163,20 @@ impl HttpGet {
     fn endpoint(&self) -> String {
         format!("{}://{}", if self.tls { "https" } else { "http" }, self.authority)
     }
+}
+
+async fn beginning(mut body: Body) -> Result<String, BoxError> {
+    let mut bytes: Vec<u8> = Vec::new();
+    while let Some(frame) = body.frame().await {
+        if let Some(data) = frame?.data_ref() {
+            bytes.extend_from_slice(data);
+        }
+        if bytes.len() >= BODY {
+            bytes.truncate(BODY);
+            break;
+        }
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Joins a host and a port (`net.JoinHostPort`).
@@ -183,6 +259,26 @@ mod tests {
         assert_eq!((header(&own, "accept"), header(&own, "authorization")), (None, text("Basic x")));
         let plain = HttpGet { tls: true, ..own }.without_tls();
         assert_eq!((plain.endpoint().as_str(), header(&plain, "authorization")), ("http://[::1]:80", None));
+    }
+
+    #[test]
+    fn a_redirect_on_the_same_host_is_followed() {
+        let headers = json!([{ "name": "Host", "value": "web.example" }]);
+        let get = of(json!({ "port": 80, "path": "/a/b?x=1", "httpHeaders": headers })).unwrap();
+        let next = |status: u16, location: &str| {
+            let answer = Response::builder().status(status).header(LOCATION, location).body(empty()).unwrap();
+            let next = get.redirected(&answer)?;
+            Some((next.endpoint() + &next.path, next.headers[HOST].to_str().unwrap().to_owned()))
+        };
+        for (location, url, host) in [
+            ("/c", "http://127.0.0.1:80/c", "web.example"),
+            ("c?y", "http://127.0.0.1:80/a/c?y", "web.example"),
+            ("/c?u=http://x", "http://127.0.0.1:80/c?u=http://x", "web.example"),
+            ("https://127.0.0.1/c", "https://127.0.0.1:443/c", "127.0.0.1:443"),
+        ] {
+            assert_eq!(next(302, location), Some((url.to_owned(), host.to_owned())));
+        }
+        assert_eq!((next(302, "http://other/"), next(302, "ftp://127.0.0.1/"), next(304, "/c")), (None, None, None));
     }
 
     #[test]

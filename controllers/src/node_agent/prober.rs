@@ -5,17 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, StatusCode};
+use http::HeaderValue;
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
-use k8s_openapi::api::core::v1::{Container, GRPCAction, HTTPGetAction, ObjectReference, Pod, Probe, TCPSocketAction};
+use k8s_openapi::api::core::v1::{
+    Container, ExecAction, GRPCAction, HTTPGetAction, ObjectReference, Pod, Probe, TCPSocketAction,
+};
 use substrate::body::{BoxError, boxed};
 use substrate::channels::{self, Decoder};
 use substrate::json::Value;
 
 use super::agent::Agent;
 use super::containers::of_container;
-use super::hooks::stop_one;
+use super::expansion::expanded;
+use super::hooks::{grace_of, stop_one};
 use super::http_get::{ADDRESS, HttpGet, dial_error, join, resolve_port};
 use super::probes::{Probes, seconds};
 use super::restarts::{go_text, name_with_uid};
@@ -42,13 +45,15 @@ pub(super) async fn run(agent: &Agent, uid: &str, pod: &Pod, object: &Arc<Object
         agent.ctx.sleep_until(due).await;
         let Some(container) = named(pod, &key.0) else { return };
         let result = once(agent, uid, pod, container, &probe).await;
-        if let Err(failure) = &result {
-            let (how, why) = match failure {
-                Failure::Unhealthy(why) => ("failed", why),
-                Failure::Impossible(why) => ("errored and resulted in unknown state", why),
-            };
+        let said = match &result {
+            Ok(None) => None,
+            Ok(Some(warning)) => Some(("ProbeWarning", "warning", warning)),
+            Err(Failure::Unhealthy(why)) => Some(("Unhealthy", "failed", why)),
+            Err(Failure::Impossible(why)) => Some(("Unhealthy", "errored and resulted in unknown state", why)),
+        };
+        if let Some((reason, how, why)) = said {
             let message = format!("{} probe {how}: {}", key.1.name(), why.chars().take(OUTPUT).collect::<String>());
-            agent.recorder.event(Arc::new(of_container(object, pod, &key.0)), "Warning", "Unhealthy", message);
+            agent.recorder.event(Arc::new(of_container(object, pod, &key.0)), "Warning", reason, message);
         }
         let now = agent.ctx.now().mono;
         if probes.take(&key, result.is_ok(), now, |wait: Duration| agent.ctx.scaled(wait)) {
@@ -68,7 +73,8 @@ pub(super) async fn restart_failed(
     for (name, kind) in probes.take_failed() {
         let message = format!("Container {name} failed {} probe, will be restarted", kind.name().to_lowercase());
         if let Some(container) = named(pod, &name) {
-            stop_one(agent, uid, pod, object, container, &message).await;
+            let grace = kind.grace_of(container).unwrap_or_else(|| grace_of(pod));
+            stop_one(agent, uid, pod, object, container, &message, grace).await;
         }
     }
 }
@@ -79,20 +85,36 @@ pub(super) fn named<'a>(pod: &'a Pod, name: &str) -> Option<&'a Container> {
     spec.init_containers.iter().flatten().chain(&spec.containers).find(|container| container.name == name)
 }
 
-async fn once(agent: &Agent, uid: &str, pod: &Pod, container: &Container, probe: &Probe) -> Result<(), Failure> {
+/// Makes a probe once. Returns its warning, if it passes with one.
+async fn once(
+    agent: &Agent,
+    uid: &str,
+    pod: &Pod,
+    container: &Container,
+    probe: &Probe,
+) -> Result<Option<String>, Failure> {
     let limit = seconds(probe.timeout_seconds, 1);
-    match probe {
+    let passed = match probe {
         Probe { exec: Some(exec), .. } => {
-            let words = exec.command.as_deref().unwrap_or_default();
+            let words = words(container, exec);
             let late = || format!("command timed out: {:?} timed out after {}", words.join(" "), go_text(limit));
-            let run = in_container(agent, uid, &container.name, words);
+            let run = in_container(agent, uid, &container.name, &words);
             within(agent, limit, run, late).await.map_err(Failure::Unhealthy)
         }
-        Probe { http_get: Some(get), .. } => by_http(agent, container, get, limit).await,
+        Probe { http_get: Some(get), .. } => return by_http(agent, container, get, limit).await,
         Probe { tcp_socket: Some(tcp), .. } => by_tcp(agent, container, tcp, limit).await,
         Probe { grpc: Some(grpc), .. } => by_grpc(agent, grpc, limit).await,
         _ => Err(Failure::Impossible(format!("missing probe handler for {}:{}", name_with_uid(pod), container.name))),
-    }
+    };
+    passed.map(|()| None)
+}
+
+/// Returns the command of a probe with the variables that the container gives as text
+/// (`ExpandContainerCommandOnlyStatic`).
+fn words(container: &Container, exec: &ExecAction) -> Vec<String> {
+    let env = container.env.iter().flatten().map(|one| (one.name.clone(), one.value.clone().unwrap_or_default()));
+    let env = env.collect();
+    exec.command.iter().flatten().map(|word| expanded(word, &env)).collect()
 }
 
 /// Waits for `work` at most `limit`, and returns `late` as the error then.
@@ -108,15 +130,21 @@ async fn within<T>(
     }
 }
 
-async fn by_http(agent: &Agent, container: &Container, get: &HTTPGetAction, limit: Duration) -> Result<(), Failure> {
+async fn by_http(
+    agent: &Agent,
+    container: &Container,
+    get: &HTTPGetAction,
+    limit: Duration,
+) -> Result<Option<String>, Failure> {
     let get = HttpGet::new(container, get, USER_AGENT).map_err(Failure::Impossible)?;
     let late = || get.failed("context deadline exceeded (Client.Timeout exceeded while awaiting headers)");
     let sent = async { get.send().await.map_err(|failed| failed.why) };
-    let code = within(agent, limit, sent, late).await.map_err(Failure::Unhealthy)?;
-    if (StatusCode::OK..StatusCode::BAD_REQUEST).contains(&code) {
-        return Ok(());
+    let answer = within(agent, limit, sent, late).await.map_err(Failure::Unhealthy)?;
+    match answer.status.as_u16() {
+        200..=299 => Ok(None),
+        300..=399 => Ok(Some(format!("Probe terminated redirects, Response body: {}", answer.body))),
+        code => Err(Failure::Unhealthy(format!("HTTP probe failed with statuscode: {code}"))),
     }
-    Err(Failure::Unhealthy(format!("HTTP probe failed with statuscode: {}", code.as_u16())))
 }
 
 async fn by_tcp(agent: &Agent, container: &Container, tcp: &TCPSocketAction, limit: Duration) -> Result<(), Failure> {
@@ -154,4 +182,20 @@ pub(super) async fn in_container(agent: &Agent, uid: &str, container: &str, word
         }
     }
     Err("the container runtime gave no result".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use substrate::json::{from_value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_command_has_the_variables_that_are_text() {
+        let field = json!({ "fieldRef": { "fieldPath": "metadata.name" } });
+        let env = json!([{ "name": "A", "value": "1" }, { "name": "POD", "valueFrom": field }]);
+        let container = from_value(json!({ "name": "app", "env": env })).unwrap();
+        let exec = from_value(json!({ "command": ["test", "$(A)", "$(B)$(POD)"] })).unwrap();
+        assert_eq!(words(&container, &exec), ["test", "1", "$(B)"]);
+    }
 }

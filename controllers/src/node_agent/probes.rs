@@ -26,6 +26,12 @@ impl Kind {
         }
     }
 
+    /// Returns the grace period of its probe, if that has one (`setTerminationGracePeriod`).
+    pub fn grace_of(self, container: &Container) -> Option<Duration> {
+        let grace = self.of(container)?.termination_grace_period_seconds?;
+        u64::try_from(grace).ok().map(Duration::from_secs)
+    }
+
     fn of(self, container: &Container) -> Option<&Probe> {
         match self {
             Self::Startup => container.startup_probe.as_ref(),
@@ -200,6 +206,13 @@ mod tests {
         assert!(probes.next().is_none(), "on hold until the next start");
         probes.adopt(&pod, &running(1), at(3), |wait| wait);
         assert!(probes.take_failed().is_empty() && probes.next().is_some());
+    }
+
+    #[test]
+    fn a_probe_may_have_a_grace_period_of_its_own() {
+        let pod = pod(json!({ "livenessProbe": { "terminationGracePeriodSeconds": 5 }, "startupProbe": {} }));
+        let container = &pod.spec.as_ref().unwrap().containers[0];
+        assert_eq!((Kind::Liveness.grace_of(container), Kind::Startup.grace_of(container)), (Some(at(5)), None));
     }
 
     #[test]

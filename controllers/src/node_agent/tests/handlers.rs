@@ -1,21 +1,23 @@
-//! Probes and hooks over sockets: HTTPS without verification, a server without TLS, and gRPC.
+//! Probes and hooks over sockets: HTTPS without verification, a server without TLS, redirects, and gRPC.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
+use http::header::LOCATION;
 use http::{HeaderValue, Response, StatusCode};
 use k8s_openapi::api::core::v1::Container;
-use substrate::body::empty;
+use substrate::body::full;
 use substrate::json::from_value;
 use substrate::{Ctx, HttpService};
 
 use super::*;
 use crate::node_agent::health;
-use crate::node_agent::http_get::{HttpGet, NoAnswer};
+use crate::node_agent::http_get::{Answer, HttpGet, NoAnswer};
 use crate::node_agent::serve::Listener;
 
 const AGENT: HeaderValue = HeaderValue::from_static("kube-probe/1.36");
 
-/// Runs `test` on the wall clock with two servers that have the path `/ready` only: one with TLS and one without.
+/// Runs `test` on the wall clock with two servers that have the path `/ready`, and redirects to it, to another host and
+/// to themselves: one with TLS and one without.
 fn served<F: Future<Output = ()>>(test: impl FnOnce(Ctx, SocketAddr, SocketAddr) -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
@@ -24,8 +26,14 @@ fn served<F: Future<Output = ()>>(test: impl FnOnce(Ctx, SocketAddr, SocketAddr)
         let ctx = process.ctx().expect("it runs");
         let service = HttpService::new(|request| {
             Box::pin(async move {
-                let status = if request.uri().path() == "/ready" { StatusCode::OK } else { StatusCode::NOT_FOUND };
-                Ok(Response::builder().status(status).body(empty())?)
+                let (status, to) = match request.uri().path() {
+                    "/ready" => (StatusCode::OK, ""),
+                    "/moved" => (StatusCode::FOUND, "/ready"),
+                    "/away" => (StatusCode::FOUND, "http://other.example/"),
+                    "/again" => (StatusCode::FOUND, "/again"),
+                    _ => (StatusCode::NOT_FOUND, ""),
+                };
+                Ok(Response::builder().status(status).header(LOCATION, to).body(full("text"))?)
             })
         });
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
@@ -38,18 +46,32 @@ fn served<F: Future<Output = ()>>(test: impl FnOnce(Ctx, SocketAddr, SocketAddr)
     });
 }
 
-async fn send(scheme: &str, address: SocketAddr, path: &str) -> Result<StatusCode, NoAnswer> {
+async fn send(scheme: &str, address: SocketAddr, path: &str) -> Result<Answer, NoAnswer> {
     let action = json!({ "scheme": scheme, "port": address.port(), "path": path });
     let action = from_value(action).expect("an action");
     HttpGet::new(&Container::default(), &action, AGENT).expect("a request").send().await
 }
 
+fn answered(status: StatusCode) -> Result<Answer, NoAnswer> {
+    Ok(Answer { status, body: "text".to_owned() })
+}
+
 #[test]
 fn requests_by_https_accept_every_certificate() {
     served(async |_, with, without| {
-        assert_eq!(send("HTTPS", with, "/ready").await, Ok(StatusCode::OK));
-        assert_eq!(send("HTTPS", with, "/other").await, Ok(StatusCode::NOT_FOUND));
-        assert_eq!(send("HTTP", without, "/ready").await, Ok(StatusCode::OK));
+        assert_eq!(send("HTTPS", with, "/ready").await, answered(StatusCode::OK));
+        assert_eq!(send("HTTPS", with, "/other").await, answered(StatusCode::NOT_FOUND));
+        assert_eq!(send("HTTP", without, "/ready").await, answered(StatusCode::OK));
+    });
+}
+
+#[test]
+fn redirects_are_followed_on_the_same_host() {
+    served(async |_, with, without| {
+        assert_eq!(send("HTTPS", with, "/moved").await, answered(StatusCode::OK));
+        assert_eq!(send("HTTP", without, "/away").await, answered(StatusCode::FOUND));
+        let why = format!("Get \"http://{without}/again\": stopped after 10 redirects");
+        assert_eq!(send("HTTP", without, "/again").await, Err(NoAnswer { why, is_plain: false }));
     });
 }
 
