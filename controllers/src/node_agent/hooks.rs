@@ -1,5 +1,5 @@
 //! Lifecycle hooks of containers that run programs (upstream `pkg/kubelet/lifecycle/handlers.go`,
-//! `kuberuntime_container.go`). A modelled container has none.
+//! `kuberuntime_container.go`). Of a modelled container only hooks that sleep run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,11 +28,10 @@ pub(super) fn grace_of(pod: &Pod) -> Duration {
 
 /// Runs the hooks of containers that have started, one after the other. A container whose hook fails is stopped.
 pub(super) async fn post_start(agent: &Agent, uid: &str, pod: &Pod, object: &Arc<ObjectReference>, started: &[String]) {
-    for name in started.iter().filter(|_| agent.config.programs) {
+    for name in started {
         let Some(container) = prober::named(pod, name) else { continue };
-        let Some(hook) = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.post_start.as_ref()) else {
-            continue;
-        };
+        let hook = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.post_start.as_ref());
+        let Some(hook) = hook.filter(|hook| can_run(agent, hook)) else { continue };
         if run(agent, uid, object, container, hook).await.is_err() {
             // Upstream keeps the reason out of the Event: it may have secrets.
             event(agent, pod, object, container, "FailedPostStartHook", "PostStartHook failed");
@@ -68,7 +67,7 @@ pub(super) async fn pre_stop(
         record.and_then(|record| record.container(&container.name)).is_some_and(|one| one.exit().is_none())
     };
     let running: Vec<&Container> = pod.spec.iter().flat_map(restartable).filter(runs).collect();
-    if !agent.config.programs || grace.is_zero() || running.iter().all(|container| before_stop(container).is_none()) {
+    if grace.is_zero() || running.iter().all(|container| before_stop(agent, container).is_none()) {
         return grace;
     }
     let began = agent.ctx.now().mono;
@@ -91,7 +90,7 @@ async fn pre_stop_one(
 ) {
     let began = agent.ctx.now().mono;
     let mut left = grace;
-    if let Some(hook) = before_stop(container).filter(|_| !grace.is_zero()) {
+    if let Some(hook) = before_stop(agent, container).filter(|_| !grace.is_zero()) {
         let done = tokio::select! { biased;
             done = run(agent, uid, object, container, hook) => done,
             // Upstream lets the hook run and stops the container.
@@ -106,8 +105,13 @@ async fn pre_stop_one(
     let _ = agent.runtime.stop_container(&agent.ctx, uid, &container.name, left).await;
 }
 
-fn before_stop(container: &Container) -> Option<&LifecycleHandler> {
-    container.lifecycle.as_ref()?.pre_stop.as_ref()
+fn before_stop<'a>(agent: &Agent, container: &'a Container) -> Option<&'a LifecycleHandler> {
+    container.lifecycle.as_ref()?.pre_stop.as_ref().filter(|hook| can_run(agent, hook))
+}
+
+/// Returns true if a container of this kubelet has the hook: a modelled container can only sleep.
+fn can_run(agent: &Agent, hook: &LifecycleHandler) -> bool {
+    agent.config.programs || hook.sleep.is_some()
 }
 
 fn rest(agent: &Agent, began: Duration, grace: Duration) -> Duration {
