@@ -5,32 +5,25 @@ use substrate::ids;
 use substrate::json::{Value, json};
 
 use super::Store;
+use super::service_accounts::ServiceAccounts;
 use super::status::Status;
 use super::value::{self, list, name, text};
 use crate::kinds::{self, Kind};
 
 /// Account of a pod that names none.
 const DEFAULT: &str = "default";
+
 /// Prefix of the name of the token volume. A pod that already has such a volume gets no second one.
 const VOLUME: &str = "kube-api-access-";
+
 /// Mount path of the token in every container.
 const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
 /// Lifetime of the token in seconds. kube-apiserver issues it for a year anyway, and warns after this time.
 const TOKEN_SECONDS: i64 = 3607;
+
 /// Annotation of mirror pods.
 const MIRROR: &str = "kubernetes.io/config.mirror";
-
-/// The work of the admission plugin ServiceAccount on new pods.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ServiceAccounts {
-    /// None, as with kube-apiserver `--disable-admission-plugins ServiceAccount`.
-    Ignored,
-    /// Pods name an account that exists, without a volume for its token: for a simulation, in which no pod calls the API.
-    #[default]
-    Named,
-    /// Pods name an account that exists, and mount its token.
-    Mounted,
-}
 
 impl Store {
     /// Sets the admission of new pods by their service accounts.
