@@ -24,8 +24,8 @@ impl std::fmt::Debug for Logs {
     }
 }
 
-struct PodLogs {
-    pod: Arc<Pod>,
+pub(super) struct PodLogs {
+    pub(super) pod: Arc<Pod>,
     /// State of the pod according to the agent. None until a worker has started.
     state: Option<(Phase, PodFacts)>,
 }
@@ -36,7 +36,7 @@ fn key(pod: &Pod) -> (String, String) {
 }
 
 impl Logs {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<(String, String), PodLogs>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, BTreeMap<(String, String), PodLogs>> {
         self.0.lock()
     }
 
@@ -129,7 +129,10 @@ pub(super) struct Target {
 
 impl Target {
     /// Finds the pod.
-    fn among<'a>(&self, pods: &'a BTreeMap<(String, String), PodLogs>) -> Result<&'a PodLogs, (StatusCode, String)> {
+    pub(super) fn among<'a>(
+        &self,
+        pods: &'a BTreeMap<(String, String), PodLogs>,
+    ) -> Result<&'a PodLogs, (StatusCode, String)> {
         let Self { namespace, pod, container } = self;
         let missing = || (StatusCode::NOT_FOUND, format!("pod {pod:?} does not exist"));
         let logs = pods.get(&(namespace.clone(), pod.clone())).ok_or_else(missing)?;
@@ -140,7 +143,7 @@ impl Target {
     }
 
     /// Parses `{prefix}{namespace}/{pod}/{container}`. Names of Kubernetes objects need no escapes.
-    fn parse(path: &str, prefix: &str) -> Option<Self> {
+    pub(super) fn parse(path: &str, prefix: &str) -> Option<Self> {
         let mut parts = path.strip_prefix(prefix)?.trim_end_matches('/').split('/').map(str::to_owned);
         let target = Self { namespace: parts.next()?, pod: parts.next()?, container: parts.next()? };
         parts.next().is_none().then_some(target)

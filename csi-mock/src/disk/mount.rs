@@ -42,7 +42,7 @@ pub enum MountKind {
     Target,
     /// The raw device at a pod's target path.
     Block,
-    /// The raw device once more, below the node agent's own directory ([`Mapping::global`]).
+    /// The raw device once more, below the node agent's own directory ([`Mapping::global`](super::Mapping::global)).
     Map,
     /// A directory of a shared file system at a pod's target path ([`Share`]). It has no device.
     Share,

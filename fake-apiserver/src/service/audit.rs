@@ -30,7 +30,7 @@ impl Level {
         [Self::None, Self::Metadata, Self::Request, Self::RequestResponse].into_iter().find(|l| l.name() == name)
     }
 
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::None => "None",
             Self::Metadata => "Metadata",

@@ -9,7 +9,7 @@ pub struct Rbac {
     pub anonymous: bool,
     /// True if roles decide (`--authorization-mode=RBAC`); otherwise every authenticated user may do everything.
     pub roles: bool,
-    /// True if requests that are not marked as [`Outside`] come from components of the same process, which may do
+    /// True if requests that are not marked as [`Outside`](super::Outside) come from components of the same process, which may do
     /// everything.
     pub trusts_components: bool,
 }
