@@ -20,13 +20,10 @@ use crate::scheduler::resources::{Resources, lacks};
 
 /// Reason in `status` for a pod whose node cannot attach more volumes.
 const NO_ATTACHMENT_LEFT: &str = "VolumeAttachmentLimitExceeded";
-
 /// gRPC code of a driver that can attach no more.
 const RESOURCE_EXHAUSTED: i32 = 8;
-
 /// Operating system of all nodes.
 const OS: &str = "linux";
-
 /// Reason of a refusal because of a taint. The scheduler's text differs.
 const UNTOLERATED: &str = "node(s) had taints that the pod didn't tolerate";
 

@@ -15,7 +15,6 @@ use crate::metrics::Metrics;
 
 /// Path of the statistics.
 const SUMMARY: &str = "/stats/summary";
-
 /// Kinds of connections with a program in a container, and their paths.
 const CONNECTIONS: [(&str, &str); 2] = [("exec", "/exec/"), ("attach", "/attach/")];
 

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 /// First wait after a failed sync (`backOffPeriod`). Jitter adds up to half of it.
 pub(super) const SYNC_BACKOFF: Duration = Duration::from_secs(10);
-
 pub(super) const SYNC_JITTER: f64 = 0.5;
 
 /// Orders of the pod source to a worker.

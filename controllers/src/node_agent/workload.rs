@@ -23,14 +23,11 @@ use crate::machine::api::{
 
 /// Annotation: time between two records, as in `500ms`.
 pub const WRITE_EVERY: &str = "mooring.dev/write-every";
-
 /// Annotation: number of records before the writer becomes idle. 0: it writes nothing.
 pub const RECORDS: &str = "mooring.dev/records";
-
 /// Annotation: time from the start of the containers to their exit, as in `30s`. Default: they run until they are
 /// stopped.
 pub const RUN_FOR: &str = "mooring.dev/run-for";
-
 /// Annotation: exit code of containers with `run-for`, 0 to 255. Default: 0.
 pub const EXIT_CODE: &str = "mooring.dev/exit-code";
 

@@ -16,7 +16,6 @@ use crate::service::{Outside, Unverified};
 
 /// Time for which the result of a verification is cached.
 const FRESH: Duration = Duration::from_secs(1);
-
 /// Maximum number of cached certificates.
 const MOST: usize = 1_000;
 

@@ -23,7 +23,6 @@ use crate::state::{Identity, Matched, Status, qualified};
 use crate::x509;
 
 const AUTHENTICATED: &str = "system:authenticated";
-
 /// API group of the attributes that a request may impersonate.
 const AUTHENTICATION: &str = "authentication.k8s.io";
 

@@ -22,7 +22,6 @@ use crate::wire::protobuf;
 
 /// Maximum size of a logged request or answer, in bytes.
 const LIMIT: usize = 64 << 20;
-
 const HEADER: &str = "audit-id";
 
 /// Audit event of one request.

@@ -23,7 +23,6 @@ use crate::state::{FieldError, Status, key};
 
 /// Time that a node has to answer; upstream's timeout for connecting is as long.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
-
 /// Maximum length of a node's error message in bytes; the rest of a longer message is cut off.
 pub(super) const COMPLAINT: usize = 50_000;
 

@@ -77,10 +77,8 @@ use crate::wire::openapi::KUBERNETES_VERSION;
 
 /// Header with the uid of the request's flow schema.
 const FLOW_SCHEMA: &str = "x-kubernetes-pf-flowschema-uid";
-
 /// Header with the uid of its priority level.
 const PRIORITY_LEVEL: &str = "x-kubernetes-pf-prioritylevel-uid";
-
 /// Time that a read waits for a future revision (apiserver `storage/cacher`: 3 s).
 const FRESHNESS_TIMEOUT: Duration = Duration::from_secs(3);
 

@@ -24,7 +24,6 @@ use crate::state::Status;
 
 /// Largest request in bytes (`MaxRequestBodyBytes`).
 const MOST: usize = 3 << 20;
-
 /// Headers that belong to the connection of the client, not to its request.
 const OF_CONNECTION: [HeaderName; 6] = [
     header::HOST,

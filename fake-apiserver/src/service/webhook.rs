@@ -29,7 +29,6 @@ use crate::state::{Asking, Command, ListOptions, Mutated, Part, Reply, Stage, St
 
 /// Maximum number of attempts to plan a write if its object changes in the meantime.
 const ATTEMPTS: usize = 5;
-
 /// Maximum length of an answer in bytes.
 const ANSWER_LIMIT: usize = 3 << 20;
 

@@ -46,9 +46,7 @@ enum What {
 }
 
 const BY_USER: &str = "ByUser";
-
 const BY_NAMESPACE: &str = "ByNamespace";
-
 const EVERYONE: &[&str] = &["system:unauthenticated", "system:authenticated"];
 
 /// A schema: its name, level, precedence, distinguisher method, subjects and requests.

@@ -20,7 +20,6 @@ use crate::kinds::{self, Kind};
 
 /// ConfigMap with the CA that pods trust.
 const ROOT_CA: &str = "kube-root-ca.crt";
-
 const ROOT_CA_TEXT: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal \
     endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across \
     distributions of Kubernetes clusters.";

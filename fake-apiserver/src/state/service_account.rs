@@ -12,16 +12,12 @@ use crate::kinds::{self, Kind};
 
 /// Account of a pod that names none.
 const DEFAULT: &str = "default";
-
 /// Prefix of the name of the token volume. A pod that already has such a volume gets no second one.
 const VOLUME: &str = "kube-api-access-";
-
 /// Mount path of the token in every container.
 const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-
 /// Lifetime of the token in seconds. kube-apiserver issues it for a year anyway, and warns after this time.
 const TOKEN_SECONDS: i64 = 3607;
-
 /// Annotation of mirror pods.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 

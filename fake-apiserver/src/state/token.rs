@@ -20,13 +20,10 @@ use crate::kinds;
 
 /// Issuer of tokens in secrets.
 const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
-
 /// Default lifetime of a token in seconds.
 const DEFAULT_SECONDS: i64 = 3600;
-
 /// Minimum lifetime that may be requested, in seconds.
 const MIN_SECONDS: i64 = 600;
-
 /// Maximum lifetime in seconds.
 const MAX_SECONDS: i64 = 1 << 32;
 
