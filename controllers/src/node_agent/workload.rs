@@ -14,8 +14,7 @@ use super::populate::claims;
 use super::program::{self, Seen, Unprepared};
 use super::program_volumes::Published;
 use super::references::References;
-use super::restarts::is_sidecar;
-use super::restarts::restarts;
+use super::restarts::{is_sidecar, restarts};
 use super::volume_manager::VolumeSpec;
 use crate::machine::api::{
     ContainerSpec, ContainerState, ExitPlan, Pace, PodRecord, PodSpec, ProgramSpec, VolumeLocation, VolumeUse,
