@@ -22,6 +22,7 @@ pub mod kept;
 mod metrics;
 pub mod mutants;
 pub mod node;
+mod peer;
 pub mod plug;
 pub mod registration;
 pub mod serve;
@@ -29,6 +30,7 @@ pub mod settings;
 
 pub use cli::main_with;
 pub use identity::{DRIVER_NAME, WELL_KNOWN_ZONE_KEY, ZONE_KEY};
+pub(crate) use peer::peer;
 
 /// Starts all services of one driver in process `ctx`, like `--mode all`. Returns the router, with the admin endpoints.
 /// The settings are those of `controller`.
@@ -43,9 +45,4 @@ pub fn start(
     let controller = controller::ControllerConfig { attach_limit: Some(node.max_volumes), ..controller };
     let routes = node::add(controller::add(routes, &calls, controller), &calls, node);
     peer(routes, admin::router(&calls, disk))
-}
-
-/// Returns the driver's service: its gRPC services with deadlines, and the admin endpoints.
-pub(crate) fn peer(routes: tonic::service::Routes, admin: axum::Router) -> substrate::HttpService {
-    csi_proto::keep_deadlines(caller::with_caller(substrate::body::from_router(routes.into_axum_router().merge(admin))))
 }

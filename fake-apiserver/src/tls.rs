@@ -20,7 +20,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use sha2::{Digest, Sha256};
 
-use crate::serve::clients::Lenient;
+use crate::serve::lenient::Lenient;
 use crate::x509::{Purposes, SigningRequest};
 
 /// Names that clients inside and outside a cluster use for the API server.

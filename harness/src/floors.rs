@@ -20,6 +20,10 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("program", &["cli"]),
 ];
 
+/// Modules whose files import nothing that their `mod.rs` defines itself, so that imports go one way.
+const FRONT_PAGES: &[&str] =
+    &["cli/day", "cli/run", "import", "perturb", "runner", "scenario", "scenario/lower", "testing", "timeline"];
+
 /// Returns the index of the floor of a top-level module.
 fn floor(module: &str) -> Option<usize> {
     FLOORS.iter().position(|(_, modules)| modules.contains(&module))
@@ -35,12 +39,17 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 
 /// Returns the top-level modules that `text` names with `crate::`, also in braces.
 fn imports(text: &str) -> BTreeSet<&str> {
+    imports_of(text, "crate::")
+}
+
+/// Returns the names that follow `root` in `text`, also in braces.
+fn imports_of<'t>(text: &'t str, root: &str) -> BTreeSet<&'t str> {
     let mut found = BTreeSet::new();
-    for (at, _) in text.match_indices("crate::") {
-        if text[..at].ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '$')) {
+    for (at, _) in text.match_indices(root) {
+        if text[..at].ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | ':')) {
             continue;
         }
-        let rest = &text[at + "crate::".len()..];
+        let rest = &text[at + root.len()..];
         let Some(list) = rest.strip_prefix('{') else {
             found.insert(first_word(rest));
             continue;
@@ -63,6 +72,18 @@ fn imports(text: &str) -> BTreeSet<&str> {
         }
     }
     found
+}
+
+/// Returns the name of the item that a line at the top level of a file defines.
+fn item(line: &str) -> Option<&str> {
+    if line.starts_with(' ') {
+        return None;
+    }
+    let line = line.strip_prefix("pub").unwrap_or(line);
+    let line = line.trim_start_matches("(super)").trim_start_matches("(crate)").trim_start();
+    let line = line.strip_prefix("async ").unwrap_or(line);
+    let kinds = ["const ", "enum ", "fn ", "static ", "struct ", "trait ", "type "];
+    kinds.into_iter().find_map(|kind| line.strip_prefix(kind)).map(first_word)
 }
 
 fn first_word(text: &str) -> &str {
@@ -101,6 +122,40 @@ fn no_module_imports_from_a_higher_floor() {
     let known: BTreeSet<String> =
         FLOORS.iter().flat_map(|(_, modules)| modules.iter()).map(|module| (*module).to_owned()).collect();
     assert_eq!(seen, known, "each module of a floor exists");
+}
+
+#[test]
+fn no_file_imports_what_its_front_page_defines() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut wrong = Vec::new();
+    for page in FRONT_PAGES {
+        let dir = root.join(page);
+        let front = std::fs::read_to_string(dir.join("mod.rs")).expect("a front page");
+        let own: BTreeSet<&str> = front.lines().filter_map(item).collect();
+        for file in files(&dir) {
+            // Files of deeper modules name their own front page, and tests may use everything.
+            if file.parent() != Some(dir.as_path()) || file.ends_with("mod.rs") || file.ends_with("tests.rs") {
+                continue;
+            }
+            let text = std::fs::read_to_string(&file).expect("a source file");
+            let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or(&text);
+            let names = imports_of(code, "super::");
+            wrong.extend(names.intersection(&own).map(|name| format!("{} imports {name}", file.display())));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn items_are_found_by_their_names() {
+    let lines = [
+        "pub(super) fn read(text: &str) {",
+        "const MOST: usize = 5;",
+        "pub struct Run<'a> {",
+        "    fn inner() {}",
+        "use super::x;",
+    ];
+    assert_eq!(lines.into_iter().filter_map(item).collect::<Vec<_>>(), ["read", "MOST", "Run"]);
 }
 
 #[test]

@@ -12,10 +12,11 @@ use super::agent::Agent;
 use super::events::AllocatableFailed;
 use super::names::attachment_name;
 use super::node_object::{StatusInputs, initial};
+pub use super::refusal::Refusal;
 use super::registration::update_allocatable;
 use crate::scheduler::node_filters::{NOT_SELECTED, affinity_matches, effects_tolerated};
 use crate::scheduler::node_ports::{PORTS_TAKEN, ports_free};
-use crate::scheduler::resources::{Lack, Resources, lacks};
+use crate::scheduler::resources::{Resources, lacks};
 
 /// Reason in `status` for a pod whose node cannot attach more volumes.
 const NO_ATTACHMENT_LEFT: &str = "VolumeAttachmentLimitExceeded";
@@ -25,33 +26,6 @@ const RESOURCE_EXHAUSTED: i32 = 8;
 const OS: &str = "linux";
 /// Reason of a refusal because of a taint. The scheduler's text differs.
 const UNTOLERATED: &str = "node(s) had taints that the pod didn't tolerate";
-
-/// Refusal of a pod, in upstream's words.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// Reason in one word: `status.reason` and the reason of the Event.
-    pub reason: String,
-    /// Message of the Event. `status.message` has it after a prefix.
-    pub message: String,
-}
-
-impl Refusal {
-    fn new(reason: &str, message: impl Into<String>) -> Self {
-        Self { reason: reason.to_owned(), message: message.into() }
-    }
-
-    fn predicate(name: &str, why: &str) -> Self {
-        Self::new(name, format!("Predicate {name} failed: {why}"))
-    }
-
-    fn lack(lack: &Lack) -> Self {
-        let Lack { resource, requested, used, capacity } = lack;
-        let message = format!(
-            "Node didn't have enough resource: {resource}, requested: {requested}, used: {used}, capacity: {capacity}"
-        );
-        Self::new(&format!("OutOf{resource}"), message)
-    }
-}
 
 /// Checks that `node` can run `pod` in addition to the active pods `others`.
 ///

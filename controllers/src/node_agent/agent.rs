@@ -11,11 +11,11 @@ use substrate::json::Text;
 use substrate::{Ctx, latest};
 use tokio::sync::Notify;
 
-use super::block::Devices;
 use super::config::NodeAgentConfig;
 use super::csi::Driver;
+use super::devices::Devices;
 use super::names::Paths;
-use super::pods::Pods;
+use super::pod_table::Pods;
 use super::runtime::Runtime;
 use super::volume_manager::VolumeManager;
 use super::volume_stats::VolumeStats;

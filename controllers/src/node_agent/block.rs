@@ -5,38 +5,17 @@
 //! device could get its number. A restarted agent finds the link, maps the device again and so opens it again.
 //! Meanwhile the pod's container holds it open.
 
-use parking_lot::Mutex;
-use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use csi_mock::disk::{Mapping, RawDevice};
+use csi_mock::disk::Mapping;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::agent::Agent;
 use super::events::Mapped;
-use super::names::{VOL_DATA, VolumeName};
+use super::names::VOL_DATA;
 use super::volume_manager::{StepError, Task, VolumeSpec};
 use super::volumes::{disk_error, volume_data};
 use crate::kube::reference;
-
-/// Open devices of published volumes, by pod and volume.
-#[derive(Debug, Default)]
-pub(super) struct Devices(Mutex<BTreeMap<(String, VolumeName), Arc<dyn RawDevice>>>);
-
-impl Devices {
-    fn put(&self, uid: &str, volume: &VolumeName, device: Option<Arc<dyn RawDevice>>) {
-        let key = (uid.to_owned(), volume.clone());
-        let mut devices = self.0.lock();
-        let old = match device {
-            Some(device) => devices.insert(key, device),
-            None => devices.remove(&key),
-        };
-        // Closing a device can block.
-        drop(devices);
-        drop(old);
-    }
-}
 
 impl Agent {
     /// Returns the staging path of a volume.

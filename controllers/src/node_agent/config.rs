@@ -9,7 +9,7 @@ use csi_mock::disk::Disk;
 use substrate::HttpService;
 
 use super::logs::Logs;
-use super::socket::RegistrationSocket;
+use super::registration_socket::RegistrationSocket;
 use crate::Timers;
 
 /// Default kubelet root.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Container, ObjectReference, Pod};
 
 use super::agent::Agent;
-use super::pod_worker::SYNC_BACKOFF;
+use super::orders::SYNC_BACKOFF;
 use super::restarts::{Restarts, ends_with_machine, is_finished, name_with_uid};
 use super::status_reporter::StatusReporter;
 use crate::machine::api::PodRecord;

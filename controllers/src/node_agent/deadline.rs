@@ -8,11 +8,6 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::agent::Agent;
 
-/// Reason of the status and of the Event.
-pub(super) const REASON: &str = "DeadlineExceeded";
-/// Message of the status and of the Event.
-pub(super) const MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
-
 /// Returns the longest time for which the pod may be active.
 pub(super) fn limit(pod: &Pod) -> Option<i64> {
     pod.spec.as_ref().and_then(|spec| spec.active_deadline_seconds)

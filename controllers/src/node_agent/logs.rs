@@ -3,27 +3,16 @@
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::sync::Arc;
 
-use http::{Method, Request, Response, StatusCode, header};
+use http::StatusCode;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
-use substrate::body::{Body, collect, empty, from_service, full};
-use substrate::{Ctx, HttpService};
+use substrate::Ctx;
 
 use super::pod_status::{Phase, PodFacts, status};
-use super::runtime::{self, send};
-use super::stats;
-use crate::machine::container_log::{LogOptions, OptionsError};
-use crate::machine::query;
-use crate::metrics::Metrics;
 
 /// Path of a container's log.
-const CONTAINER_LOGS: &str = "/containerLogs/";
-/// Path of the statistics.
-const SUMMARY: &str = "/stats/summary";
-/// Kinds of connections with a program in a container, and their paths.
-const CONNECTIONS: [(&str, &str); 2] = [("exec", "/exec/"), ("attach", "/attach/")];
+pub(super) const CONTAINER_LOGS: &str = "/containerLogs/";
 
 /// Index of the containers that have logs on this node. The machine keeps the logs themselves. Clones share the index.
 #[derive(Clone, Default)]
@@ -35,8 +24,8 @@ impl std::fmt::Debug for Logs {
     }
 }
 
-struct PodLogs {
-    pod: Arc<Pod>,
+pub(super) struct PodLogs {
+    pub(super) pod: Arc<Pod>,
     /// State of the pod according to the agent. None until a worker has started.
     state: Option<(Phase, PodFacts)>,
 }
@@ -47,7 +36,7 @@ fn key(pod: &Pod) -> (String, String) {
 }
 
 impl Logs {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<(String, String), PodLogs>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, BTreeMap<(String, String), PodLogs>> {
         self.0.lock()
     }
 
@@ -81,7 +70,12 @@ impl Logs {
     }
 
     /// Finds the pod's uid and the container's id for a request.
-    fn find(&self, ctx: &Ctx, target: &Target, previous: bool) -> Result<(String, String), (StatusCode, String)> {
+    pub(super) fn find(
+        &self,
+        ctx: &Ctx,
+        target: &Target,
+        previous: bool,
+    ) -> Result<(String, String), (StatusCode, String)> {
         let Target { pod, container, .. } = target;
         let pods = self.lock();
         let logs = target.among(&pods)?;
@@ -127,15 +121,18 @@ fn readable(pod: &str, status: &PodStatus, container: &str, previous: bool) -> R
 }
 
 /// Container in the path of a request.
-struct Target {
-    namespace: String,
-    pod: String,
-    container: String,
+pub(super) struct Target {
+    pub(super) namespace: String,
+    pub(super) pod: String,
+    pub(super) container: String,
 }
 
 impl Target {
     /// Finds the pod.
-    fn among<'a>(&self, pods: &'a BTreeMap<(String, String), PodLogs>) -> Result<&'a PodLogs, (StatusCode, String)> {
+    pub(super) fn among<'a>(
+        &self,
+        pods: &'a BTreeMap<(String, String), PodLogs>,
+    ) -> Result<&'a PodLogs, (StatusCode, String)> {
         let Self { namespace, pod, container } = self;
         let missing = || (StatusCode::NOT_FOUND, format!("pod {pod:?} does not exist"));
         let logs = pods.get(&(namespace.clone(), pod.clone())).ok_or_else(missing)?;
@@ -146,143 +143,11 @@ impl Target {
     }
 
     /// Parses `{prefix}{namespace}/{pod}/{container}`. Names of Kubernetes objects need no escapes.
-    fn parse(path: &str, prefix: &str) -> Option<Self> {
+    pub(super) fn parse(path: &str, prefix: &str) -> Option<Self> {
         let mut parts = path.strip_prefix(prefix)?.trim_end_matches('/').split('/').map(str::to_owned);
         let target = Self { namespace: parts.next()?, pod: parts.next()?, container: parts.next()? };
         parts.next().is_none().then_some(target)
     }
-}
-
-/// Builds the node's own server in process `ctx`: `/healthz`, and the logs and programs of its pods, which it reaches
-/// through the machine's `runtime`.
-pub fn service(ctx: &Ctx, logs: &Logs, runtime: HttpService) -> HttpService {
-    let (ctx, logs) = (ctx.clone(), logs.clone());
-    from_service(tower::service_fn(move |request: Request<Body>| {
-        let (ctx, logs, runtime) = (ctx.clone(), logs.clone(), runtime.clone());
-        async move { Ok::<_, Infallible>(answer(&ctx, &logs, &runtime, request).await) }
-    }))
-}
-
-async fn answer(ctx: &Ctx, logs: &Logs, runtime: &HttpService, request: Request<Body>) -> Response<Body> {
-    let path = request.uri().path();
-    let connection = CONNECTIONS.into_iter().find_map(|(verb, prefix)| Some((verb, Target::parse(path, prefix)?)));
-    if let (&Method::POST, Some((verb, target))) = (request.method(), connection) {
-        return connect(logs, runtime, verb, &target, request).await;
-    }
-    if request.method() != Method::GET {
-        return plain(StatusCode::METHOD_NOT_ALLOWED, "405: Method Not Allowed");
-    }
-    if path == "/healthz" {
-        return plain(StatusCode::OK, "ok");
-    }
-    if path == "/metrics" {
-        stats::show_metrics(ctx).await;
-    }
-    if let Some(response) = Metrics::of(ctx).respond(&request) {
-        return response;
-    }
-    if path == SUMMARY {
-        let parameters = request.uri().query().unwrap_or_default();
-        return summary(ctx, parameters).await;
-    }
-    let Some(target) = Target::parse(path, CONTAINER_LOGS) else {
-        return plain(StatusCode::NOT_FOUND, "404 page not found");
-    };
-    let parameters = request.uri().query().unwrap_or_default();
-    let options = match LogOptions::read(&query(parameters), ctx.now().wall) {
-        Ok(options) => options,
-        Err(error) => {
-            let undecodable = error == OptionsError::Undecodable;
-            let code = if undecodable { StatusCode::BAD_REQUEST } else { StatusCode::UNPROCESSABLE_ENTITY };
-            return plain(code, &error.to_string());
-        }
-    };
-    match logs.find(ctx, &target, options.previous) {
-        Ok((uid, id)) => fetch(runtime, &target, &uid, &id, parameters, &options).await,
-        Err((code, why)) => plain(code, &why),
-    }
-}
-
-/// Returns the statistics of the node's pods (`handleSummary`).
-async fn summary(ctx: &Ctx, parameters: &str) -> Response<Body> {
-    let parameters = query(parameters);
-    let only = parameters.iter().filter(|(name, _)| name == "only_cpu_and_memory").map(|(_, value)| value.as_str());
-    let only = only.eq(["true"]);
-    let Some(text) = stats::summary(ctx, only).await else {
-        return plain(StatusCode::INTERNAL_SERVER_ERROR, "Internal Error: failed to get node info");
-    };
-    let mut response = plain(StatusCode::OK, &text);
-    response.headers_mut().insert(header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
-    response
-}
-
-/// Connects a client with a program in a container: one that it starts (`exec`), or the container's own (`attach`). The
-/// bodies are messages of [`substrate::channels`].
-async fn connect(
-    logs: &Logs,
-    machine: &HttpService,
-    verb: &str,
-    target: &Target,
-    request: Request<Body>,
-) -> Response<Body> {
-    let found = target.among(&logs.lock()).map(|logs| logs.pod.metadata.uid.clone().unwrap_or_default());
-    let uid = match found {
-        Ok(uid) => uid,
-        Err((code, why)) => return plain(code, &why),
-    };
-    let query = request.uri().query().unwrap_or_default().to_owned();
-    match runtime::connect(machine, verb, (&uid, &target.container), &query, request.into_body()).await {
-        Ok(answer) => answer,
-        Err(error) => {
-            plain(StatusCode::INTERNAL_SERVER_ERROR, &format!("failed to reach the container runtime: {error}"))
-        }
-    }
-}
-
-/// Fetches a container's log from the machine.
-async fn fetch(
-    runtime: &HttpService,
-    target: &Target,
-    uid: &str,
-    id: &str,
-    parameters: &str,
-    options: &LogOptions,
-) -> Response<Body> {
-    let lost = || plain(StatusCode::BAD_REQUEST, &format!("unable to retrieve container logs for {id}"));
-    let attempt = attempt(id);
-    let path = format!("/v1/pods/{uid}/logs/{}?attempt={attempt}&{parameters}", target.container);
-    let answer = match send(runtime, Method::GET, &path, empty(), options.follow).await {
-        Ok(answer) => answer,
-        Err(error) => {
-            let why = format!("failed to reach the container runtime for {id}: {error}");
-            return plain(StatusCode::INTERNAL_SERVER_ERROR, &why);
-        }
-    };
-    match answer.status() {
-        StatusCode::NOT_FOUND => lost(),
-        code if code.is_success() => {
-            let mut response = Response::new(answer.into_body());
-            response.headers_mut().insert(header::CONTENT_TYPE, http::HeaderValue::from_static("text/plain"));
-            response
-        }
-        code => {
-            let text = collect(answer.into_body(), 1 << 16).await.unwrap_or_default();
-            plain(code, &String::from_utf8_lossy(&text))
-        }
-    }
-}
-
-/// Returns the number of starts before that of a container's id ([`container_id`](super::container_status::container_id)).
-fn attempt(id: &str) -> u32 {
-    // `mooring://UID/NAME`, and `/N` after a restart.
-    id.rsplit('/').next().filter(|_| id.matches('/').count() == 4).and_then(|last| last.parse().ok()).unwrap_or(0)
-}
-
-fn plain(code: StatusCode, text: &str) -> Response<Body> {
-    let mut response = Response::new(full(text.to_owned()));
-    *response.status_mut() = code;
-    response.headers_mut().insert(header::CONTENT_TYPE, http::HeaderValue::from_static("text/plain; charset=utf-8"));
-    response
 }
 
 #[cfg(test)]
@@ -290,6 +155,7 @@ mod tests {
     use substrate::json::json;
 
     use super::*;
+    use crate::node_agent::log_service::attempt;
 
     fn status_of(state: substrate::json::Value, last: substrate::json::Value) -> PodStatus {
         let container = json!({"name": "main", "image": "i", "imageID": "i", "ready": true, "restartCount": 0,

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{HostIP, Pod, PodIP, PodStatus};
 
-use super::admission::Refusal;
 use super::pod_conditions::{BY_KUBELET, Statuses};
-use super::{container_status, deadline, pod_phase, workload};
+use super::refusal::Refusal;
+use super::{container_status, deadline_words, pod_phase, restarts};
 use crate::kube::time;
 use crate::machine::api::ContainerRecord;
 
@@ -52,7 +52,7 @@ pub struct PodFacts {
 /// Returns how often the pod's containers were restarted, according to its status. None if they never ran.
 pub fn started_before(pod: &Pod) -> Option<u32> {
     let statuses = pod.status.iter().flat_map(|s| s.container_statuses.iter().flatten());
-    statuses.filter_map(workload::restarts).max()
+    statuses.filter_map(restarts::restarts).max()
 }
 
 /// Builds the whole status: kubelet's fields over those that others wrote.
@@ -83,7 +83,8 @@ pub fn status(pod: &Pod, phase: &Phase, facts: &PodFacts, now: Timestamp) -> Pod
     let phase_name = phase_name.to_owned();
     status.phase = Some(phase_name.clone());
     if facts.expired {
-        (status.reason, status.message) = (Some(deadline::REASON.to_owned()), Some(deadline::MESSAGE.to_owned()));
+        (status.reason, status.message) =
+            (Some(deadline_words::REASON.to_owned()), Some(deadline_words::MESSAGE.to_owned()));
     }
     status.start_time = Some(status.start_time.unwrap_or_else(|| time(facts.start_time)));
     status.host_ip = Some(facts.host_ip.clone());

@@ -9,10 +9,11 @@ use rand_core::Rng;
 use substrate::latest;
 use substrate::seed::unit;
 
-use super::admission::{Refusal, refuse_unattached};
+use super::admission::refuse_unattached;
 use super::agent::Agent;
-use super::pod_worker::{SYNC_BACKOFF, SYNC_JITTER};
+use super::orders::{SYNC_BACKOFF, SYNC_JITTER};
 use super::populate::expected;
+use super::refusal::Refusal;
 use crate::tick_schedule::TickSchedule;
 
 /// Waits until the pod's volumes are mounted, and emits an event with the reason while they are not.

@@ -13,6 +13,7 @@ use super::agent::Agent;
 use super::containers::{emit_start_events, has_finished, of_container, restart_containers};
 use super::expand::asks_to_grow;
 use super::hooks::{post_start, pre_stop};
+use super::orders::{Orders, SYNC_BACKOFF, SYNC_JITTER};
 use super::pod_dirs::{HOUSEKEEPING, mounted_below, remove_pod_dirs};
 use super::pod_report::{Report, reporter};
 use super::pod_status::{Phase, started_before};
@@ -27,22 +28,8 @@ use super::workload::{pod_spec, programs, settings};
 use crate::kube::reference;
 use crate::machine::api::PodRecord;
 
-/// First wait after a failed sync (`backOffPeriod`). Jitter adds up to half of it.
-pub(super) const SYNC_BACKOFF: Duration = Duration::from_secs(10);
-pub(super) const SYNC_JITTER: f64 = 0.5;
 /// Wait after a failed call to the runtime.
 const RUNTIME_RETRY: Duration = Duration::from_secs(1);
-
-/// Orders of the pod source to a worker.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Orders {
-    /// Stop within this time.
-    pub terminate: Option<Duration>,
-    /// True if the object is gone.
-    pub deleted: bool,
-    /// True if the pod was active for too long.
-    pub expired: bool,
-}
 
 /// Runs a pod (if `run`), stops it on order, and cleans up after it.
 pub(super) async fn worker(

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodSpec};
 use substrate::Ctx;
 
 use crate::machine::api::ContainerState::{Created, Exited, Running};
@@ -195,6 +195,13 @@ pub(super) fn go_text(wait: Duration) -> String {
 pub(super) fn name_with_uid(pod: &Pod) -> String {
     let part = |value: &Option<String>| value.clone().unwrap_or_default();
     format!("{}_{}({})", part(&pod.metadata.name), part(&pod.metadata.namespace), part(&pod.metadata.uid))
+}
+
+/// Returns how often a container was restarted. None if it never ran.
+pub(super) fn restarts(status: &ContainerStatus) -> Option<u32> {
+    let ended = status.last_state.as_ref().is_some_and(|last| last.terminated.is_some());
+    let ran = status.container_id.is_some() || ended;
+    ran.then(|| u32::try_from(status.restart_count).unwrap_or_default())
 }
 
 #[cfg(test)]

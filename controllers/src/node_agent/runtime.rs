@@ -3,30 +3,23 @@
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::BodyExt;
-use k8s_openapi::api::core::v1::Pod;
 use serde::Serialize;
 use substrate::body::{Body, BoxError, call, collect, full};
 use substrate::link::{Frames, Streaming};
 use substrate::{Ctx, HttpService, latest};
 
-use super::agent::Agent;
-use super::events::RuntimeFailed;
-use super::pods::housekeeping;
-use crate::kube::{Query, reference};
+use crate::kube::Query;
 use crate::machine::api::{News, PodRecord, PodSpec, StartContainer, Stop, Trouble};
 
 /// Timeout of a call (`runtimeRequestTimeout`).
 const TIMEOUT: Duration = Duration::from_secs(120);
-/// Wait before the event stream is reopened.
-const RETRY: Duration = Duration::from_secs(1);
+
 /// Longest answer and longest event, in bytes.
-const LIMIT: usize = 16 << 20;
+pub(super) const LIMIT: usize = 16 << 20;
 
 /// Error of a request to the runtime.
 #[derive(Debug, displaydoc::Display, thiserror::Error)]
@@ -66,7 +59,7 @@ impl Known {
 
 /// Client of the runtime.
 pub(super) struct Runtime {
-    service: HttpService,
+    pub(super) service: HttpService,
     known: Mutex<Known>,
     changes: latest::Sender<()>,
 }
@@ -221,7 +214,7 @@ impl Runtime {
     }
 
     /// Applies one event. Returns a workload's message, which is for the pod.
-    fn take(&self, news: News) -> Option<Trouble> {
+    pub(super) fn take(&self, news: News) -> Option<Trouble> {
         let mut known = self.known();
         match news {
             News::List(pods) => {
@@ -266,53 +259,6 @@ pub(super) async fn connect(
     let request = Request::post(format!("/v1/pods/{uid}/{verb}/{container}?{query}"));
     let request = request.header(http::header::HOST, "localhost").extension(Streaming).extension(Frames);
     call(runtime.clone(), request.body(input)?).await
-}
-
-/// Follows the runtime's events forever.
-pub(super) async fn follow(agent: Arc<Agent>) {
-    loop {
-        let error = match news(&agent).await {
-            Ok(()) => "the stream of news ended".to_owned(),
-            Err(error) => error.to_string(),
-        };
-        agent.ctx.emit(RuntimeFailed { error, node: agent.name() });
-        agent.ctx.sleep(RETRY).await;
-    }
-}
-
-/// Reads one event stream to its end.
-async fn news(agent: &Arc<Agent>) -> Result<(), BoxError> {
-    let answer = send(&agent.runtime.service, Method::GET, "/v1/pods?watch=true", full(""), true).await?;
-    if !answer.status().is_success() {
-        return Err(format!("the container runtime answered {}", answer.status()).into());
-    }
-    let mut body = answer.into_body();
-    let mut text = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let Ok(data) = frame?.into_data() else { continue };
-        text.extend_from_slice(&data);
-        while let Some(end) = memchr::memchr(b'\n', &text) {
-            let line = text.split_to(end + 1);
-            if let Some(trouble) = agent.runtime.take(serde_json::from_slice(&line)?) {
-                report(agent, trouble);
-            } else {
-                housekeeping(agent);
-                agent.changed();
-            }
-        }
-        if text.len() > LIMIT {
-            return Err(format!("a line of news is longer than {LIMIT} bytes").into());
-        }
-    }
-    Ok(())
-}
-
-/// Emits a workload's message as an event of its pod.
-fn report(agent: &Agent, trouble: Trouble) {
-    let pod = agent.pods().get(&trouble.uid);
-    if let Some(pod) = pod {
-        agent.recorder.event(reference::<Pod>(&pod), "Warning", &trouble.reason, trouble.message);
-    }
 }
 
 #[cfg(test)]

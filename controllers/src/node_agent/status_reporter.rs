@@ -7,11 +7,11 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use substrate::latest;
 
-use super::admission::Refusal;
 use super::agent::Agent;
-use super::deadline;
+use super::deadline_words;
 use super::pod_report::Report;
 use super::pod_status::{Phase, PodFacts};
+use super::refusal::Refusal;
 use crate::kube::reference;
 use crate::machine::api::PodRecord;
 
@@ -45,7 +45,7 @@ impl StatusReporter {
     /// Reports a pod that was active for too long as Failed, before its containers stop.
     pub(super) fn expired(&mut self) {
         let object = Arc::new(reference::<Pod>(&self.pod));
-        self.agent.recorder.event(object, "Normal", deadline::REASON, deadline::MESSAGE);
+        self.agent.recorder.event(object, "Normal", deadline_words::REASON, deadline_words::MESSAGE);
         self.facts.expired = true;
         self.phase(self.since.map_or(Phase::Waiting, Phase::Running));
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::{Container, Pod};
 use substrate::fault::Span;
 
 use super::agent::Agent;
@@ -14,7 +14,7 @@ use super::populate::claims;
 use super::program::{self, Seen, Unprepared};
 use super::program_volumes::Published;
 use super::references::References;
-use super::restarts::is_sidecar;
+use super::restarts::{is_sidecar, restarts};
 use super::volume_manager::VolumeSpec;
 use crate::machine::api::{
     ContainerSpec, ContainerState, ExitPlan, Pace, PodRecord, PodSpec, ProgramSpec, VolumeLocation, VolumeUse,
@@ -76,13 +76,6 @@ fn earlier_starts(pod: &Pod, record: Option<&PodRecord>, container: &Container) 
     let mut statuses = lists.into_iter().flatten().flatten().flatten();
     let found = statuses.find(|status| status.name == container.name);
     found.and_then(restarts).map_or(0, |restarts| restarts + 1)
-}
-
-/// Returns how often a container was restarted. None if it never ran.
-pub(super) fn restarts(status: &ContainerStatus) -> Option<u32> {
-    let ended = status.last_state.as_ref().is_some_and(|last| last.terminated.is_some());
-    let ran = status.container_id.is_some() || ended;
-    ran.then(|| u32::try_from(status.restart_count).unwrap_or_default())
 }
 
 /// Returns the programs of a pod's containers, if this node runs programs.

@@ -7,7 +7,7 @@
 mod share;
 
 use parking_lot::Mutex;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_util::future::ready;
@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::blocking::Gate;
 use super::files::file_operations;
+use super::plain_name::plain_name;
 use super::root::Root;
 use super::{
     Backend, Device, Disk, DiskError, DiskFuture, FileLock, Mapping, Mount, MountKind, Plug, Publish, Published,
@@ -95,16 +96,6 @@ impl DirectoryDisk {
 
 fn occupied(path: &Path, by: impl Into<String>) -> DiskError {
     DiskError::Occupied { path: path.display().to_string(), by: by.into() }
-}
-
-/// Checks that a name is one ordinary path component.
-pub(super) fn plain_name(what: &str, name: &str) -> Result<(), DiskError> {
-    let mut parts = Path::new(name).components();
-    let plain = matches!((parts.next(), parts.next()), (Some(Component::Normal(part)), None) if part == name);
-    if plain && name.len() <= 128 && !name.starts_with('.') {
-        return Ok(());
-    }
-    Err(DiskError::BadPath { path: name.to_owned(), reason: format!("{what} must be one plain name") })
 }
 
 impl Inner {

@@ -2,6 +2,11 @@
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
+
+/// Result of every disk operation.
+pub type DiskFuture<'a, T> = BoxFuture<'a, Result<T, DiskError>>;
+
 /// Error of a disk operation. The text names the object and, if there is one, the remedy.
 #[derive(Clone, Debug, displaydoc::Display, thiserror::Error)]
 pub enum DiskError {

@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use substrate::fault::{Effect, Moment, Plane, Point};
 use substrate::{Ctx, mutant};
 
+use super::errnos::errno;
 use super::lossy::{self, is_lossy};
 use super::{
     Backend, Device, Disk, DiskError, DiskFuture, FileLock, Mapping, Mount, Plug, Publish, Published, RawDevice, Share,
@@ -26,47 +27,6 @@ struct FaultyDisk {
 pub fn faulty(ctx: &Ctx, disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
     ctx.faults().declare(crate::faults::DISK);
     Arc::new(FaultyDisk { ctx: ctx.clone(), disk })
-}
-
-/// Defines the errnos that a fault may name.
-macro_rules! errnos {
-    ($($name:literal = $errno:ident,)*) => {
-        /// Names of the errnos that a fault may set.
-        pub const ERRNOS: &[&str] = &[$($name),*];
-
-        /// Returns the errno of a name.
-        pub fn errno(name: &str) -> Option<Errno> {
-            match name {
-                $($name => Some(Errno::$errno),)*
-                _ => None,
-            }
-        }
-    };
-}
-
-errnos! {
-    "EACCES" = ACCESS,
-    "EAGAIN" = AGAIN,
-    "EBUSY" = BUSY,
-    "EDQUOT" = DQUOT,
-    "EEXIST" = EXIST,
-    "EFBIG" = FBIG,
-    "EINTR" = INTR,
-    "EINVAL" = INVAL,
-    "EIO" = IO,
-    "EISDIR" = ISDIR,
-    "EMFILE" = MFILE,
-    "ENODEV" = NODEV,
-    "ENOENT" = NOENT,
-    "ENOMEM" = NOMEM,
-    "ENOSPC" = NOSPC,
-    "ENOTDIR" = NOTDIR,
-    "ENOTEMPTY" = NOTEMPTY,
-    "ENXIO" = NXIO,
-    "EPERM" = PERM,
-    "EROFS" = ROFS,
-    "ESTALE" = STALE,
-    "ETIMEDOUT" = TIMEDOUT,
 }
 
 /// Effect of a fault on the operation.

@@ -40,7 +40,7 @@ impl FileLock {
 impl Share {
     /// Returns the directory of the bytes below the directory of all volumes.
     pub(super) fn bytes(&self, volumes: &Path) -> Result<PathBuf, DiskError> {
-        super::directory::plain_name("a file system", &self.file_system)?;
+        super::plain_name::plain_name("a file system", &self.file_system)?;
         Ok(volumes.join(format!("{}.share", self.file_system)).join(self.directory.trim_start_matches('/')))
     }
 }

@@ -25,13 +25,10 @@ use crate::settings::Settings;
 pub use handle::{Handle, is_handle, of_access_point};
 pub use node::EfsNodeConfig;
 pub use server::FileServer;
-pub use state::{AccessPoint, FileSystemSpec};
+pub use state::{AccessPoint, DEFAULT_FILE_SYSTEM, FileSystemSpec};
 
 /// Name of the driver.
 pub const EFS_DRIVER_NAME: &str = "efs.csi.aws.com";
-/// Id of the file system of a cluster that names none.
-pub const DEFAULT_FILE_SYSTEM: &str = "fs-0123456789abcdef0";
-
 /// Returns true if `id` is the id of a file system.
 pub fn is_file_system(id: &str) -> bool {
     handle::is_id(id, "fs-")

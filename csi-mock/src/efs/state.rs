@@ -8,6 +8,9 @@ use jiff::Timestamp;
 /// Largest number of access points of a file system (EFS quota).
 const MAX_ACCESS_POINTS: usize = 10_000;
 
+/// Id of the file system of a cluster that names none.
+pub const DEFAULT_FILE_SYSTEM: &str = "fs-0123456789abcdef0";
+
 /// A file system, as a cluster begins with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileSystemSpec {
@@ -20,7 +23,7 @@ pub struct FileSystemSpec {
 impl Default for FileSystemSpec {
     /// Returns an empty file system with the default id.
     fn default() -> Self {
-        Self { id: super::DEFAULT_FILE_SYSTEM.to_owned(), directories: Vec::new() }
+        Self { id: DEFAULT_FILE_SYSTEM.to_owned(), directories: Vec::new() }
     }
 }
 

@@ -7,6 +7,7 @@ mod access;
 pub mod clients;
 mod gzip;
 mod head;
+pub(crate) mod lenient;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;

@@ -26,27 +26,6 @@ const AUTHENTICATED: &str = "system:authenticated";
 /// API group of the attributes that a request may impersonate.
 const AUTHENTICATION: &str = "authentication.k8s.io";
 
-/// Authentication and authorization, as they are configured.
-#[derive(Clone)]
-pub struct Rbac {
-    /// Bearer token of the kubeconfig, with which everything is allowed.
-    pub admin_token: String,
-    /// True if requests without credentials are those of `system:anonymous` (`--anonymous-auth`); otherwise 401.
-    pub anonymous: bool,
-    /// True if roles decide (`--authorization-mode=RBAC`); otherwise every authenticated user may do everything.
-    pub roles: bool,
-    /// True if requests that are not marked as [`Outside`] come from components of the same process, which may do
-    /// everything.
-    pub trusts_components: bool,
-}
-
-impl Rbac {
-    /// Returns RBAC with `admin_token` for the kubeconfig, and anonymous requests.
-    pub fn new(admin_token: impl Into<String>) -> Self {
-        Self { admin_token: admin_token.into(), anonymous: true, roles: true, trusts_components: false }
-    }
-}
-
 /// Marks a request that came through a listener for users.
 #[derive(Clone, Copy, Debug)]
 pub struct Outside;
@@ -55,12 +34,6 @@ pub struct Outside;
 /// Without any it is refused, even if anonymous requests are allowed.
 #[derive(Clone, Copy, Debug)]
 pub struct Unverified;
-
-impl std::fmt::Debug for Rbac {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Rbac").field("admin_token", &"<redacted>").finish()
-    }
-}
 
 fn admin() -> Identity {
     let groups = vec!["system:masters".to_owned(), AUTHENTICATED.to_owned()];
@@ -342,7 +315,7 @@ mod tests {
     use substrate::{Process, Seed};
 
     use super::*;
-    use crate::service::{Apiserver, Config};
+    use crate::service::{Apiserver, Config, Rbac};
 
     #[test]
     fn a_request_is_authenticated_once() {

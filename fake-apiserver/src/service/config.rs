@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::access::Rbac;
 use super::audit::Audit;
-use super::logs::{LogDial, NodeDial};
-use super::origin::Origin;
-use super::webhook::Dial;
+use super::dials::{Dial, LogDial, NodeDial};
+use super::origin_state::Origin;
+use super::rbac::Rbac;
 use crate::keys::PublicKey;
 use crate::state::{Event, Limits, NamespaceUpkeep, ServiceAccounts, ServiceRange, Store, TokenIssuer};
 use crate::tls::Authority;

@@ -25,7 +25,8 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::Server;
 use super::call::Call;
-use super::logs::{COMPLAINT, Located, NodeEndpoint, TIMEOUT, beginning, reason_of};
+use super::dials::NodeEndpoint;
+use super::logs::{COMPLAINT, Located, TIMEOUT, beginning, reason_of};
 use super::verb::Sub;
 use crate::state::Status;
 

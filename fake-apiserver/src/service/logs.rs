@@ -9,13 +9,13 @@ use std::time::Duration;
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use jiff::Timestamp;
-use substrate::Ctx;
-use substrate::body::{Body, BoxError, HttpService, call, empty};
+use substrate::body::{Body, BoxError, call, empty};
 use substrate::json::Value;
 use substrate::link::{LinkError, Streaming};
 
 use super::Server;
 use super::call::Call;
+use super::dials::{KUBELET_PORT, NodeDial, NodeEndpoint};
 use super::query::Query;
 use crate::kinds;
 use crate::state::value::{list, name, text};
@@ -25,44 +25,10 @@ use crate::state::{FieldError, Status, key};
 pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum length of a node's error message in bytes; the rest of a longer message is cut off.
 pub(super) const COMPLAINT: usize = 50_000;
-/// Default port of the kubelet (`--kubelet-port`).
-const KUBELET_PORT: u16 = 10250;
+
 /// Types of node addresses in the order of preference. A modelled node is reached at its external address, outside the
 /// modelled network; names are not resolved.
 const PREFERRED: [&str; 2] = ["ExternalIP", "InternalIP"];
-
-/// Address of a node's own server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeEndpoint {
-    /// The node's name.
-    pub node: String,
-    /// Host from its status.
-    pub host: String,
-    /// Port from its status.
-    pub port: u16,
-}
-
-impl NodeEndpoint {
-    /// Returns an endpoint on this machine, for a node without a Node object.
-    fn here(node: &str) -> Self {
-        Self { node: node.to_owned(), host: "127.0.0.1".to_owned(), port: KUBELET_PORT }
-    }
-
-    pub(super) fn authority(&self) -> String {
-        if self.host.contains(':') {
-            format!("[{}]:{}", self.host, self.port)
-        } else {
-            format!("{}:{}", self.host, self.port)
-        }
-    }
-}
-
-/// Connects to the servers of nodes; connections belong to the given process.
-pub type NodeDial = Arc<dyn Fn(&Ctx, &NodeEndpoint) -> Result<HttpService, BoxError> + Send + Sync>;
-
-/// Returns the service that has the log of a pod, by namespace and name, if that is not the server of its node. The
-/// request is the same as for a node. It also answers `/proxy/PORT/PATH` for a port of the pod.
-pub type LogDial = Arc<dyn Fn(&Ctx, &str, &str) -> Option<HttpService> + Send + Sync>;
 
 /// core/v1 PodLogOptions.
 #[derive(Debug, Default, PartialEq, Eq)]

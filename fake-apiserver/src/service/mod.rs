@@ -4,6 +4,7 @@
 mod access;
 mod admin;
 mod audit;
+mod audited;
 mod body;
 mod call;
 mod certificates;
@@ -11,6 +12,7 @@ mod cold;
 mod config;
 mod convert;
 mod deadline;
+mod dials;
 mod documents;
 mod escalation;
 mod exec;
@@ -22,12 +24,16 @@ mod logs;
 mod metrics;
 mod opening;
 mod origin;
+mod origin_state;
+mod parameters;
 mod pretty;
 mod probe;
 mod proxy;
 mod query;
+mod rbac;
 mod respond;
 mod review;
+mod server;
 mod verb;
 mod watch;
 mod webhook;
@@ -35,41 +41,39 @@ mod workers;
 mod write;
 mod yaml;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::request::Parts;
-use http::{Request, Response, header};
+use http::{Request, Response};
 use substrate::body::{Body, BoxError, Calling, HttpService};
 use substrate::fault::Moment;
 use substrate::json::Text;
 use substrate::{Ctx, Now, Seed, latest};
 
-pub use self::access::{Outside, Rbac, Unverified};
+pub use self::access::{Outside, Unverified};
 pub use self::audit::{Audit, Policy};
 use self::call::Call;
 pub use self::config::{Config, Keep, MOST_GATHERED, Unserved};
+pub use self::dials::{Dial, Endpoint, LogDial, NodeDial, NodeEndpoint};
 use self::fault::{Injected, RequestFault, suffer};
 use self::hub::Hub;
-pub use self::logs::{LogDial, NodeDial, NodeEndpoint};
-pub use self::origin::Origin;
-use self::origin::OriginState;
+pub use self::origin_state::Origin;
+use self::origin_state::OriginState;
+use self::parameters::{accepted, list_numbers, selector};
+pub use self::rbac::Rbac;
 use self::respond::{Shown, deprecation, failure, failure_to, warn_first};
 use self::review::is_review;
+use self::server::{Server, Shared, State};
 use self::verb::{Sub, Verb};
-pub use self::webhook::{Dial, Endpoint};
-use self::workers::Workers;
 use crate::events::{Commit, RequestEnded};
 use crate::faults::OPERATIONS;
 use crate::kinds::{self, KindRef};
 use crate::state::selector::Selector;
-use crate::state::{
-    Defects, Event, Limits, ListOptions, Match, Matched, SavedObject, Status, Store, Version, key, scale_of,
-};
-use crate::tls::Authority;
-use crate::wire::openapi::{KUBERNETES_VERSION, Kept};
+use crate::state::{Defects, Event, ListOptions, Match, Matched, SavedObject, Status, Store, Version, key, scale_of};
+use crate::wire::openapi::KUBERNETES_VERSION;
 
 /// Header with the uid of the request's flow schema.
 const FLOW_SCHEMA: &str = "x-kubernetes-pf-flowschema-uid";
@@ -85,73 +89,6 @@ pub struct Apiserver(Arc<Shared>);
 impl std::fmt::Debug for Apiserver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Apiserver").finish_non_exhaustive()
-    }
-}
-
-/// State that all requests share.
-pub(crate) struct Shared {
-    state: Mutex<State>,
-    /// Revision of the last commit, for requests that wait for one.
-    revision: latest::Sender<u64>,
-    /// Number of requests so far.
-    requests: AtomicU64,
-    /// Number of packed events of the history so far.
-    packed: AtomicU64,
-    limits: Limits,
-    dial: Option<Dial>,
-    nodes: Option<NodeDial>,
-    logs: Option<LogDial>,
-    unserved: Option<Unserved>,
-    /// Clients that may be controllers of kinds without a controller in this program.
-    pub(crate) workers: Arc<Workers>,
-    rbac: Option<Rbac>,
-    /// The API server that answers instead of this one, if there is one.
-    origin: Option<Arc<OriginState>>,
-    gather: Duration,
-    authority: Option<Arc<Authority>>,
-    audit: Option<Audit>,
-    version: String,
-    /// Cache of requested documents.
-    documents: Mutex<Kept>,
-}
-
-/// State under the lock: held for short sections, never over an await.
-pub(crate) struct State {
-    store: Store,
-    hub: Hub,
-    /// Number of the present hub, so that a stream of an older one does not touch it.
-    epoch: u64,
-    /// Number of watch streams so far, from which each gets its own.
-    streams: u64,
-    /// Draws the lifetimes of watches.
-    lifetimes: Box<dyn rand_core::Rng + Send>,
-    /// Draws the uids of admission reviews.
-    reviews: Box<dyn rand_core::Rng + Send>,
-    /// Persists commits, if set.
-    keeper: Option<Box<dyn Keep>>,
-}
-
-impl State {
-    /// Replaces everything that was persisted by the present objects.
-    pub(crate) fn restart_journal(&mut self) {
-        if let Some(keeper) = &mut self.keeper {
-            keeper.replace(&self.store);
-        }
-    }
-}
-
-impl Shared {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
-
-    /// Returns true if roles decide what users may do.
-    pub(crate) fn checks_roles(&self) -> bool {
-        self.rbac.as_ref().is_some_and(|rbac| rbac.roles)
-    }
-
-    pub(crate) fn revision(&self) -> u64 {
-        *self.revision.borrow()
     }
 }
 
@@ -306,13 +243,6 @@ impl Apiserver {
         ctx.spawn(server.clone().drive());
         HttpService::new(move |request| server.clone().handle(request))
     }
-}
-
-/// One request's view of the server. Cheap to clone.
-#[derive(Clone)]
-pub(crate) struct Server {
-    shared: Arc<Shared>,
-    ctx: Ctx,
 }
 
 impl Server {
@@ -640,20 +570,4 @@ impl Server {
             }
         }
     }
-}
-
-fn accepted(parts: &Parts) -> Option<&str> {
-    parts.headers.get(header::ACCEPT).and_then(|v| v.to_str().ok())
-}
-
-/// Returns the `limit` and `timeoutSeconds` of a list or a watch; 0 if they are missing.
-fn list_numbers(call: &Call) -> Result<(i64, i64), Status> {
-    let timeout = call.query.integer("timeoutSeconds")?.unwrap_or(0);
-    Ok((call.query.integer("limit")?.unwrap_or(0), timeout))
-}
-
-fn selector(call: &Call) -> Result<Selector, Status> {
-    // A watch of one object by its path adds a selector to those of the query.
-    let fields: Vec<&str> = call.query.all("fieldSelector").filter(|s| !s.is_empty()).collect();
-    Selector::parse(&call.kind, call.query.get("labelSelector"), &fields.join(","))
 }

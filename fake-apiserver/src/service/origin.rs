@@ -7,24 +7,20 @@ mod commits;
 mod lines;
 mod relay;
 
-use parking_lot::Mutex;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, header};
 use http_body_util::StreamBody;
-use substrate::Ctx;
-use substrate::body::{Body, BoxError, HttpService, boxed, call, collect, full};
+use substrate::body::{Body, BoxError, boxed, collect, full};
 use substrate::json;
 
 use super::call::Call;
 use super::fault::RequestFault;
+use super::origin_state::OriginState;
 use super::respond::failure;
 use super::verb::Verb;
 use super::{Server, accepted};
-use crate::state::{Status, key};
+use crate::state::Status;
 
 /// Largest request in bytes (`MaxRequestBodyBytes`).
 const MOST: usize = 3 << 20;
@@ -37,71 +33,6 @@ const OF_CONNECTION: [HeaderName; 6] = [
     header::ACCEPT_ENCODING,
     header::AUTHORIZATION,
 ];
-
-/// Another API server, which answers the requests of this one: connects to it. The user of the connection must be allowed
-/// everything.
-#[derive(Clone)]
-pub struct Origin(Arc<Connect>);
-
-/// Connects a process to the origin.
-type Connect = dyn Fn(&Ctx) -> Result<HttpService, BoxError> + Send + Sync;
-
-impl Origin {
-    /// Creates an origin from a function that connects to it.
-    pub fn new(dial: impl Fn(&Ctx) -> Result<HttpService, BoxError> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(dial))
-    }
-
-    /// Sends a request.
-    ///
-    /// # Errors
-    /// If the origin does not answer.
-    pub async fn call(&self, ctx: &Ctx, request: Request<Body>) -> Result<Response<Body>, BoxError> {
-        call((self.0)(ctx)?, request).await
-    }
-}
-
-impl std::fmt::Debug for Origin {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Origin").finish_non_exhaustive()
-    }
-}
-
-/// The origin of a server, and the state about it.
-pub(crate) struct OriginState {
-    origin: Origin,
-    /// Verb and User-Agent of the last write of each object, by the position of its kind and its key.
-    writers: Mutex<BTreeMap<(usize, String), Writer>>,
-    /// Positions of the kinds whose commits are followed.
-    followed: Mutex<BTreeSet<usize>>,
-}
-
-/// Author of a write.
-#[derive(Clone, Debug, Default)]
-struct Writer {
-    verb: &'static str,
-    agent: String,
-}
-
-impl OriginState {
-    pub(super) fn new(origin: Origin) -> Self {
-        Self { origin, writers: Mutex::default(), followed: Mutex::default() }
-    }
-
-    /// Records the author of a write, if the object's name is known.
-    fn note_writer(&self, call: &Call, name: &str) {
-        if matches!(call.verb, Verb::Get | Verb::List | Verb::Watch) || name.is_empty() {
-            return;
-        }
-        let key = key(call.namespace.as_deref(), name).to_string();
-        let writer = Writer { verb: call.verb.name(), agent: call.agent.clone() };
-        self.writers.lock().insert((crate::kinds::stored(&call.kind).index, key), writer);
-    }
-
-    fn writer(&self, kind: usize, key: &str) -> Writer {
-        self.writers.lock().get(&(kind, key.to_owned())).cloned().unwrap_or_default()
-    }
-}
 
 /// Builds a request to the origin.
 fn request(method: &Method, path: &str, headers: HeaderMap, body: Bytes) -> Result<Request<Body>, BoxError> {

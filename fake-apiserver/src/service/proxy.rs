@@ -7,7 +7,8 @@ use http::{HeaderValue, Request, Response, header};
 use substrate::body::{Body, call, collect, full};
 
 use super::call::Call;
-use super::logs::{NodeEndpoint, TIMEOUT, endpoint, reason_of};
+use super::dials::NodeEndpoint;
+use super::logs::{TIMEOUT, endpoint, reason_of};
 use super::{Server, write};
 use crate::kinds;
 use crate::state::{Status, key};

@@ -11,13 +11,14 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::request::Parts;
 use http::{Method, Request, header};
-use substrate::body::{BoxError, HttpService, collect, full};
+use substrate::body::{BoxError, collect, full};
+use substrate::ids;
 use substrate::json::{self, Value, json};
-use substrate::{Ctx, ids};
 
 use super::Server;
 use super::access::note;
 use super::call::Call;
+use super::dials::Endpoint;
 use super::verb::Verb;
 use crate::go_json;
 use crate::kinds::Kind;
@@ -30,20 +31,6 @@ use crate::state::{Asking, Command, ListOptions, Mutated, Part, Reply, Stage, St
 const ATTEMPTS: usize = 5;
 /// Maximum length of an answer in bytes.
 const ANSWER_LIMIT: usize = 3 << 20;
-
-/// Address of a webhook.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Endpoint {
-    /// `https://host:port/path`.
-    pub url: String,
-    /// Name that the certificate must have, if it is not the host of the URL.
-    pub server_name: Option<String>,
-    /// Trusted CA certificates, PEM; if empty, none is trusted.
-    pub ca_pem: Vec<u8>,
-}
-
-/// Connects to webhooks; connections belong to the given process.
-pub type Dial = Arc<dyn Fn(&Ctx, &Endpoint) -> Result<HttpService, BoxError> + Send + Sync>;
 
 /// One webhook of one configuration.
 struct Hook {

@@ -9,7 +9,7 @@ use substrate::json::{Value, json};
 
 use super::Store;
 use super::command::{Command, WriteOptions};
-use super::service::ServiceRange;
+use super::service_range::ServiceRange;
 use super::value::name;
 use crate::kinds::{self, Kind};
 

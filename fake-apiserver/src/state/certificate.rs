@@ -8,7 +8,7 @@ use substrate::json::Value;
 
 use super::FieldError;
 use super::command::Part;
-use super::token::Identity;
+use super::user::Identity;
 use super::value::{self, list, text};
 
 /// Condition types that only `/approval` sets.

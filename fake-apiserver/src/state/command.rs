@@ -8,7 +8,7 @@ use substrate::json::Value;
 use super::flaw::{FieldValidation, Flaw};
 use super::object::Object;
 use super::selector::Selector;
-use super::token::Identity;
+use super::user::Identity;
 use crate::kinds::KindRef;
 use crate::patch::PatchKind;
 

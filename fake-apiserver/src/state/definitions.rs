@@ -1,8 +1,6 @@
 //! The life of CustomResourceDefinitions: a definition is served from the commit that creates it, and is removed after
 //! the last of its objects (apiextensions `pkg/controller/{status,establish,finalizer}`).
 
-use std::collections::BTreeMap;
-
 use substrate::Now;
 use substrate::json::{Value, json};
 
@@ -33,9 +31,6 @@ fn fill(kind_store: &mut KindStore, schema: &Schema) {
         kind_store.insert(key, object);
     }
 }
-
-/// Served custom kinds, by group, version and plural.
-pub(super) type Served = BTreeMap<(String, String, String), KindRef>;
 
 impl Store {
     /// Returns the kind that a URL names.

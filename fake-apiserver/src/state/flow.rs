@@ -2,16 +2,15 @@
 //! the flow schema and priority level of a request. Requests are never queued; the server only names both in its
 //! answer.
 
-use std::sync::Arc;
-
 use substrate::Now;
 use substrate::json::{Value, json};
 
 use super::Store;
 use super::dangling::condition;
+use super::flow_match::{Flow, Matched};
 use super::object::{Object, key};
 use super::rbac::Access;
-use super::token::Identity;
+use super::user::Identity;
 use super::value::{self, list, text};
 use crate::kinds;
 
@@ -80,21 +79,6 @@ const SCHEMAS: &[Schema] = &[
     ("system-node-high", "node-high", 400, BY_USER, Who::Groups(&["system:nodes"]), What::NodesAndLeases),
     ("system-nodes", "system", 500, BY_USER, Who::Groups(&["system:nodes"]), What::Everything),
 ];
-
-/// A schema that requests are matched against.
-pub(super) struct Flow {
-    rules: Vec<Value>,
-    matched: Matched,
-}
-
-/// The flow of a request: the uids of its flow schema and of its priority level.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Matched {
-    /// Uid of the flow schema.
-    pub schema: Arc<str>,
-    /// Uid of the priority level.
-    pub level: Arc<str>,
-}
 
 impl Store {
     /// Creates the default priority levels and flow schemas. A simulation has none of them, because its loops never

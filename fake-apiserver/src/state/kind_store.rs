@@ -8,7 +8,7 @@ use imbl::OrdMap;
 
 use super::Limits;
 use super::history::History;
-use super::list::within;
+use super::key_range::within;
 use super::object::{Key, Object};
 use super::selector::Selector;
 use crate::kinds::{self, KindRef};

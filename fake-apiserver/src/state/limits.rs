@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use substrate::json::{Text, Value, json};
 
 use super::Store;
-use super::list::{prefix, within};
+use super::key_range::{prefix, within};
 use super::quantity::Quantity;
 use super::quota::{Amounts, amounts, of_containers};
 use super::status::Status;

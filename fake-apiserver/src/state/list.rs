@@ -1,6 +1,5 @@
 //! Lists: revision, page and continue token.
 
-use std::ops::Bound;
 use std::sync::Arc;
 
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,6 +8,7 @@ use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
 use super::history::Event;
+use super::key_range::{prefix, within};
 use super::object::{Key, Object};
 use super::selector::Selector;
 use super::status::Status;
@@ -303,22 +303,6 @@ fn undo<'a>(
         };
     }
     objects
-}
-
-/// Returns the common prefix of a namespace's keys; empty for all namespaces and for cluster-scoped kinds.
-pub(super) fn prefix(namespace: Option<&str>) -> String {
-    namespace.map(|n| format!("{n}/")).unwrap_or_default()
-}
-
-/// Returns the objects whose key begins with `prefix`, from `start` on.
-pub(super) fn within<'a>(
-    objects: &'a OrdMap<Key, Arc<Object>>,
-    prefix: &'a str,
-    start: &str,
-) -> impl Iterator<Item = (&'a Key, &'a Arc<Object>)> {
-    objects
-        .range::<_, str>((Bound::Included(start), Bound::Unbounded))
-        .take_while(move |(key, _)| key.starts_with(prefix))
 }
 
 /// Fills a page from the candidates; `prefix` is the length of their keys' common prefix in bytes.

@@ -19,10 +19,14 @@ mod definitions;
 mod delete;
 mod event_view;
 mod flaw;
+mod flaw_reports;
 mod flow;
+mod flow_match;
 mod history;
+mod identify;
 mod identity;
 mod internal;
+mod key_range;
 mod kind_store;
 mod limits;
 mod list;
@@ -30,9 +34,12 @@ mod load;
 mod managed;
 pub mod manifest;
 pub mod matching;
+mod mutation_checks;
 mod mutations;
 mod namespace;
+mod namespace_upkeep;
 mod object;
+mod packing;
 mod pod_security;
 mod policies;
 mod privileged;
@@ -44,14 +51,21 @@ mod runtime_class;
 mod saved;
 mod scale;
 pub mod selector;
+mod served;
 mod service;
 mod service_account;
+mod service_accounts;
+mod service_range;
 pub mod shape;
 mod status;
+mod store;
+mod store_limits;
 mod strategy;
 mod subresource;
 mod token;
+mod token_issuer;
 mod update;
+mod user;
 mod validate;
 mod view;
 mod warnings;
@@ -62,192 +76,39 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use cold::Packing;
 pub use command::{Asking, Command, DeleteOptions, Mutated, Part, Propagation, Reply, Stage, Target, WriteOptions};
 use compactor::Compactor;
 pub use complete::complete;
-pub use create::identify_review;
 pub use flaw::{FieldValidation, Flaw, MOST_FLAWS};
-pub use flow::Matched;
+pub use flow_match::Matched;
 pub use history::{Event, EventType};
+pub use identify::identify_review;
 use kind_store::KindStore;
 pub use list::{ListOptions, Listed, Match, Version};
-pub use namespace::NamespaceUpkeep;
+pub use namespace_upkeep::NamespaceUpkeep;
 pub use object::{Key, Object, encode, key, line, name_of};
+pub use packing::Packing;
 pub use policies::EVERYTHING;
 use rand_core::Rng;
 pub use saved::SavedObject;
 pub use scale::scale_of;
-pub use service::ServiceRange;
-pub use service_account::ServiceAccounts;
+pub use service_accounts::ServiceAccounts;
+pub use service_range::ServiceRange;
 pub use status::{Cause, Details, Status, created, qualified, success};
+use store::Expiry;
+pub use store::{Defects, Store};
+pub use store_limits::{LEAST, Limits};
 use substrate::{Now, Seed, ids};
-pub use token::{Identity, TokenIssuer};
+pub use token_issuer::TokenIssuer;
 pub use update::{check_applied_type, refused};
+pub use user::Identity;
 pub use view::{from_view, to_view};
 pub use watch::{Initial, Started, WatchOptions, event_type_for};
 
 use crate::custom::Registry;
 pub(crate) use crate::fields::quantity;
 pub use crate::fields::{FieldError, FieldFault, value};
-use crate::keys::PublicKey;
 use crate::kinds::{self, Kind};
-
-type Random = Box<dyn Rng + Send>;
-
-/// Limits of the machine.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Maximum number of events per kind; older revisions answer 410.
-    pub history: usize,
-    /// Maximum size of a kind's events that only lists can go back to, in bytes.
-    pub history_bytes: usize,
-    /// Time for which a watch can start at an event, at least; upstream's watch cache keeps 75 s. The newest [`LEAST`]
-    /// events of each kind stay longer.
-    pub fresh: Duration,
-    /// Interval of compactions (kube-apiserver `--etcd-compaction-interval`): lists can go back at least that far. Zero
-    /// turns compaction off.
-    pub compaction: Duration,
-    /// Lifetime of an Event object after its last write (kube-apiserver `--event-ttl`).
-    pub event_ttl: Duration,
-    /// If set, objects are kept as bytes only. Their trees, which are several times as large, are parsed again when an
-    /// object is written. A server for many objects does this; a simulation does not, because it takes time.
-    pub folds: bool,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            history: 102_400,
-            history_bytes: 64 << 20,
-            fresh: Duration::from_secs(75),
-            compaction: Duration::from_secs(300),
-            event_ttl: Duration::from_secs(3600),
-            folds: false,
-        }
-    }
-}
-
-/// Number of events of each kind that are kept at any age, as in upstream's smallest watch cache.
-pub const LEAST: usize = 100;
-
-/// An Event object that expires at `at` unless it is written again.
-struct Expiry {
-    at: Duration,
-    key: Key,
-    revision: u64,
-}
-
-/// Seeded bugs of a store, to prove that a checker sees them.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Defects {
-    /// Removes a deleted object at once, even if it has finalizers.
-    pub ignores_finalizers: bool,
-    /// Accepts an update with an old resourceVersion.
-    pub takes_stale_writes: bool,
-    /// Deletes an object that a precondition of the delete excludes.
-    pub ignores_preconditions: bool,
-    /// Keeps a terminating object that has lost its last finalizer.
-    pub keeps_released: bool,
-    /// Removes a deleted pod at once, regardless of its grace period.
-    pub ignores_grace: bool,
-    /// Applies a patch whose uid or resourceVersion is that of an earlier object.
-    pub ignores_patch_preconditions: bool,
-    /// Takes the status from a write of the object itself.
-    pub takes_status: bool,
-    /// Evicts a pod regardless of its disruption budget.
-    pub ignores_budgets: bool,
-    /// Evicts a pod and leaves its disruption budget as it is.
-    pub keeps_budgets: bool,
-    /// Admits the growth of a claim whose class does not allow expansion.
-    pub expands_any_class: bool,
-    /// Leaves out the first object of each further page of a list.
-    pub skips_continued: bool,
-    /// Accepts a new finalizer of a terminating object.
-    pub takes_late_finalizers: bool,
-    /// Gives no default class to a claim.
-    pub leaves_class_out: bool,
-    /// Applies a strategic merge patch of a status as a merge patch.
-    pub replaces_lists: bool,
-    /// Removes a terminating namespace whose remaining objects are terminating.
-    pub forgets_terminating: bool,
-    /// Treats a delete that orphans the dependents as any other.
-    pub forgets_orphans: bool,
-    /// Leaves metadata.generation as it is.
-    pub keeps_generation: bool,
-    /// Keeps the finalizers that a strategic merge patch deletes.
-    pub keeps_finalizers: bool,
-    /// Refuses a smaller size of a claim, even above its capacity.
-    pub refuses_recovery: bool,
-    /// Evicts a pod without its condition DisruptionTarget.
-    pub evicts_unmarked: bool,
-    /// Admits the growth of a claim beyond its quota.
-    pub grows_beyond_quota: bool,
-    /// Evicts a pod by a status of its budget that is older than the budget's spec.
-    pub trusts_old_budgets: bool,
-    /// Gives a claim the oldest default class.
-    pub takes_oldest_class: bool,
-}
-
-/// The state of the cluster.
-pub struct Store {
-    revision: u64,
-    /// Time of the newest call.
-    mono: Duration,
-    kind_stores: Vec<KindStore>,
-    limits: Limits,
-    uids: Random,
-    names: Random,
-    tokens: Random,
-    /// Draws the names of token volumes.
-    volumes: Random,
-    service_accounts: ServiceAccounts,
-    /// Key that signs the tokens of service accounts.
-    token_key: [u8; 64],
-    issuer: TokenIssuer,
-    /// Keys that verify tokens of other issuers.
-    token_verifiers: Vec<PublicKey>,
-    /// CA certificate of the server, PEM; `None` without TLS.
-    authority: Option<Arc<str>>,
-    expiries: VecDeque<Expiry>,
-    compactor: Compactor,
-    /// Number of events that compactions dropped.
-    forgotten: u64,
-    committed: Vec<Arc<Event>>,
-    /// The served custom kinds.
-    served: definitions::Served,
-    /// Kinds that definitions declare.
-    registry: Registry,
-    /// If set, objects are kept as on a real server: with managedFields from their creation on, and with Go's zero
-    /// values for unset fields.
-    tracks: bool,
-    publishes: bool,
-    /// The published certificate, if it is not the CA's.
-    root_ca: Option<Arc<str>>,
-    /// Flow schemas that requests are matched against; `None` after a change, until the next request reads them.
-    flows: Option<Vec<flow::Flow>>,
-    /// Seeded bugs.
-    defects: Defects,
-    /// Warnings of policies, for the answer to the request.
-    warnings: Vec<String>,
-    /// Audit annotations of policies, for the audit event of the request.
-    annotations: Vec<(String, String)>,
-    /// User of the present command; `None` for writes of the server itself.
-    asking: Option<Asking>,
-    /// If set, RBAC decides what users may do; otherwise everything is allowed.
-    checks_access: bool,
-    upkeep: NamespaceUpkeep,
-    forbids_privileged: bool,
-    service_range: ServiceRange,
-    /// Address of the endpoint of the API server's own service.
-    advertised: Option<std::net::SocketAddr>,
-}
-
-impl std::fmt::Debug for Store {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Store").field("revision", &self.revision).finish_non_exhaustive()
-    }
-}
 
 impl Store {
     /// Creates an empty cluster; uids and generated names come from `seed`.
@@ -272,7 +133,7 @@ impl Store {
             compactor: Compactor::new(limits.compaction),
             forgotten: 0,
             committed: Vec::new(),
-            served: definitions::Served::new(),
+            served: served::Served::new(),
             registry: Registry::default(),
             tracks: false,
             publishes: false,

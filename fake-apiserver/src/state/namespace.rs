@@ -11,24 +11,12 @@ use substrate::json::{Value, json};
 use super::Store;
 use super::command::{DeleteOptions, Part, Target, WriteOptions};
 use super::history::Event;
-use super::list::{prefix, within};
+use super::key_range::{prefix, within};
+use super::namespace_upkeep::NamespaceUpkeep;
 use super::object::key;
 use super::status::{Cause, Status};
 use super::value::{self, is_terminating, text};
 use crate::kinds::{self, Kind};
-
-/// Work on namespaces that kube-controller-manager does in a cluster, and that this server does itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum NamespaceUpkeep {
-    /// None: a deleted namespace keeps its content and stays Terminating until a client writes its `/finalize`, as with
-    /// a kube-apiserver alone.
-    Nothing,
-    /// The content of a deleted namespace is deleted, and then the namespace.
-    Deletion,
-    /// Deletion, and the service account `default` in every namespace.
-    #[default]
-    Whole,
-}
 
 /// ConfigMap with the CA that pods trust.
 const ROOT_CA: &str = "kube-root-ca.crt";

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 
-use super::list::{prefix, within};
+use super::key_range::{prefix, within};
 use super::object::{Key, Object};
-use super::token::Identity;
+use super::user::Identity;
 use super::value::{list, name, text};
 use super::{Store, selector};
 use crate::cel::Question;

@@ -5,6 +5,7 @@ use substrate::ids;
 use substrate::json::{Value, json};
 
 use super::Store;
+use super::service_accounts::ServiceAccounts;
 use super::status::Status;
 use super::value::{self, list, name, text};
 use crate::kinds::{self, Kind};
@@ -19,18 +20,6 @@ const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const TOKEN_SECONDS: i64 = 3607;
 /// Annotation of mirror pods.
 const MIRROR: &str = "kubernetes.io/config.mirror";
-
-/// The work of the admission plugin ServiceAccount on new pods.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ServiceAccounts {
-    /// None, as with kube-apiserver `--disable-admission-plugins ServiceAccount`.
-    Ignored,
-    /// Pods name an account that exists, without a volume for its token: for a simulation, in which no pod calls the API.
-    #[default]
-    Named,
-    /// Pods name an account that exists, and mount its token.
-    Mounted,
-}
 
 impl Store {
     /// Sets the admission of new pods by their service accounts.

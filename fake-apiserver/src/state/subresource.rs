@@ -4,7 +4,7 @@ use substrate::Now;
 use substrate::json::{Map, Value, json};
 
 use super::command::{DeleteOptions, Part, Reply, Target};
-use super::list::{prefix, within};
+use super::key_range::{prefix, within};
 use super::matching::Attributes;
 use super::object::{Object, key};
 use super::status::{Status, created};

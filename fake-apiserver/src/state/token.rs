@@ -1,9 +1,6 @@
 //! Tokens of service accounts (TokenRequest, `registry/core/serviceaccount/storage/token.go`). They are signed with the
 //! issuer's key, or else with a key from the server's seed, and verified without a stored record.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use hmac::{Hmac, KeyInit, Mac};
@@ -14,31 +11,13 @@ use substrate::{Now, ids};
 use super::command::Reply;
 use super::object::{Object, key};
 use super::status::Status;
+use super::token_issuer::{ISSUER, TokenIssuer};
+use super::user::{Identity, account};
 use super::value::{self, text, uid};
 use super::{FieldError, Store};
-use crate::keys::{PublicKey, SigningKey};
+use crate::keys::PublicKey;
 use crate::kinds;
 
-/// Issuer and default audience, as kubeadm sets them.
-const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
-
-/// Issuer of service account tokens.
-#[derive(Clone, Debug)]
-pub struct TokenIssuer {
-    /// Names of the issuer (`--service-account-issuer`): the first is used in new tokens, all are accepted.
-    pub names: Vec<String>,
-    /// Audiences of the API server itself (`--api-audiences`).
-    pub audiences: Vec<String>,
-    /// Signing key (`--service-account-signing-key-file`); a key from the server's seed if absent.
-    pub key: Option<Arc<SigningKey>>,
-}
-
-impl Default for TokenIssuer {
-    /// Name and audience as kubeadm sets them.
-    fn default() -> Self {
-        Self { names: vec![ISSUER.to_owned()], audiences: vec![ISSUER.to_owned()], key: None }
-    }
-}
 /// Issuer of tokens in secrets.
 const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
 /// Default lifetime of a token in seconds.
@@ -47,44 +26,6 @@ const DEFAULT_SECONDS: i64 = 3600;
 const MIN_SECONDS: i64 = 600;
 /// Maximum lifetime in seconds.
 const MAX_SECONDS: i64 = 1 << 32;
-
-/// Authenticated user.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
-    /// The user's name.
-    pub username: String,
-    /// The uid; empty if there is none.
-    pub uid: String,
-    /// The groups.
-    pub groups: Vec<String>,
-    /// Further attributes of the user.
-    pub extra: BTreeMap<String, Vec<String>>,
-}
-
-impl Identity {
-    /// Returns the server itself, which may do everything.
-    pub fn of_server() -> Self {
-        let groups = ["system:masters", "system:authenticated"].map(str::to_owned).to_vec();
-        Self { username: "system:apiserver".to_owned(), uid: String::new(), groups, extra: BTreeMap::new() }
-    }
-
-    /// Returns a service account, by its name alone.
-    pub fn of_account(namespace: &str, name: &str) -> Self {
-        account(namespace, &format!("system:serviceaccount:{namespace}:{name}"), "")
-    }
-
-    /// Returns the user as `authentication.k8s.io/v1` UserInfo.
-    pub fn user_info(&self) -> Value {
-        let mut info = json!({"username": self.username, "groups": self.groups});
-        if !self.uid.is_empty() {
-            info["uid"] = self.uid.as_str().into();
-        }
-        if !self.extra.is_empty() {
-            info["extra"] = self.extra.iter().map(|(key, values)| (key.as_str(), json!(values))).collect();
-        }
-        info
-    }
-}
 
 impl Store {
     /// Issues a token.
@@ -296,13 +237,6 @@ impl Store {
     pub fn trust_tokens(&mut self, keys: Vec<PublicKey>) {
         self.token_verifiers = keys;
     }
-}
-
-/// Returns the user of a service account's token.
-fn account(namespace: &str, username: &str, uid: &str) -> Identity {
-    let groups = ["system:serviceaccounts", &format!("system:serviceaccounts:{namespace}"), "system:authenticated"];
-    let groups = groups.map(str::to_owned).to_vec();
-    Identity { username: username.to_owned(), uid: uid.to_owned(), groups, extra: BTreeMap::new() }
 }
 
 /// Returns the lifetime of a requested token in seconds (`pkg/apis/authentication/validation`).

@@ -6,12 +6,12 @@ use substrate::Now;
 use substrate::json::Value;
 
 use super::command::{Part, Reply, Target, WriteOptions};
-use super::create::{check_named, converts_not, identify, stored};
 use super::flaw::FieldValidation;
+use super::identify::{check_named, converts_not, identify, names_no_revision, stored};
 use super::object::{Key, Object, key};
 use super::restore::restorable;
 use super::status::Status;
-use super::value::{self, resource_version, text, uid};
+use super::value::{self, text, uid};
 use super::write::Write;
 use super::{FieldError, Store, managed, shape, strategy, view};
 use crate::kinds::{self, Kind};
@@ -221,12 +221,6 @@ pub fn refused(error: &PatchError) -> Status {
         PatchError::Inapplicable => Status::generic(error.code(), error.reason(), &message),
         _ => Status::new(error.code(), error.reason(), message),
     }
-}
-
-/// Returns true if `metadata.resourceVersion` is missing or `"0"`: upstream's storage treats both as no revision.
-pub(super) fn names_no_revision(object: &Value) -> bool {
-    let sent = resource_version(object);
-    sent.is_empty() || sent.parse() == Ok(0_u64)
 }
 
 /// Refuses, with 422, a write without a revision if the kind requires one.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::history::{Event, EventType};
-use super::list::{Match, Version, invalid_options, prefix, within};
+use super::key_range::{prefix, within};
+use super::list::{Match, Version, invalid_options};
 use super::object::{Object, name_of};
 use super::selector::Selector;
 use super::status::Status;

@@ -7,13 +7,12 @@ use substrate::Now;
 use substrate::json::Value;
 
 use super::command::{Part, Reply, Stage, Target, WriteOptions};
-use super::create::identify;
+use super::identify::{identify, names_no_revision};
 use super::list::revision;
 use super::matching::Attributes;
 use super::object::{Key, Object, key};
 use super::quota::Charge;
 use super::status::Status;
-use super::update::names_no_revision;
 use super::value::{self, copy_meta, finalizers, int, is_terminating, name, resource_version, text};
 use super::{FieldError, Store, identity, managed, shape, strategy};
 use crate::kinds::{self, Kind};

@@ -25,12 +25,9 @@ pub use super::own_key::{KeyRequest, OwnKey};
 
 /// Longest name.
 const LONGEST: usize = 255;
-
 /// Object identifier of RSA keys (1.2.840.113549.1.1.1), with its empty parameters.
 const RSA_ALGORITHM: [u8; 15] = [0x30, 13, 6, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 13, 1, 1, 1, 5, 0];
-
 const ED25519: &str = "ssh-ed25519";
-
 const RSA: &str = "ssh-rsa";
 
 /// Key just created: in PEM, with its fingerprint and public half.

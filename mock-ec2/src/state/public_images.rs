@@ -12,11 +12,8 @@ use substrate::ids as make_id;
 
 /// Accounts that publish images.
 const AMAZON: (&str, Option<&str>) = ("137112412989", Some("amazon"));
-
 const CANONICAL: (&str, Option<&str>) = ("099720109477", None);
-
 const DEBIAN: (&str, Option<&str>) = ("136693071363", None);
-
 const MICROSOFT: (&str, Option<&str>) = ("801119661308", Some("amazon"));
 
 /// Row of a public image: id (if clients' documentation names one), name, owner, root device, architecture, date.

@@ -8,12 +8,10 @@ use crate::state::page::PageRequest;
 
 /// Largest number of ids in a list.
 const MOST_ITEMS: usize = 1_000;
-
 /// Largest numbers of filters in a request and of values in a filter (EC2's error codes, `FilterLimitExceeded`). The
 /// EBS driver puts up to 500 names of volumes and 1,000 of snapshots into one filter. On such a burst all its callers
 /// get the error, and their sidecars retry.
 const MOST_FILTERS: usize = 50;
-
 const MOST_VALUES: usize = 200;
 
 pub(super) fn required_list(form: &mut Form, name: &str) -> Result<Vec<String>, Ec2Error> {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::device::{LoopDevice, proof_of};
 use super::{DEV, Inner, LOOP_MAJOR, RECORDS, lock, mount, mountinfo, text};
-use crate::disk::directory::plain_name;
+use crate::disk::plain_name::plain_name;
 use crate::disk::root::Root;
 use crate::disk::{Device, DiskError, Mount, MountKind, Plug};
 

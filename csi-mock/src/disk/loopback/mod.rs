@@ -37,8 +37,8 @@ pub use self::namespace::private_mounts;
 pub use self::nodes::make_control;
 use self::raw::{Held, LoopRaw};
 use super::blocking::Gate;
-use super::directory::plain_name;
 use super::files::file_operations;
+use super::plain_name::plain_name;
 use super::root::Root;
 use super::{
     Backend, Device, Disk, DiskError, DiskFuture, FileLock, Mapping, Mount, Plug, Publish, Published, RawDevice, Share,

@@ -6,7 +6,8 @@ use cel::common::types::{CelBool, CelString};
 use cel::common::value::Val;
 use cel::{DeclarationError, Env, ExecutionError};
 
-use super::{fails, format, opaque};
+use super::format;
+use super::values::{fails, opaque};
 
 /// An access check of an expression.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

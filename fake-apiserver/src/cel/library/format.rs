@@ -10,7 +10,8 @@ use cel::common::types::{CelOptional, CelString};
 use cel::common::value::CowVal;
 use cel::{DeclarationError, Env, ExecutionError};
 
-use super::{opaque, texts, url};
+use super::url;
+use super::values::{opaque, texts};
 
 /// A format.
 #[derive(Clone, Copy, Debug)]

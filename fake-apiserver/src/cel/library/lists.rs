@@ -6,7 +6,7 @@ use cel::common::types::{CelBool, CelInt, CelOptional, DYN_TYPE, LIST_TYPE};
 use cel::common::value::{CowVal, Val};
 use cel::{DeclarationError, Env, ExecutionError};
 
-use super::{elements, fails};
+use super::values::{elements, fails};
 
 pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
     env.add_extension(cel::extensions::lists)?;

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use cel::common::types::{CelBool, CelInt, CelString};
 use cel::{DeclarationError, Env, ExecutionError};
 
-use super::{fails, opaque};
+use super::values::{fails, opaque};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Ip(IpAddr);

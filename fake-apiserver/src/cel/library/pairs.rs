@@ -11,7 +11,7 @@ use cel::common::value::{CowVal, Val};
 use cel::parser::{Macro, MacroExprHelper, ParseError};
 use cel::{DeclarationError, Env, ExecutionError};
 
-use super::{elements, fails};
+use super::values::{elements, fails};
 
 /// Variable that holds the target of a macro, so that it is evaluated once.
 const INPUT: &str = "@input";

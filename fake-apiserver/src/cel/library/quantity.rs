@@ -3,7 +3,7 @@
 use cel::common::types::{CelBool, CelDouble, CelInt, CelString};
 use cel::{DeclarationError, Env, ExecutionError};
 
-use super::{fails, opaque};
+use super::values::{fails, opaque};
 use crate::fields::quantity;
 
 /// A quantity, in units of 10⁻⁹.

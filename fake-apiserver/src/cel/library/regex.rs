@@ -4,7 +4,7 @@ use ::regex::Regex;
 use cel::common::types::{CelInt, CelList, CelString};
 use cel::{DeclarationError, Env, ExecutionError};
 
-use super::{fails, texts};
+use super::values::{fails, texts};
 
 pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
     cel::add_member_overload!(env, fn find: (CelString, CelString) -> Result<CelString>)?;

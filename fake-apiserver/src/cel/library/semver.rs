@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use cel::common::types::{CelBool, CelInt, CelString};
 use cel::{DeclarationError, Env, ExecutionError};
 
-use super::{fails, opaque};
+use super::values::{fails, opaque};
 
 /// A version. Build metadata do not count in comparisons.
 #[derive(Clone, Debug)]

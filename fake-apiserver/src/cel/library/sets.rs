@@ -4,7 +4,7 @@ use cel::common::types::{CelBool, LIST_TYPE};
 use cel::common::value::{CowVal, Val};
 use cel::{DeclarationError, Env, ExecutionError};
 
-use super::elements;
+use super::values::elements;
 
 pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
     env.add_overload("sets.contains", "list_sets_contains_list", vec![LIST_TYPE, LIST_TYPE], contains)?;

@@ -12,7 +12,7 @@ use cel::{DeclarationError, Env, ExecutionError};
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
 
-use super::fails;
+use super::values::fails;
 
 /// Names of the types.
 pub(in crate::cel) const TIMESTAMP: &str = "google.protobuf.Timestamp";

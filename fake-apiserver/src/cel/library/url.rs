@@ -4,7 +4,7 @@ use cel::common::types::{CelBool, CelMap, CelMapKey, CelString};
 use cel::common::value::Val;
 use cel::{DeclarationError, Env, ExecutionError};
 
-use super::{fails, opaque, texts};
+use super::values::{fails, opaque, texts};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Url {

@@ -21,7 +21,7 @@ pub(super) use self::fields::{not_declared, undeclared};
 use self::prune::prune_versions;
 use self::versions::{Differences, named, shown, topology};
 use super::command::Part;
-use super::create::stored;
+use super::identify::stored;
 use super::status::{Cause, Status};
 use super::value::{self, text};
 use crate::kinds::Kind;

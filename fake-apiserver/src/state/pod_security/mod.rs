@@ -180,8 +180,8 @@ impl Store {
 
     /// Returns warnings about the existing pods of a namespace that violate a standard.
     fn violations(&self, namespace: &str, standard: Standard) -> Vec<String> {
-        let prefix = super::list::prefix(Some(namespace));
-        let pods = super::list::within(self.kind_store(kinds::PODS).objects(), &prefix, &prefix);
+        let prefix = super::key_range::prefix(Some(namespace));
+        let pods = super::key_range::within(self.kind_store(kinds::PODS).objects(), &prefix, &prefix);
         let mut found: BTreeMap<String, (String, usize)> = BTreeMap::new();
         for (_, object) in pods.take(MOST_PODS) {
             let pod = Pod { metadata: &object.value["metadata"], spec: &object.value["spec"] };

@@ -12,7 +12,7 @@ pub(super) use self::usage::{Amounts, amounts, of_containers};
 use self::usage::{add, in_scope, is_counted, unnamed, usage};
 use super::Store;
 use super::history::Event;
-use super::list::{prefix, within};
+use super::key_range::{prefix, within};
 use super::object::{Key, Object};
 use super::quantity::Quantity;
 use super::status::Status;

@@ -9,6 +9,7 @@ mod node;
 mod pod;
 mod policy;
 mod records;
+mod rules;
 mod service;
 mod storage;
 mod volume;
@@ -17,82 +18,14 @@ mod workload;
 use substrate::Now;
 use substrate::json::{Value, json};
 
+use self::rules::{PLAIN, Strategy, keep_the_rest};
 use super::command::Part;
 use super::status::Status;
-use super::token::Identity;
-use super::validate::{meta, names};
-use super::value::{self, copy};
+use super::user::Identity;
+use super::validate::meta;
+use super::value;
 use super::{FieldError, Store, warnings};
 use crate::kinds::{self, Kind, index};
-
-/// Rules of one kind, by the stage of a write.
-pub(super) struct Strategy {
-    /// Fills in defaults (`pkg/apis/*/v1/defaults.go`).
-    default: fn(&mut Value),
-    /// Mutating admission of a create, in upstream's order.
-    admit_create: fn(&Store, &Kind, &mut Value) -> Result<(), Status>,
-    /// Mutating admission of an update of one part.
-    admit_update: fn(&Store, Part, &Kind, &mut Value, &Value) -> Result<(), Status>,
-    /// Validating admission of a create, after validation.
-    check_create: fn(&Store, &Kind, &Value) -> Result<(), Status>,
-    /// Validating admission of an update of one part, after validation.
-    check_update: fn(&Store, Part, &Kind, &Value, &Value) -> Result<(), Status>,
-    /// Finalizer that keeps an object while it is in use (`StorageObjectInUseProtection`).
-    finalizer: Option<&'static str>,
-    /// If set, the kind has a generation, from 1 on.
-    counts: bool,
-    /// If set, the kind has no generation until the first change.
-    counts_changes: bool,
-    /// Prepares a new object (`PrepareForCreate`). Returns its initial status, if the kind has one.
-    begin: fn(&mut Value, Now) -> Option<Value>,
-    /// Records the user who creates the object.
-    note_requester: fn(&mut Value, Option<&Identity>),
-    /// Sets fields that depend on the uid of a new object.
-    finish: fn(&mut Value, &str),
-    /// Copies from the old object the fields that a part does not write (`PrepareForUpdate`).
-    prepare: fn(&Kind, Part, &mut Value, &Value, Now),
-    /// Counts changes other than those of the generation.
-    count: fn(&mut Value, &Value),
-    /// Validates a new object.
-    validate: fn(&Value, &mut Vec<FieldError>),
-    /// Validates an update of one part.
-    validate_update: fn(Part, &Value, &Value, &mut Vec<FieldError>),
-    /// Validates a name.
-    check_name: fn(&str) -> Option<String>,
-    /// Returns warnings about an accepted object; the old object is null for a new one.
-    warn: fn(&Value, &Value) -> Vec<String>,
-    /// Returns true if something besides finalizers keeps a terminating object.
-    holds: fn(&Value) -> bool,
-    /// If set, PUT creates a missing object (`AllowCreateOnUpdate`).
-    is_made_by_put: bool,
-    /// If set, the deletionTimestamp in a status update is ignored: the update may be based on the object from before
-    /// its deletion.
-    takes_late_status: bool,
-}
-
-/// Rules of a kind without its own rules.
-const PLAIN: Strategy = Strategy {
-    default: |_| {},
-    admit_create: |_, _, _| Ok(()),
-    admit_update: |_, _, _, _, _| Ok(()),
-    check_create: |_, _, _| Ok(()),
-    check_update: |_, _, _, _, _| Ok(()),
-    finalizer: None,
-    counts: false,
-    counts_changes: false,
-    begin: |_, _| Some(json!({})),
-    note_requester: |_, _| {},
-    finish: |_, _| {},
-    prepare: keep_the_rest,
-    count: |_, _| {},
-    validate: |_, _| {},
-    validate_update: |_, _, _, _| {},
-    check_name: names::subdomain,
-    warn: |_, _| Vec::new(),
-    holds: |_| false,
-    is_made_by_put: false,
-    takes_late_status: false,
-};
 
 /// Kinds without their own rules.
 static OTHER: Strategy = PLAIN;
@@ -312,19 +245,6 @@ pub(super) fn holds(kind: &Kind, object: &Value) -> bool {
 /// Returns true if PUT creates a missing object.
 pub(super) fn is_made_by_put(kind: &Kind) -> bool {
     of(kind).is_made_by_put
-}
-
-/// Copies from the old object the parts that a write does not change: the status for the main part, the spec for
-/// `/status`.
-fn keep_the_rest(kind: &Kind, part: Part, object: &mut Value, old: &Value, _: Now) {
-    match part {
-        Part::Main if kind.has_status => copy(old, object, "status"),
-        Part::Finalize => copy(old, object, "status"),
-        Part::Status => copy(old, object, "spec"),
-        // A scale is written as the main part, after the replicas were set. The other parts belong to single kinds,
-        // which prepare them.
-        _ => {}
-    }
 }
 
 /// Copies everything except the status from the old custom object in a status update (`customResourceStrategy`).

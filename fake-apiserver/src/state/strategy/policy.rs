@@ -10,7 +10,7 @@ use crate::state::command::Part;
 use crate::state::default::elements;
 use crate::state::validate::unchanged;
 use crate::state::value::{default, map_mut};
-use crate::state::{mutations, policies};
+use crate::state::{mutation_checks, policies};
 
 pub(super) static MUTATING_WEBHOOKS: Strategy = Strategy { default: |object| webhooks(object, true), ..WEBHOOKS };
 
@@ -30,10 +30,10 @@ pub(super) static MUTATING_POLICY: Strategy = Strategy {
         }
     },
     counts: true,
-    validate: mutations::check,
+    validate: mutation_checks::check,
     validate_update: |part, object, _, errors| {
         if part == Part::Main {
-            mutations::check(object, errors);
+            mutation_checks::check(object, errors);
         }
     },
     ..PLAIN

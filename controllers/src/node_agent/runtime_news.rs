@@ -1,0 +1,67 @@
+//! Follows the events of the container runtime.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use http::Method;
+use http_body_util::BodyExt;
+use k8s_openapi::api::core::v1::Pod;
+use substrate::body::{BoxError, full};
+
+use super::agent::Agent;
+use super::events::RuntimeFailed;
+use super::pods::housekeeping;
+use super::runtime::{LIMIT, send};
+use crate::kube::reference;
+use crate::machine::api::Trouble;
+
+/// Wait before the event stream is reopened.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Follows the runtime's events forever.
+pub(super) async fn follow(agent: Arc<Agent>) {
+    loop {
+        let error = match news(&agent).await {
+            Ok(()) => "the stream of news ended".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        agent.ctx.emit(RuntimeFailed { error, node: agent.name() });
+        agent.ctx.sleep(RETRY).await;
+    }
+}
+
+/// Reads one event stream to its end.
+async fn news(agent: &Arc<Agent>) -> Result<(), BoxError> {
+    let answer = send(&agent.runtime.service, Method::GET, "/v1/pods?watch=true", full(""), true).await?;
+    if !answer.status().is_success() {
+        return Err(format!("the container runtime answered {}", answer.status()).into());
+    }
+    let mut body = answer.into_body();
+    let mut text = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame?.into_data() else { continue };
+        text.extend_from_slice(&data);
+        while let Some(end) = memchr::memchr(b'\n', &text) {
+            let line = text.split_to(end + 1);
+            if let Some(trouble) = agent.runtime.take(serde_json::from_slice(&line)?) {
+                report(agent, trouble);
+            } else {
+                housekeeping(agent);
+                agent.changed();
+            }
+        }
+        if text.len() > LIMIT {
+            return Err(format!("a line of news is longer than {LIMIT} bytes").into());
+        }
+    }
+    Ok(())
+}
+
+/// Emits a workload's message as an event of its pod.
+fn report(agent: &Agent, trouble: Trouble) {
+    let pod = agent.pods().get(&trouble.uid);
+    if let Some(pod) = pod {
+        agent.recorder.event(reference::<Pod>(&pod), "Warning", &trouble.reason, trouble.message);
+    }
+}

@@ -1,0 +1,143 @@
+//! State of the cluster.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand_core::Rng;
+
+use super::command::Asking;
+use super::compactor::Compactor;
+use super::flow_match::Flow;
+use super::history::Event;
+use super::kind_store::KindStore;
+use super::namespace_upkeep::NamespaceUpkeep;
+use super::object::Key;
+use super::served::Served;
+use super::service_accounts::ServiceAccounts;
+use super::service_range::ServiceRange;
+use super::store_limits::Limits;
+use super::token_issuer::TokenIssuer;
+
+use crate::custom::Registry;
+use crate::keys::PublicKey;
+
+type Random = Box<dyn Rng + Send>;
+
+/// An Event object that expires at `at` unless it is written again.
+pub(super) struct Expiry {
+    pub(super) at: Duration,
+    pub(super) key: Key,
+    pub(super) revision: u64,
+}
+
+/// Seeded bugs of a store, to prove that a checker sees them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Defects {
+    /// Removes a deleted object at once, even if it has finalizers.
+    pub ignores_finalizers: bool,
+    /// Accepts an update with an old resourceVersion.
+    pub takes_stale_writes: bool,
+    /// Deletes an object that a precondition of the delete excludes.
+    pub ignores_preconditions: bool,
+    /// Keeps a terminating object that has lost its last finalizer.
+    pub keeps_released: bool,
+    /// Removes a deleted pod at once, regardless of its grace period.
+    pub ignores_grace: bool,
+    /// Applies a patch whose uid or resourceVersion is that of an earlier object.
+    pub ignores_patch_preconditions: bool,
+    /// Takes the status from a write of the object itself.
+    pub takes_status: bool,
+    /// Evicts a pod regardless of its disruption budget.
+    pub ignores_budgets: bool,
+    /// Evicts a pod and leaves its disruption budget as it is.
+    pub keeps_budgets: bool,
+    /// Admits the growth of a claim whose class does not allow expansion.
+    pub expands_any_class: bool,
+    /// Leaves out the first object of each further page of a list.
+    pub skips_continued: bool,
+    /// Accepts a new finalizer of a terminating object.
+    pub takes_late_finalizers: bool,
+    /// Gives no default class to a claim.
+    pub leaves_class_out: bool,
+    /// Applies a strategic merge patch of a status as a merge patch.
+    pub replaces_lists: bool,
+    /// Removes a terminating namespace whose remaining objects are terminating.
+    pub forgets_terminating: bool,
+    /// Treats a delete that orphans the dependents as any other.
+    pub forgets_orphans: bool,
+    /// Leaves metadata.generation as it is.
+    pub keeps_generation: bool,
+    /// Keeps the finalizers that a strategic merge patch deletes.
+    pub keeps_finalizers: bool,
+    /// Refuses a smaller size of a claim, even above its capacity.
+    pub refuses_recovery: bool,
+    /// Evicts a pod without its condition DisruptionTarget.
+    pub evicts_unmarked: bool,
+    /// Admits the growth of a claim beyond its quota.
+    pub grows_beyond_quota: bool,
+    /// Evicts a pod by a status of its budget that is older than the budget's spec.
+    pub trusts_old_budgets: bool,
+    /// Gives a claim the oldest default class.
+    pub takes_oldest_class: bool,
+}
+
+/// The state of the cluster.
+pub struct Store {
+    pub(super) revision: u64,
+    /// Time of the newest call.
+    pub(super) mono: Duration,
+    pub(super) kind_stores: Vec<KindStore>,
+    pub(super) limits: Limits,
+    pub(super) uids: Random,
+    pub(super) names: Random,
+    pub(super) tokens: Random,
+    /// Draws the names of token volumes.
+    pub(super) volumes: Random,
+    pub(super) service_accounts: ServiceAccounts,
+    /// Key that signs the tokens of service accounts.
+    pub(super) token_key: [u8; 64],
+    pub(super) issuer: TokenIssuer,
+    /// Keys that verify tokens of other issuers.
+    pub(super) token_verifiers: Vec<PublicKey>,
+    /// CA certificate of the server, PEM; `None` without TLS.
+    pub(super) authority: Option<Arc<str>>,
+    pub(super) expiries: VecDeque<Expiry>,
+    pub(super) compactor: Compactor,
+    /// Number of events that compactions dropped.
+    pub(super) forgotten: u64,
+    pub(super) committed: Vec<Arc<Event>>,
+    /// The served custom kinds.
+    pub(super) served: Served,
+    /// Kinds that definitions declare.
+    pub(super) registry: Registry,
+    /// If set, objects are kept as on a real server: with managedFields from their creation on, and with Go's zero
+    /// values for unset fields.
+    pub(super) tracks: bool,
+    pub(super) publishes: bool,
+    /// The published certificate, if it is not the CA's.
+    pub(super) root_ca: Option<Arc<str>>,
+    /// Flow schemas that requests are matched against; `None` after a change, until the next request reads them.
+    pub(super) flows: Option<Vec<Flow>>,
+    /// Seeded bugs.
+    pub(super) defects: Defects,
+    /// Warnings of policies, for the answer to the request.
+    pub(super) warnings: Vec<String>,
+    /// Audit annotations of policies, for the audit event of the request.
+    pub(super) annotations: Vec<(String, String)>,
+    /// User of the present command; `None` for writes of the server itself.
+    pub(super) asking: Option<Asking>,
+    /// If set, RBAC decides what users may do; otherwise everything is allowed.
+    pub(super) checks_access: bool,
+    pub(super) upkeep: NamespaceUpkeep,
+    pub(super) forbids_privileged: bool,
+    pub(super) service_range: ServiceRange,
+    /// Address of the endpoint of the API server's own service.
+    pub(super) advertised: Option<std::net::SocketAddr>,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("revision", &self.revision).finish_non_exhaustive()
+    }
+}
