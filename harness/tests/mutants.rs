@@ -131,17 +131,13 @@ const CASES: &[Case] = &[
 const ELSEWHERE: &[(&str, &str)] = &[
     ("stale-write-accepted", "loops patch what they own; who overwrites whom breaks no invariant while they do"),
     ("publish-trusts-directory", "a target directory outlives its mount only where a machine loses its power"),
-    ("released-by-cache", "the volume goes with its object, and a pod that waits for its claim is a step's business"),
     ("panics-on-failed-detach", "the cloud's detach must fail; harness/tests/search.rs sees what becomes of the run"),
     ("retries-without-wait", "the same"),
     ("failed-calls-pile-up", "the same"),
     ("list-ignores-selector", "I7 follows streams, not lists, and a kubelet ignores pods of other nodes"),
     ("continue-skips-one", "the loops list without pages; fake-apiserver/tests/service/mutants.rs shows it"),
-    ("leaving-object-not-told", "a finished pod that is counted on matters only where a node is full"),
     ("snapshot-retain-ignored", "no invariant follows snapshots; controllers/tests/it/snapshot_mutants.rs shows it"),
     ("snapshot-timeout-is-final", "the same"),
-    ("attach-error-kept", "upstream's attacher keeps an error, too, if its cache does not have it yet"),
-    ("failed-detach-ignored", "attach-detach sees within a minute that the VolumeAttachment is gone"),
     (
         "adopts-without-uid-check",
         "an adopted pod works as before; controllers/tests/it/statefulset.rs compares the patches",

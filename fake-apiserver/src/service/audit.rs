@@ -5,7 +5,6 @@ use parking_lot::Mutex;
 use std::io::Write;
 use std::sync::Arc;
 
-use http::Request;
 use substrate::json::{Value, json};
 
 use super::call::Call;
