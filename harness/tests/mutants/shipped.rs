@@ -229,7 +229,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("refused-pods", "limit-told-too-high"),
     ("contracts/api-budget-changed", "stale-budget-spent"),
     ("incidents/attached-and-detached-at-once", "failed-detach-ignored"),
-    ("found/new-volume-deleted-with-the-old-claim", "released-by-cache"),
+    ("incidents/new-volume-deleted-with-the-old-claim", "released-by-cache"),
     ("incidents/node-advertises-more-volumes-than-it-takes", "attach-error-kept"),
     ("features/volume-limit", "leaving-object-not-told"),
 ];
