@@ -154,6 +154,7 @@ impl Controller {
         match self.sync_service(&item, &service).await {
             Ok(()) => Outcome::Done,
             Err(_) if self.queue.requeues(&item) >= RETRIES => Outcome::Done,
+            Err(_) if mutant!(self.client.ctx(), "endpoints-error-dropped") => Outcome::Done,
             Err(_) => Outcome::Retry,
         }
     }

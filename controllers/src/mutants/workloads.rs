@@ -158,4 +158,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "the StatefulSet controller never makes the update revision the current one",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "endpoints-error-dropped",
+        about: "the EndpointSlice controller forgets a Service if a write fails",
+        recreates: "no public issue is known",
+    },
 ];

@@ -232,4 +232,5 @@ pub const FILES: &[(&str, &str)] = &[
     ("incidents/new-volume-deleted-with-the-old-claim", "released-by-cache"),
     ("incidents/node-advertises-more-volumes-than-it-takes", "attach-error-kept"),
     ("features/volume-limit", "leaving-object-not-told"),
+    ("features/endpoints-write-fails", "endpoints-error-dropped"),
 ];
