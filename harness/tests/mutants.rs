@@ -131,7 +131,7 @@ const CASES: &[Case] = &[
 const ELSEWHERE: &[(&str, &str)] = &[
     ("stale-write-accepted", "loops patch what they own; who overwrites whom breaks no invariant while they do"),
     ("publish-trusts-directory", "a target directory outlives its mount only where a machine loses its power"),
-    ("panics-on-failed-detach", "the cloud's detach must fail; harness/tests/search.rs sees what becomes of the run"),
+    ("panics-on-failed-detach", "the cloud's detach must fail; harness/tests/search/planted.rs sees what becomes of it"),
     ("retries-without-wait", "the same"),
     ("failed-calls-pile-up", "the same"),
     ("list-ignores-selector", "I7 follows streams, not lists, and a kubelet ignores pods of other nodes"),
