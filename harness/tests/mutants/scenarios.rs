@@ -3,7 +3,7 @@
 const WEB_RUNS: &str = "
   - wait: {object: pod/web, is: Running, on: node-a, within: 5m}
   - wait: {object: pod/web, records: 5, within: 2m}";
-pub const WEB_GOES: &str = "
+const WEB_GOES: &str = "
   - delete: {object: pod/web}
   - wait: {object: pod/web, is: gone, within: 3m}";
 const WEB_2_RUNS: &str = "
