@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use substrate::json::{Text, Value};
 
-use super::{controller, is_deleting, is_false, word};
+use super::is_false;
+use super::manifest::{controller, is_deleting, word};
 use crate::kinds::{Kind, index};
 
 /// A workload in [`Commit`](super::Commit).

@@ -3,6 +3,7 @@
 
 mod access;
 mod admin;
+mod apiserver;
 mod audit;
 mod audited;
 mod body;
@@ -31,6 +32,7 @@ mod probe;
 mod proxy;
 mod query;
 mod rbac;
+mod read;
 mod respond;
 mod review;
 mod server;
@@ -41,17 +43,15 @@ mod workers;
 mod write;
 mod yaml;
 
-use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::Ordering;
 
 use http::request::Parts;
 use http::{Request, Response};
-use substrate::body::{Body, BoxError, Calling, HttpService};
+use substrate::Now;
+use substrate::body::{Body, BoxError, Calling};
 use substrate::fault::Moment;
 use substrate::json::Text;
-use substrate::{Ctx, Now, Seed, latest};
 
 pub use self::access::{Outside, Unverified};
 pub use self::audit::{Audit, Policy};
@@ -59,28 +59,21 @@ use self::call::Call;
 pub use self::config::{Config, Keep, MOST_GATHERED, Unserved};
 pub use self::dials::{Dial, Endpoint, LogDial, NodeDial, NodeEndpoint};
 use self::fault::{Injected, RequestFault, suffer};
-use self::hub::Hub;
 pub use self::origin_state::Origin;
-use self::origin_state::OriginState;
-use self::parameters::{accepted, list_numbers, selector};
+use self::parameters::accepted;
 pub use self::rbac::Rbac;
 use self::respond::{Shown, deprecation, failure, failure_to, warn_first};
 use self::review::is_review;
-use self::server::{Server, Shared, State};
+use self::server::{Server, Shared};
 use self::verb::{Sub, Verb};
 use crate::events::{Commit, RequestEnded};
-use crate::faults::OPERATIONS;
 use crate::kinds::{self, KindRef};
-use crate::state::selector::Selector;
-use crate::state::{Defects, Event, ListOptions, Match, Matched, SavedObject, Status, Store, Version, key, scale_of};
-use crate::wire::openapi::KUBERNETES_VERSION;
+use crate::state::{Event, Matched, Status, Store};
 
 /// Header with the uid of the request's flow schema.
 const FLOW_SCHEMA: &str = "x-kubernetes-pf-flowschema-uid";
 /// Header with the uid of its priority level.
 const PRIORITY_LEVEL: &str = "x-kubernetes-pf-prioritylevel-uid";
-/// Time that a read waits for a future revision (apiserver `storage/cacher`: 3 s).
-const FRESHNESS_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A Kubernetes API server. Its state outlives the process that serves it, as etcd outlives an API server.
 #[derive(Clone)]
@@ -89,159 +82,6 @@ pub struct Apiserver(Arc<Shared>);
 impl std::fmt::Debug for Apiserver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Apiserver").finish_non_exhaustive()
-    }
-}
-
-impl Apiserver {
-    /// Creates a server with an empty cluster; uids and generated names come from `seed`.
-    pub fn new(seed: &Seed, config: Config) -> Self {
-        let seed = seed.child("apiserver");
-        let mut store = Store::new(&seed, config.limits);
-        if config.track_managers {
-            store.track_managers();
-        }
-        store.admit_service_accounts(config.service_accounts);
-        if config.rbac.as_ref().is_some_and(|rbac| rbac.roles) {
-            store.check_access();
-        }
-        if config.publish_root_ca {
-            store.publish_root_ca(config.root_ca.as_deref());
-        }
-        store.trust_tokens(config.token_keys);
-        store.issue_tokens(config.issuer);
-        store.keep_namespaces(config.namespaces);
-        if config.forbids_privileged {
-            store.forbid_privileged();
-        }
-        store.serve_range(config.service_range);
-        if let Some(address) = config.advertised {
-            store.advertise(address);
-        }
-        let lifetimes = Box::new(seed.child("watch lifetime").rng());
-        let reviews = Box::new(seed.child("admission review").rng());
-        let state = State { store, hub: Hub::new(), epoch: 0, streams: 0, lifetimes, reviews, keeper: None };
-        Self(Arc::new(Shared {
-            state: Mutex::new(state),
-            revision: latest::Sender::new(0),
-            requests: AtomicU64::new(0),
-            packed: AtomicU64::new(0),
-            limits: config.limits,
-            dial: config.dial,
-            nodes: config.nodes,
-            logs: config.logs,
-            unserved: config.unserved,
-            workers: Arc::default(),
-            rbac: config.rbac,
-            origin: config.origin.map(|origin| Arc::new(OriginState::new(origin))),
-            gather: config.gather,
-            authority: config.authority,
-            audit: config.audit,
-            version: config.version.unwrap_or_else(|| KUBERNETES_VERSION.to_owned()),
-            documents: Mutex::default(),
-        }))
-    }
-
-    /// Publishes the CA certificate of this server (PEM) for extension servers.
-    pub fn trust(&self, ctx: &Ctx, ca_pem: &str) {
-        let server = Server { shared: self.0.clone(), ctx: ctx.clone() };
-        let now = ctx.now();
-        server.commit("bootstrap", ctx.name(), |store| store.trust(now, ca_pem));
-    }
-
-    /// Restores the objects of an earlier process; `revision` is the newest that it gave out. `keeper` persists commits
-    /// from now on. Call it before [`start`](Self::start).
-    ///
-    /// # Errors
-    /// The first object whose key or kind is invalid.
-    pub fn restore(
-        &self,
-        ctx: &Ctx,
-        revision: u64,
-        kept: Vec<SavedObject>,
-        keeper: impl Keep + 'static,
-    ) -> Result<(), String> {
-        let mut state = self.0.lock();
-        state.keeper = Some(Box::new(keeper));
-        if revision > 0 {
-            state.store.restore(ctx.now(), revision, kept)?;
-            self.0.revision.send_replace(revision);
-        }
-        Ok(())
-    }
-
-    /// Loads initial objects, by resource (`pods`, `volumeattachments.storage.k8s.io`), each a list. They keep their
-    /// uids, times and statuses; those without a uid get one. Does nothing if the server has objects already. Call it
-    /// before [`start`](Self::start).
-    ///
-    /// # Errors
-    /// The first object that is not valid for its kind.
-    pub fn open_with(&self, ctx: &Ctx, resources: &substrate::json::Value) -> Result<(), Status> {
-        if self.0.lock().store.revision() > 0 {
-            return Ok(());
-        }
-        let server = Server { shared: self.0.clone(), ctx: ctx.clone() };
-        server.commit("bootstrap", ctx.name(), |store| store.load(ctx.now(), resources)).map(drop)
-    }
-
-    /// Ends every watch, as a server does when it shuts down.
-    pub fn end_watches(&self) {
-        let mut state = self.0.lock();
-        state.hub = Hub::new();
-        state.epoch += 1;
-    }
-
-    /// Counts activity that may have freed memory: requests, and events of the history that were packed or dropped.
-    pub fn activity(&self) -> u64 {
-        let counts = [&self.0.requests, &self.0.packed].map(|count| count.load(Ordering::Relaxed));
-        counts[0] + counts[1] + self.0.lock().store.forgotten()
-    }
-
-    /// Starts to serve within process `ctx`: creates the initial objects, starts the driver, returns the router.
-    /// Streams of an earlier process have ended with it.
-    pub fn start(&self, ctx: &Ctx) -> HttpService {
-        {
-            let mut state = self.0.lock();
-            state.hub = Hub::new();
-            state.epoch += 1;
-            state.store.plant(Defects {
-                ignores_finalizers: substrate::mutant!(ctx, "finalizer-ignored"),
-                takes_stale_writes: substrate::mutant!(ctx, "stale-write-accepted"),
-                ignores_preconditions: substrate::mutant!(ctx, "delete-precondition-ignored"),
-                keeps_released: substrate::mutant!(ctx, "released-object-stays"),
-                ignores_grace: substrate::mutant!(ctx, "grace-period-ignored"),
-                ignores_patch_preconditions: substrate::mutant!(ctx, "patch-precondition-ignored"),
-                takes_status: substrate::mutant!(ctx, "status-in-main-write"),
-                ignores_budgets: substrate::mutant!(ctx, "budget-ignored"),
-                keeps_budgets: substrate::mutant!(ctx, "eviction-not-counted"),
-                expands_any_class: substrate::mutant!(ctx, "allow-expansion-ignored"),
-                skips_continued: substrate::mutant!(ctx, "continue-skips-one"),
-                leaves_class_out: substrate::mutant!(ctx, "default-class-not-set"),
-                takes_late_finalizers: substrate::mutant!(ctx, "finalizer-added-while-deleting"),
-                replaces_lists: substrate::mutant!(ctx, "status-patch-replaces-lists"),
-                forgets_terminating: substrate::mutant!(ctx, "namespace-goes-before-content"),
-                forgets_orphans: substrate::mutant!(ctx, "orphaning-ignored"),
-                keeps_generation: substrate::mutant!(ctx, "generation-not-raised"),
-                keeps_finalizers: substrate::mutant!(ctx, "primitive-deletions-ignored"),
-                refuses_recovery: substrate::mutant!(ctx, "recovery-refused"),
-                evicts_unmarked: substrate::mutant!(ctx, "eviction-without-condition"),
-                grows_beyond_quota: substrate::mutant!(ctx, "expansion-beyond-quota"),
-                trusts_old_budgets: substrate::mutant!(ctx, "stale-budget-spent"),
-                takes_oldest_class: substrate::mutant!(ctx, "oldest-default-class-taken"),
-            });
-        }
-        ctx.faults().declare(OPERATIONS);
-        let server = Server { shared: self.0.clone(), ctx: ctx.clone() };
-        if self.0.origin.is_some() {
-            server.follow_origin();
-            return HttpService::new(move |request| server.clone().handle(request));
-        }
-        let now = ctx.now();
-        server.commit("bootstrap", ctx.name(), |store| store.bootstrap(now));
-        if self.0.checks_roles() {
-            server.commit("bootstrap", ctx.name(), |store| store.bootstrap_access(now));
-        }
-        ctx.spawn(server.clone().drive());
-        HttpService::new(move |request| server.clone().handle(request))
     }
 }
 
@@ -489,85 +329,6 @@ impl Server {
             Verb::List => self.list(call, shown, request_fault).await,
             Verb::Watch => self.watch(call, shown, request_fault).await,
             _ => self.write(parts, call, shown, body, request_fault).await,
-        }
-    }
-
-    async fn get(&self, call: &Call, shown: Shown, request_fault: RequestFault) -> Result<Response<Body>, Status> {
-        if let Version::At(revision) = Version::parse(call.query.get("resourceVersion"))? {
-            self.fresh(revision).await?;
-        }
-        let key = key(call.namespace.as_deref(), call.named());
-        let now = self.ctx.now();
-        self.catch_up(now);
-        let object = {
-            let state = self.shared.lock();
-            let kind = kinds::stored(&call.kind);
-            if request_fault.stale > 0 {
-                let revision = state.store.revision().saturating_sub(request_fault.stale.into());
-                state.store.at(kind, revision)?.get(&*key).cloned()
-            } else {
-                state.store.get(kind, &key).cloned()
-            }
-        };
-        let object = object.ok_or_else(|| Status::not_found(&call.kind, call.named()))?;
-        if call.subresource == Sub::Scale {
-            return Ok(shown.document(200, &scale_of(&call.kind, &object.value)?));
-        }
-        Ok(shown.answer(200, shown.object(&object, now.wall)))
-    }
-
-    async fn list(&self, call: &Call, shown: Shown, request_fault: RequestFault) -> Result<Response<Body>, Status> {
-        let (limit, _) = list_numbers(call)?;
-        let mut selector = selector(call)?;
-        if substrate::mutant!(self.ctx, "list-ignores-selector") {
-            selector = Selector::default();
-        }
-        if call.query.flag("sendInitialEvents").is_some() {
-            let error =
-                crate::state::FieldError::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list");
-            return Err(Status::invalid_type("ListOptions", "meta.k8s.io", "", vec![error]));
-        }
-        let matching = Match::parse(call.query.get("resourceVersionMatch"))?;
-        let version = Version::parse(call.query.get("resourceVersion"));
-        let mut options = ListOptions {
-            // A version that is not a number counts as given until the combination of options is checked.
-            version: *version.as_ref().unwrap_or(&Version::At(0)),
-            matching,
-            // A negative limit means no limit.
-            limit: usize::try_from(limit).unwrap_or(0),
-            token: call.query.get("continue").to_owned(),
-        };
-        options.check()?;
-        options.version = version?;
-        if let Some(revision) = options.needed() {
-            self.fresh(revision).await?;
-        }
-        let now = self.ctx.now();
-        self.catch_up(now);
-        let listed = {
-            let state = self.shared.lock();
-            if request_fault.stale > 0 {
-                let revision = state.store.revision().saturating_sub(request_fault.stale.into()).max(1);
-                (options.version, options.matching) = (Version::At(revision), Some(Match::Exact));
-            }
-            state.store.list(kinds::stored(&call.kind), call.namespace.as_deref(), &selector, &options)?
-        };
-        if request_fault.stale > 0 {
-            self.ctx.trace().show_observers(self.ctx.name(), || opening::stale(call));
-        }
-        Ok(shown.list(200, listed, now.wall))
-    }
-
-    /// Waits until a revision exists, at most three seconds.
-    async fn fresh(&self, revision: u64) -> Result<(), Status> {
-        let mut current = self.shared.revision.subscribe();
-        let deadline = self.ctx.now().mono + FRESHNESS_TIMEOUT;
-        tokio::select! { biased;
-            // An error means that the server is gone, and the request with it.
-            _ = current.wait_for(|now| *now >= revision) => Ok(()),
-            () = self.ctx.sleep_until(deadline) => {
-                Err(Status::too_large_resource_version(revision, self.shared.revision()))
-            }
         }
     }
 }

@@ -10,9 +10,10 @@ use substrate::seed::between;
 
 use super::call::Call;
 use super::fault::RequestFault;
+use super::parameters::{list_numbers, selector};
 use super::respond::{Shown, typed};
+use super::server::Server;
 use super::watch::{Plan, Registration, WatchStream};
-use super::{Server, list_numbers, selector};
 use crate::events::{ListWasStale, WatchOpened, WatchSpoiled};
 use crate::kinds;
 use crate::state::selector::Selector;

@@ -9,10 +9,11 @@ use substrate::json::Value;
 use super::body::Sent;
 use super::call::Call;
 use super::fault::RequestFault;
+use super::parameters::{list_numbers, selector};
 use super::respond::{Shown, warn};
 use super::verb::{Sub, Verb};
 use super::webhook::options;
-use super::{Server, body, certificates, flaws, list_numbers, selector};
+use super::{Server, body, certificates, flaws};
 use crate::kinds;
 use crate::patch::PatchKind;
 use crate::state::{

@@ -109,7 +109,7 @@ fn each_does_what_it_says_and_nothing_else() {
             "panics-on-failed-detach" | "retries-without-wait" | "failed-calls-pile-up" => continue,
             // It shows in the node's requests.
             "names-another-device" => continue,
-            // Nothing grows here; harness/tests/mutants.rs grows a claim.
+            // Nothing grows here; harness/tests/mutants/scenarios.rs grows a claim.
             "expand-answers-early" | "expand-not-asked" | "expansion-needs-no-node" | "modify-not-asked" => continue,
             // They show in the volume's properties, in the mounts or in the limit: harness/tests/mutants/ compares these.
             "iops-dropped" | "zone-told-not-made" | "capacity-told-not-made" | "source-dropped" => continue,
@@ -128,7 +128,7 @@ fn each_does_what_it_says_and_nothing_else() {
             "slow-detach-told-done" | "restaged-volume-refused" | "slow-creation-fails" => continue,
             // They need a repeated call, and a node that is full.
             "repeated-unpublish-refused" | "limit-told-too-high" => continue,
-            // It needs a snapshot: harness/tests/mutants/more.rs has one.
+            // It needs a snapshot: harness/tests/mutants/snapshots.rs has one.
             "snapshot-delete-not-asked" => continue,
             "unstage-leaves-directory" => Seen { staging_goes: false, ..right() },
             "unpublish-leaves-directory" => Seen { target_goes: false, ..right() },

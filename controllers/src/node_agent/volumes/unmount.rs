@@ -1,0 +1,109 @@
+//! Unpublishing and unstaging of a volume, and removal of its directories.
+
+use std::path::Path;
+
+use csi_mock::disk::{Mount, MountKind};
+
+use super::{disk_error, driver};
+use crate::node_agent::agent::Agent;
+use crate::node_agent::block;
+use crate::node_agent::names::vol_data_path;
+use crate::node_agent::reconstruct::data_of;
+use crate::node_agent::volume_manager::{StepError, VolumeSpec};
+
+pub(super) async fn unpublish(agent: &Agent, uid: &str, spec: &VolumeSpec) -> Result<(), StepError> {
+    let driver = driver(agent, spec, "Unmounter.TearDownAt failed to get CSI client")?;
+    let target = agent.target_path(uid, spec);
+    driver.unpublish(&spec.handle, &target).await?;
+    if spec.block { Ok(()) } else { clear(agent, &target).await }
+}
+
+/// Unpublishes the volume of a directory. Its metadata was unreadable when kubelet started. If it still is, the driver
+/// is unknown, and only an administrator can help (`NewUnmounter`).
+pub(super) async fn clean_up(agent: &Agent, uid: &str, spec: &VolumeSpec) -> Result<(), StepError> {
+    let disk = &agent.config.disk;
+    let (dir, target) = (agent.paths.volume_dir(uid, &spec.pv), agent.target_path(uid, spec));
+    let Some(data) = data_of(disk, &dir).await.map_err(|e| disk_error(&e))? else {
+        let file = vol_data_path(&target);
+        return Err(StepError::Transient(format!(
+            "kubernetes.io/csi: unmounter failed to load volume data file [{}]: kubernetes.io/csi: failed to open volume \
+             data file [{}]",
+            target.display(),
+            file.display()
+        )));
+    };
+    let known = VolumeSpec::reconstructed(&data.driver_name, &data.volume_handle, &spec.pv, false);
+    unpublish(agent, uid, &known).await
+}
+
+pub(super) async fn unstage(agent: &Agent, spec: &VolumeSpec) -> Result<(), StepError> {
+    let driver = driver(agent, spec, "attacher.UnmountDevice failed to create newCsiDriverClient")?;
+    let staging = agent.staging_path(spec);
+    if spec.block {
+        block::unreferenced(agent, spec).await?;
+        if driver.stage_unstage {
+            driver.unstage(&spec.handle, &staging).await?;
+        }
+        block::clear(agent, spec).await;
+        return Ok(());
+    }
+    let mounts = agent.config.disk.mounts().await.map_err(|e| disk_error(&e))?;
+    let references = device_mount_refs(&mounts, &spec.handle, &staging);
+    if !references.is_empty() && !substrate::mutant!(agent.ctx, "mount-references-ignored") {
+        return Err(StepError::Transient(format!(
+            "GetDeviceMountRefs check failed: the device mount path {:?} is still mounted by other references [{}]",
+            staging.display().to_string(),
+            references.join(" ")
+        )));
+    }
+    if driver.stage_unstage {
+        driver.unstage(&spec.handle, &staging).await?;
+    }
+    clear(agent, &staging).await
+}
+
+/// Returns the mounts of a volume outside its staging path (`GetDeviceMountRefs`). The disk knows staging mounts of
+/// Mooring's driver only; those of other drivers count as targets.
+fn device_mount_refs(mounts: &[Mount], volume: &str, staging: &Path) -> Vec<String> {
+    let elsewhere = |m: &&Mount| m.volume == volume && m.kind == MountKind::Target && m.path != staging;
+    mounts.iter().filter(elsewhere).map(|m| m.path.display().to_string()).collect()
+}
+
+/// Removes a staging or target path, the metadata beside it and their directory (`removeMountDir`). A failed removal
+/// fails the operation, which is retried.
+pub(super) async fn clear(agent: &Agent, path: &Path) -> Result<(), StepError> {
+    let disk = &agent.config.disk;
+    if substrate::mutant!(agent.ctx, "removal-failures-ignored") {
+        let _ = disk.remove_dir(path).await;
+        let _ = disk.remove_file(&vol_data_path(path)).await;
+        return Ok(());
+    }
+    disk.remove_dir(path).await.map_err(|e| disk_error(&e))?;
+    disk.remove_file(&vol_data_path(path)).await.map_err(|e| disk_error(&e))?;
+    match path.parent() {
+        Some(parent) => disk.remove_dir(parent).await.map_err(|e| disk_error(&e)),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_staging_mount_of_a_driver_that_the_disk_does_not_know_is_no_reference() {
+        let mount = |volume: &str, path: &str, kind| Mount {
+            volume: volume.to_owned(),
+            path: path.into(),
+            kind,
+            readonly: false,
+            group: None,
+        };
+        let staged = mount("vol-1", "/k/globalmount", MountKind::Target);
+        let other = mount("vol-2", "/k/pods/b/mount", MountKind::Target);
+        let staging = Path::new("/k/globalmount");
+        assert_eq!(device_mount_refs(&[staged.clone(), other.clone()], "vol-1", staging), Vec::<String>::new());
+        let target = mount("vol-1", "/k/pods/a/mount", MountKind::Target);
+        assert_eq!(device_mount_refs(&[staged, target, other], "vol-1", staging), ["/k/pods/a/mount"]);
+    }
+}
