@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-
 /// Volume that arrives at a node, as in the cloud's device stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plug {
