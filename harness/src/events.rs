@@ -22,6 +22,12 @@ substrate::events! {
         pub does: String,
     }
 
+    /// The cluster was at rest after the steps, and each control loop was started once more.
+    pub struct ClusterRested = "cluster.rested" {
+        /// Length of the rest in milliseconds.
+        pub for_ms: u64,
+    }
+
     /// A step removed a volume's `vol_data.json`, kubelet's record of it, from the disk of a node.
     pub struct VolumeRecordRemoved = "node.volume_record_removed" {
         /// The node.

@@ -1,10 +1,12 @@
 //! Ends all failures and waits until the cluster converges. Then the cloud, Kubernetes and the nodes must agree
 //! (invariant I4), and the cluster must match the manifests (I12). Invariant I8 requires convergence.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::cloud::{self, CloudVolume};
 use crate::cluster::Cluster;
+use crate::events::ClusterRested;
 use crate::invariants::{AppliedObjects, Disagreement, Invariants, Machines, StoredObjects};
 use crate::spec::object::{Kind, ObjectRef};
 use csi_mock::disk::MountKind;
@@ -132,9 +134,8 @@ pub(crate) async fn start_fresh_loops(cluster: &Cluster, invariants: &Invariants
         return;
     }
     let now = || cluster.world().clock().mono();
-    // After a failure a loop may still wait for the end of a backoff.
-    let rest = cluster.scaled(if invariants.was_disturbed() { REST } else { PAUSE });
-    let deadline = now() + cluster.scaled(4 * REST);
+    let (began, rest) = (now(), cluster.scaled(REST));
+    let deadline = began + cluster.scaled(4 * REST);
     loop {
         let over = Duration::from_millis(invariants.unrest().0) + rest;
         if now() >= over {
@@ -149,7 +150,11 @@ pub(crate) async fn start_fresh_loops(cluster: &Cluster, invariants: &Invariants
     let fresh = cluster.start_fresh_loops();
     tokio::time::sleep(cluster.scaled(FRESH)).await;
     invariants.fresh_loops_end();
-    fresh.iter().for_each(substrate::Process::crash);
+    for process in &fresh {
+        process.end().await;
+    }
+    let for_ms = u64::try_from((now() - began).as_millis()).unwrap_or(u64::MAX);
+    cluster.world().trace().info(&Arc::from("cluster"), ClusterRested { for_ms });
 }
 
 /// True state of the cloud, of the API server and of the disks.

@@ -8,10 +8,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use csi_mock::events::CsiDone;
 use fake_apiserver::events::Commit;
 use substrate::Event;
-use substrate::events::{FaultFired, ProcessCrashed};
 use substrate::json::Text;
 
 use super::Found;
@@ -24,8 +22,6 @@ const LOOPS: [&str; 4] = ["kube-controller-manager", "kube-scheduler", "csi-", "
 /// Changes by control loops while new ones start.
 #[derive(Debug, Default)]
 pub(super) struct Idle {
-    /// True if a fault has fired, a process has ended, or a call of a driver has failed.
-    pub was_disturbed: bool,
     is_watching: bool,
     /// User and verb of the first change of each object, by resource and key.
     changes: BTreeMap<(Text, Arc<str>), (Text, Text)>,
@@ -39,8 +35,6 @@ impl Idle {
 
     /// Records an event.
     pub fn observe(&mut self, event: &Event) {
-        let is_failure = event.get::<CsiDone>().is_some_and(|done| done.code != "OK");
-        self.was_disturbed |= is_failure || event.is::<FaultFired>() || event.is::<ProcessCrashed>();
         if !self.is_watching {
             return;
         }

@@ -79,11 +79,6 @@ impl Invariants {
         state.unreported();
     }
 
-    /// Returns true if a fault has fired, a process has ended, or a call of a driver has failed.
-    pub(crate) fn was_disturbed(&self) -> bool {
-        self.state().idle.was_disturbed
-    }
-
     /// Records that the cluster is at rest and new control loops start.
     pub(crate) fn fresh_loops_start(&self) {
         let mut state = self.state();

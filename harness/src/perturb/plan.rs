@@ -181,12 +181,31 @@ pub fn trials(calls: &Calls, only: &[Kind], at: Option<&str>) -> Vec<Trial> {
     all
 }
 
-/// Returns at most `most` of `all`, evenly spread.
+/// Returns at most `most` of `all`: as many of each kind as possible, and those of a kind evenly spread.
 pub fn spread(all: Vec<Trial>, most: Option<usize>) -> Vec<Trial> {
-    match most {
-        Some(most) if most < all.len() => (0..most).map(|at| all[at * all.len() / most].clone()).collect(),
-        _ => all,
+    let Some(most) = most.filter(|most| *most < all.len()) else { return all };
+    let mut kinds: BTreeMap<Kind, Vec<usize>> = BTreeMap::new();
+    for (at, trial) in all.iter().enumerate() {
+        kinds.entry(trial.kind).or_default().push(at);
     }
+    // One more of each kind in turn, until there are enough.
+    let mut shares: BTreeMap<Kind, usize> = BTreeMap::new();
+    let mut left = most;
+    while left > 0 {
+        for (kind, places) in &kinds {
+            let share = shares.entry(*kind).or_default();
+            if left > 0 && *share < places.len() {
+                *share += 1;
+                left -= 1;
+            }
+        }
+    }
+    let chosen = kinds.iter().flat_map(|(kind, places)| {
+        let share = shares[kind];
+        (0..share).map(move |nth| places[nth * places.len() / share])
+    });
+    let chosen: BTreeSet<usize> = chosen.collect();
+    all.into_iter().enumerate().filter(|(at, _)| chosen.contains(at)).map(|(_, trial)| trial).collect()
 }
 
 #[cfg(test)]
@@ -265,6 +284,9 @@ mod tests {
         let only = trials(&calls, &[Kind::Conflict], Some("a #2"));
         assert_eq!(only.iter().map(Trial::to_string).collect::<Vec<_>>(), ["conflict at mine patch pvs a #2"]);
         assert_eq!(spread(all.clone(), Some(3)).len(), 3);
+        let kinds = |some: &[Trial]| some.iter().map(|trial| trial.kind).collect::<BTreeSet<_>>();
+        let few = spread(all.clone(), Some(kinds(&all).len()));
+        assert_eq!(kinds(&few), kinds(&all), "each kind has its part");
         assert_eq!(spread(all.clone(), None), all);
     }
 }

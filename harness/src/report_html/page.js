@@ -134,9 +134,13 @@
     const width = state.order ? Math.max(inner, run.events.length * 3 * zoom) : inner * zoom;
     const last = end(), count = Math.max(run.events.length - 1, 1);
     // Events after the steps stand at the end.
-    const ofPlace = (at) => label + 6 + (state.order ? (at / count) * width : (Math.min(run.events[at].ms, last) / last) * width);
+    // The rest after the steps is not drawn.
+    const [from, to] = run.timeline.rest || [last, last];
+    const drawn = (ms) => (ms <= from ? ms : from + Math.max(Math.min(ms, last) - to, 0));
+    const share = (ms) => drawn(Math.min(ms, last)) / Math.max(drawn(last), 1);
+    const ofPlace = (at) => label + 6 + (state.order ? (at / count) * width : share(run.events[at].ms) * width);
     const ofTime = (ms) => {
-      if (!state.order) return label + 6 + (Math.min(ms, last) / last) * width;
+      if (!state.order) return label + 6 + share(ms) * width;
       let low = 0, high = run.events.length;
       while (low < high) { const mid = (low + high) >> 1; if (run.events[mid].ms < ms) low = mid + 1; else high = mid; }
       return label + 6 + (low / count) * width;

@@ -34,6 +34,7 @@ struct Layout {
     style: Style,
     to_ms: u64,
     steps_end_ms: Option<u64>,
+    rest: Option<(u64, u64)>,
     node: usize,
     bar: usize,
     detail: usize,
@@ -52,6 +53,7 @@ pub(super) fn draw(timeline: &Timeline, style: Style, volumes: usize) -> String 
         style,
         to_ms: timeline.end_ms,
         steps_end_ms: timeline.steps_end_ms,
+        rest: timeline.rest,
         node,
         bar: room.saturating_sub(detail).max(BAR_MIN),
         detail,
@@ -115,7 +117,11 @@ impl Layout {
     /// Marks the end of the steps.
     fn steps_over(&self) -> String {
         let Some(ms) = self.steps_end_ms else { return String::new() };
-        let row = Row { detail: "teardown follows".to_owned(), ..Row::moment(ms, "steps over") };
+        let detail = match self.rest {
+            Some((from, to)) if from < self.to_ms => format!("{} at rest, not drawn", took(to - from)),
+            _ => "teardown follows".to_owned(),
+        };
+        let row = Row { detail, ..Row::moment(ms, "steps over") };
         self.style.paint(Tone::Faint, self.row(&row).trim_end()) + "\n"
     }
 
@@ -152,11 +158,19 @@ impl Layout {
         out
     }
 
+    /// Returns a time without the rest before it.
+    fn without_rest(&self, ms: u64) -> u64 {
+        match self.rest {
+            Some((from, to)) if ms > from => from + ms.saturating_sub(to),
+            _ => ms,
+        }
+    }
+
     /// Position of a time in half cells.
     fn half(&self, ms: u64) -> usize {
-        let span = self.to_ms.max(1);
+        let span = self.without_rest(self.to_ms).max(1);
         let halves = self.bar as u64 * 2;
-        let at = ms.min(span) * halves / span;
+        let at = self.without_rest(ms).min(span) * halves / span;
         usize::try_from(at.min(halves - 1)).unwrap_or(0)
     }
 

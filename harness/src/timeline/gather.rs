@@ -18,6 +18,7 @@ use super::faults;
 use super::names::Names;
 use super::waits::Waits;
 use super::{Row, Shape, Timeline, Volume};
+use crate::events::ClusterRested;
 
 /// RPCs that are phases of a volume, with their names in the timeline.
 const RPCS: [(&str, &str); 9] = [
@@ -98,7 +99,9 @@ pub(super) struct Gather {
 impl Gather {
     fn observe(&mut self, event: &Event) {
         let ms = event.ms;
-        if let Some(commit) = event.get::<Commit>() {
+        if let Some(rested) = event.get::<ClusterRested>() {
+            self.timeline.rest = Some((ms.saturating_sub(rested.for_ms), ms));
+        } else if let Some(commit) = event.get::<Commit>() {
             self.on_commit(commit, ms);
         } else if let Some(call) = event.get::<CsiCall>() {
             self.on_call(call, event);

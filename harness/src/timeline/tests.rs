@@ -329,6 +329,10 @@ fn signs_are_explained_and_the_axis_goes_from_the_beginning_to_the_end() {
     let over: Vec<&str> = text.lines().skip_while(|line| !line.contains("steps over")).collect();
     assert!(over[0].starts_with("  14.000s") && over[0].ends_with("teardown follows"), "{text}");
     assert!(over[1].starts_with("  15.000s"), "{text}");
+    // A rest after the steps takes no room.
+    let rested = Timeline { rest: Some((14_500, 14_900)), ..Timeline::build(&migration().0.events()) };
+    let text = rested.steps_over(14_000).render(Style::PLAIN, 4);
+    assert!(text.contains("400ms at rest, not drawn"), "{text}");
     // The end of the steps is not shown if no event follows it.
     assert!(
         !Timeline::build(&migration().0.events()).steps_over(99_000).render(Style::PLAIN, 4).contains("steps over")

@@ -204,7 +204,7 @@ mod tests {
             rows: (0..rows).map(row).collect(),
             ..Volume::default()
         };
-        Timeline { end_ms: rows * 1000, steps_end_ms: None, volumes: (0..volumes).map(volume).collect() }
+        Timeline { end_ms: rows * 1000, volumes: (0..volumes).map(volume).collect(), ..Timeline::default() }
     }
 
     #[test]
