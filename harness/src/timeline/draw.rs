@@ -118,7 +118,7 @@ impl Layout {
     fn steps_over(&self) -> String {
         let Some(ms) = self.steps_end_ms else { return String::new() };
         let detail = match self.rest {
-            Some((from, to)) if from < self.to_ms => format!("{} at rest, not drawn", took(to - from)),
+            Some((from, to)) if from < self.to_ms => format!("{} not drawn", took(to - from)),
             _ => "teardown follows".to_owned(),
         };
         let row = Row { detail, ..Row::moment(ms, "steps over") };

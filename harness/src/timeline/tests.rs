@@ -332,7 +332,7 @@ fn signs_are_explained_and_the_axis_goes_from_the_beginning_to_the_end() {
     // A rest after the steps takes no room.
     let rested = Timeline { rest: Some((14_500, 14_900)), ..Timeline::build(&migration().0.events()) };
     let text = rested.steps_over(14_000).render(Style::PLAIN, 4);
-    assert!(text.contains("400ms at rest, not drawn"), "{text}");
+    assert!(text.contains("400ms not drawn"), "{text}");
     // The end of the steps is not shown if no event follows it.
     assert!(
         !Timeline::build(&migration().0.events()).steps_over(99_000).render(Style::PLAIN, 4).contains("steps over")
