@@ -207,7 +207,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("features/claim-deleted-in-use", "deleting-claim-refused"),
     ("incidents/pod-lands-on-a-node-whose-volume-still-detaches", "freed-slot-wakes-no-pod"),
     ("features/preemption-spares-budgets", "budgets-not-spared"),
-    ("out-of-service", "total-outage-evicts"),
+    ("features/total-outage", "total-outage-evicts"),
     ("golden/budget", "missing-pods-not-counted"),
     ("contracts/cloud-snapshots", "restore-not-encrypted"),
     ("features/node-object-deleted-while-kubelet-is-down", "busy-volume-stays"),
