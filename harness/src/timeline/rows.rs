@@ -11,7 +11,7 @@ pub struct Timeline {
     /// End of the steps, after which the teardown follows. None if no volume changed after it.
     #[serde(rename = "storyMs", skip_serializing_if = "Option::is_none")]
     pub steps_end_ms: Option<u64>,
-    /// Beginning and end of the rest after the steps, in which nothing happened; not drawn to scale.
+    /// Beginning and end of the time without changes after the steps. It is not drawn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rest: Option<(u64, u64)>,
     /// Volumes in the order in which their claims were created.
