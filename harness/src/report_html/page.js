@@ -146,16 +146,16 @@
       return label + 6 + (low / count) * width;
     };
     const lines = above ? ROW.line : 0;
-    return { label, width, last, above, lines, ofPlace, ofTime, total: label + width + 22, chars: Math.floor((above ? inner + 8 : label - 10) / LETTER) };
+    const isDrawn = (ms) => ms <= from || ms >= to;
+    return { label, width, last, span: Math.max(drawn(last), 1), isDrawn, above, lines, ofPlace, ofTime, total: label + width + 22, chars: Math.floor((above ? inner + 8 : label - 10) / LETTER) };
   }
 
   function ticks(layout) {
     const steps = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 30000, 60000, 120000, 300000, 600000, 1200000, 1800000, 3600000, 7200000, 21600000, 86400000];
-    const wanted = layout.last / Math.max(layout.width / 110, 1);
+    const wanted = layout.span / Math.max(layout.width / 110, 1);
     const step = steps.find((one) => one >= wanted) || steps[steps.length - 1];
     const all = [];
-    for (let ms = 0; ms <= layout.last && all.length < 400; ms += step) all.push(ms);
-    if (!state.order) return all;
+    for (let ms = 0; ms <= layout.last && all.length < 400; ms += step) if (layout.isDrawn(ms)) all.push(ms);
     // Marks that are too close to each other are left out.
     let before = -99;
     return all.filter((ms) => { const x = layout.ofTime(ms); const far = x - before > 56; if (far) before = x; return far; });
