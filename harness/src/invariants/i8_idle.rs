@@ -16,8 +16,6 @@ use super::Found;
 
 /// Resources that a loop may write at any time.
 const AT_ANY_TIME: [&str; 2] = ["leases", "events"];
-/// Beginnings of the users of control loops.
-const LOOPS: [&str; 4] = ["kube-controller-manager", "kube-scheduler", "csi-", "snapshot-controller"];
 
 /// Changes by control loops while new ones start.
 #[derive(Debug, Default)]
@@ -39,7 +37,7 @@ impl Idle {
             return;
         }
         let Some(commit) = event.get::<Commit>() else { return };
-        let is_loop = LOOPS.iter().any(|name| commit.user.starts_with(name));
+        let is_loop = controllers::PROCESSES.iter().any(|process| commit.user.starts_with(process));
         if is_loop && !AT_ANY_TIME.contains(&commit.resource.as_str()) {
             let key = (commit.resource.clone(), commit.object.clone());
             self.changes.entry(key).or_insert_with(|| (commit.user.clone(), commit.verb.clone()));
