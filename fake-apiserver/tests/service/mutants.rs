@@ -55,9 +55,9 @@ fn each_defect_shows_and_none_without() {
                 expected[0] = "stale 200";
                 expected.insert(2, "MODIFIED a");
             }
-            // They need a precondition, a selector, an object without finalizers: harness/tests/mutants/ has them.
+            // They need a precondition, a selector, an object without finalizers: harness/tests/it/mutants/ has them.
             "delete-precondition-ignored" | "selector-forgotten" | "deletion-told-as-change" => continue,
-            // harness/tests/mutants/shipped.rs has the scenario that shows each.
+            // harness/tests/it/mutants/shipped.rs has the scenario that shows each.
             "released-object-stays" | "grace-period-ignored" | "patch-precondition-ignored" => continue,
             "status-in-main-write" | "status-patch-replaces-lists" | "namespace-goes-before-content" => continue,
             "orphaning-ignored" | "generation-not-raised" | "waiting-events-merged" => continue,

@@ -109,14 +109,14 @@ fn each_does_what_it_says_and_nothing_else() {
             "panics-on-failed-detach" | "retries-without-wait" | "failed-calls-pile-up" => continue,
             // It shows in the node's requests.
             "names-another-device" => continue,
-            // Nothing grows here; harness/tests/mutants/scenarios.rs grows a claim.
+            // Nothing grows here; harness/tests/it/mutants/scenarios.rs grows a claim.
             "expand-answers-early" | "expand-not-asked" | "expansion-needs-no-node" | "modify-not-asked" => continue,
-            // They show in the volume's properties, in the mounts or in the limit: harness/tests/mutants/ compares these.
+            // They show in the volume's properties, in the mounts or in the limit: harness/tests/it/mutants/ compares these.
             "iops-dropped" | "zone-told-not-made" | "capacity-told-not-made" | "source-dropped" => continue,
             "read-only-ignored" | "mount-flags-ignored" | "fs-type-ignored" | "formats-each-time" => continue,
             "first-device-taken" | "limit-not-told" | "attach-limit-ignored" => continue,
             "unpublish-forgets-unmount" | "attach-is-not-waited-for" => continue,
-            // harness/tests/mutants/shipped.rs has the scenario that shows each.
+            // harness/tests/it/mutants/shipped.rs has the scenario that shows each.
             "tags-dropped" | "topology-not-told" | "delete-not-asked" | "multi-attach-dropped" => continue,
             "stuck-attach-left" | "failed-stage-stays-mounted" | "raw-sync-does-nothing" => continue,
             "access-point-shared" | "access-point-not-adopted" | "access-point-left" => continue,
@@ -128,7 +128,7 @@ fn each_does_what_it_says_and_nothing_else() {
             "slow-detach-told-done" | "restaged-volume-refused" | "slow-creation-fails" => continue,
             // They need a repeated call, and a node that is full.
             "repeated-unpublish-refused" | "limit-told-too-high" => continue,
-            // It needs a snapshot: harness/tests/mutants/snapshots.rs has one.
+            // It needs a snapshot: harness/tests/it/mutants/snapshots.rs has one.
             "snapshot-delete-not-asked" => continue,
             "unstage-leaves-directory" => Seen { staging_goes: false, ..right() },
             "unpublish-leaves-directory" => Seen { target_goes: false, ..right() },

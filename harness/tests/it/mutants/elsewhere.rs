@@ -1,0 +1,29 @@
+//! Seeded bugs that break no invariant of these runs.
+
+/// Seeded bugs that break no invariant of a whole run, and the reason. The tests of their crates show the effect of
+/// each.
+pub const ELSEWHERE: &[(&str, &str)] = &[
+    ("stale-write-accepted", "loops patch what they own; who overwrites whom breaks no invariant while they do"),
+    ("publish-trusts-directory", "a target directory outlives its mount only where a machine loses its power"),
+    (
+        "panics-on-failed-detach",
+        "the cloud's detach must fail; harness/tests/it/search/planted.rs sees what becomes of it",
+    ),
+    ("retries-without-wait", "the same"),
+    ("failed-calls-pile-up", "the same"),
+    ("list-ignores-selector", "I7 follows streams, not lists, and a kubelet ignores pods of other nodes"),
+    ("continue-skips-one", "the loops list without pages; fake-apiserver/tests/service/mutants.rs shows it"),
+    ("snapshot-retain-ignored", "no invariant follows snapshots; controllers/tests/it/snapshot_mutants.rs shows it"),
+    ("snapshot-timeout-is-final", "the same"),
+    (
+        "adopts-without-uid-check",
+        "an adopted pod works as before; controllers/tests/it/statefulset.rs compares the patches",
+    ),
+    ("attached-device-not-grown", "only devices of live clusters have files; mock-ec2/tests/it/mutants.rs shows it"),
+    ("ended-guest-keeps-mounts", "a machine that stops reports its mounts itself"),
+    (
+        "expired-watch-goes-on",
+        "the history outlasts each break here; fake-apiserver/tests/service/watches.rs compares answers",
+    ),
+    ("recreated-owner-accepted", "the collector has looked for the owner that is gone by its uid before"),
+];
