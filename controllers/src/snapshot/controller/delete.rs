@@ -62,7 +62,9 @@ impl Controller {
         if goes {
             let deleted =
                 self.client.all::<VolumeSnapshotContent>().delete(content.name(), &DeleteParams::default()).await;
-            if let Err(e) = deleted {
+            if let Err(e) = deleted
+                && !e.is_not_found()
+            {
                 let message = "Failed to delete snapshot content API object";
                 self.event(reference(snapshot), "Warning", "SnapshotContentObjectDeleteError", message);
                 let name = content.name();
