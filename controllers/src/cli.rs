@@ -104,8 +104,8 @@ fn process_name(text: &str) -> Result<String, String> {
 }
 
 fn mutant_name(text: &str) -> Result<String, String> {
-    if !cfg!(feature = "mutants") {
-        return Err("this build has no planted defects; build it with `--features mutants`".to_owned());
+    if !substrate::mutant::BUILT_IN {
+        return Err("this release has no planted defects; build it with `--features mutants`".to_owned());
     }
     let names: Vec<&str> = mutants::all().map(|mutant| mutant.name).collect();
     match names.contains(&text) {
@@ -149,7 +149,7 @@ struct Controllers {
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = loop_name)]
     without: Vec<String>,
     /// Switches on a seeded bug; can be repeated. For builds with the feature `mutants`.
-    #[arg(long, value_name = "NAME", value_parser = mutant_name, hide = !cfg!(feature = "mutants"))]
+    #[arg(long, value_name = "NAME", value_parser = mutant_name, hide = !substrate::mutant::BUILT_IN)]
     mutant: Vec<String>,
 }
 

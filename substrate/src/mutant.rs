@@ -1,7 +1,10 @@
 //! Seeded bugs: wrong code that a whole run can switch on, to prove that a checker sees it.
 //!
-//! A component asks [`mutant!`](crate::mutant) at the place of the bug. Without the cargo feature `mutants` of the
-//! component's crate, the answer is the constant `false`, and no release has the feature.
+//! A component asks [`mutant!`](crate::mutant) at the place of the bug. In a release
+//! without the feature `mutants` the answer is the constant `false`.
+
+/// True in a build that contains the seeded bugs: with debug assertions, or with the feature `mutants`.
+pub const BUILT_IN: bool = cfg!(any(debug_assertions, feature = "mutants"));
 
 /// A seeded bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,11 +17,11 @@ pub struct Mutant {
     pub recreates: &'static str,
 }
 
-/// Returns true if the seeded bug `$name` is switched on in the world of `$ctx`; always false without the feature
-/// `mutants` of the calling crate.
+/// Returns true if the seeded bug `$name` is switched on in the world of `$ctx`; always false unless they
+/// are [`BUILT_IN`](crate::mutant::BUILT_IN).
 #[macro_export]
 macro_rules! mutant {
     ($ctx:expr, $name:literal) => {
-        cfg!(feature = "mutants") && $ctx.world().has_mutant($name)
+        $crate::mutant::BUILT_IN && $ctx.world().has_mutant($name)
     };
 }

@@ -9,7 +9,7 @@ mod inline;
 mod live;
 mod logs;
 mod lost;
-#[cfg(feature = "mutants")]
+#[cfg(any(debug_assertions, feature = "mutants"))]
 mod mutants;
 mod raw;
 mod real;

@@ -1,5 +1,5 @@
 //! Each seeded bug has its described effect, and none when it is off.
-#![cfg(feature = "mutants")]
+#![cfg(any(debug_assertions, feature = "mutants"))]
 
 use controllers::kube::{DeleteParams, Kind};
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};

@@ -1,5 +1,5 @@
 //! Each seeded bug of the snapshot loops has its described effect, and none when it is off.
-#![cfg(feature = "mutants")]
+#![cfg(any(debug_assertions, feature = "mutants"))]
 
 use controllers::kube::{DeleteParams, Kind, ListParams};
 use controllers::snapshot::objects::VolumeSnapshotClass;

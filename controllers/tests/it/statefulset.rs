@@ -271,7 +271,7 @@ fn an_orphan_of_the_name_is_adopted_with_its_uid() {
     });
 }
 
-#[cfg(feature = "mutants")]
+#[cfg(any(debug_assertions, feature = "mutants"))]
 #[test]
 fn a_seeded_bug_adopts_by_name() {
     common::mutated(&["adopts-without-uid-check"], async |world| {
@@ -287,7 +287,7 @@ fn a_seeded_bug_adopts_by_name() {
     });
 }
 
-#[cfg(feature = "mutants")]
+#[cfg(any(debug_assertions, feature = "mutants"))]
 #[test]
 fn seeded_bugs_delete_a_claim_and_the_wrong_pod() {
     for (bug, pods, claims) in [

@@ -376,7 +376,7 @@ fn a_service_lists_its_ready_pods() {
     });
 }
 
-#[cfg(feature = "mutants")]
+#[cfg(any(debug_assertions, feature = "mutants"))]
 #[test]
 fn seeded_bugs_lose_pods_and_forget_evictions() {
     crate::common::mutated(&["max-unavailable-ignored"], async |world| {

@@ -24,7 +24,7 @@ mod identity;
 mod kinds;
 mod linearizable;
 mod logs;
-#[cfg(feature = "mutants")]
+#[cfg(any(debug_assertions, feature = "mutants"))]
 mod mutants;
 mod mutations;
 mod order;

@@ -51,10 +51,10 @@ pub(super) struct Args {
     shard: Shard,
     /// Enable each planted defect, or each of --mutant, one after the other, and print the number of runs that find it:
     /// for builds with the feature `mutants`.
-    #[arg(long, hide = !cfg!(feature = "mutants"), conflicts_with_all = ["out", "shard"], help_heading = WHAT)]
+    #[arg(long, hide = !substrate::mutant::BUILT_IN, conflicts_with_all = ["out", "shard"], help_heading = WHAT)]
     mutants: bool,
     /// With --mutants, also shrink each finding, and print how many items are left.
-    #[arg(long, hide = !cfg!(feature = "mutants"), requires = "mutants", help_heading = WHAT)]
+    #[arg(long, hide = !substrate::mutant::BUILT_IN, requires = "mutants", help_heading = WHAT)]
     shrink: bool,
     /// Write a scenario file for each finding, with its trace, into this folder.
     #[arg(long, value_name = "FOLDER")]

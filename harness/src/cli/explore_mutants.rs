@@ -69,7 +69,7 @@ impl Hunt<'_> {
     pub(super) fn table(&self, format: Format) -> ExitCode {
         let mut all = mutants::all();
         if all.is_empty() {
-            let message = "--mutants: this build has no planted defects; build it with `--features mutants`";
+            let message = "--mutants: this release has no planted defects; build it with `--features mutants`";
             return search::usage("explore", format, message);
         }
         all.retain(|mutant| self.only.is_empty() || self.only.iter().any(|name| name == mutant.name));

@@ -31,7 +31,7 @@ pub(super) struct Args {
     #[command(flatten)]
     which: Which,
     /// Enable planted defects by name. Default: those of the record.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', hide = !cfg!(feature = "mutants"))]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', hide = !substrate::mutant::BUILT_IN)]
     mutant: Vec<String>,
     /// Stop at this time of the world (6m30s), or at the event with this number (#120).
     #[arg(long, value_name = "TIME", help_heading = MOMENT, value_parser = Moment::of_time)]

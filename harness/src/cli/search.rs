@@ -34,7 +34,7 @@ pub(in crate::cli) struct How {
     #[arg(long, value_name = "MIB", default_value_t = 4096, help_heading = HOW, value_parser = clap::value_parser!(u64).range(256..=1_048_576))]
     pub memory: u64,
     /// Enable planted defects by name, separated by commas: for builds with the feature `mutants`.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', hide = !cfg!(feature = "mutants"), help_heading = HOW)]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', hide = !substrate::mutant::BUILT_IN, help_heading = HOW)]
     pub mutant: Vec<String>,
 }
 

@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(signature(&[]), None);
     }
 
-    #[cfg(feature = "mutants")]
+    #[cfg(any(debug_assertions, feature = "mutants"))]
     #[test]
     fn one_seeded_bug_with_several_objects_has_one_line_and_two_bugs_have_two() {
         use std::collections::BTreeSet;

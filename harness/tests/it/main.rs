@@ -10,7 +10,7 @@ mod golden;
 mod incidents;
 mod memory;
 mod mistakes;
-#[cfg(feature = "mutants")]
+#[cfg(any(debug_assertions, feature = "mutants"))]
 mod mutants;
 mod needed;
 mod perturb;

@@ -19,7 +19,7 @@ mod debugger;
 mod end_states;
 #[cfg(target_os = "linux")]
 mod interrupted;
-#[cfg(feature = "mutants")]
+#[cfg(any(debug_assertions, feature = "mutants"))]
 mod planted;
 mod replays;
 

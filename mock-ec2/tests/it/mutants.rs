@@ -1,6 +1,6 @@
 //! Each seeded bug has an effect when it is switched on, and none when it is off.
 
-#![cfg(feature = "mutants")]
+#![cfg(any(debug_assertions, feature = "mutants"))]
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;

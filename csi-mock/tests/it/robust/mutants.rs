@@ -89,14 +89,14 @@ fn right() -> Seen {
 #[test]
 fn without_one_all_is_right() {
     assert_eq!(seen(None), right());
-    if !cfg!(feature = "mutants") {
+    if !substrate::mutant::BUILT_IN {
         for mutant in MUTANTS {
             assert_eq!(seen(Some(mutant.name)), right(), "{} is not built in", mutant.name);
         }
     }
 }
 
-#[cfg(feature = "mutants")]
+#[cfg(any(debug_assertions, feature = "mutants"))]
 #[test]
 fn each_does_what_it_says_and_nothing_else() {
     for mutant in MUTANTS {
@@ -141,7 +141,7 @@ fn each_does_what_it_says_and_nothing_else() {
     }
 }
 
-#[cfg(feature = "mutants")]
+#[cfg(any(debug_assertions, feature = "mutants"))]
 #[test]
 fn a_forgotten_unmount_leaves_the_mount_behind_an_answer_of_ok() {
     let mutants = BTreeSet::from(["unstage-forgets-unmount".to_owned()]);
@@ -157,7 +157,7 @@ fn a_forgotten_unmount_leaves_the_mount_behind_an_answer_of_ok() {
 }
 
 /// Returns the results of `test` without and with the seeded bug.
-#[cfg(feature = "mutants")]
+#[cfg(any(debug_assertions, feature = "mutants"))]
 fn both<F: Future<Output = T>, T: Default>(mutant: &str, test: impl Fn(Bench) -> F) -> (T, T) {
     assert!(MUTANTS.iter().any(|known| known.name == mutant), "{mutant} is not listed");
     let with = |mutants: BTreeSet<String>| {
@@ -171,7 +171,7 @@ fn both<F: Future<Output = T>, T: Default>(mutant: &str, test: impl Fn(Bench) ->
     (with(BTreeSet::new()), with(BTreeSet::from([mutant.to_owned()])))
 }
 
-#[cfg(feature = "mutants")]
+#[cfg(any(debug_assertions, feature = "mutants"))]
 #[test]
 fn a_target_directory_is_taken_for_a_mount() {
     let mounts = both("publish-trusts-directory", |b| async move {
@@ -185,7 +185,7 @@ fn a_target_directory_is_taken_for_a_mount() {
     assert_eq!(mounts, (2, 1));
 }
 
-#[cfg(feature = "mutants")]
+#[cfg(any(debug_assertions, feature = "mutants"))]
 #[test]
 fn a_device_is_named_that_is_another() {
     let differs = both("names-another-device", |b| async move {
@@ -206,7 +206,7 @@ fn a_device_is_named_that_is_another() {
     assert_eq!(differs, (false, true));
 }
 
-#[cfg(feature = "mutants")]
+#[cfg(any(debug_assertions, feature = "mutants"))]
 #[test]
 fn a_device_that_could_not_be_looked_at_is_made_empty() {
     use substrate::fault::{Effect, Fault, Lease, Match, Moment, Plane, When};
@@ -245,7 +245,7 @@ fn a_device_that_could_not_be_looked_at_is_made_empty() {
     assert_eq!(bytes, ((false, Some(b"record".to_vec())), (true, None)));
 }
 
-#[cfg(feature = "mutants")]
+#[cfg(any(debug_assertions, feature = "mutants"))]
 #[test]
 fn a_volume_that_comes_back_under_another_name_is_taken_for_what_has_its_old_one() {
     let bytes = both("device-by-name", |b| async move {

@@ -128,7 +128,7 @@ pub(in crate::cli) struct Args {
     #[arg(long, value_enum, default_value_t, conflicts_with = "live", help_heading = WORLD)]
     pub transport: Carrier,
     /// Enable planted defects by name, separated by commas: for builds with the feature `mutants`.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', hide = !cfg!(feature = "mutants"), help_heading = WORLD)]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', hide = !substrate::mutant::BUILT_IN, help_heading = WORLD)]
     pub mutant: Vec<String>,
     /// Keep the cluster up after a live run of one file, passed or failed, until Ctrl-C, and delete nothing in it.
     ///

@@ -13,7 +13,7 @@ fn perturb(folder: &Folder, component: &str, only: &str, more: &[&str], defect: 
 }
 
 /// Seeded bugs of Mooring's own loops, which need a build with the feature `mutants`.
-#[cfg(feature = "mutants")]
+#[cfg(any(debug_assertions, feature = "mutants"))]
 #[rstest::rstest]
 #[case("csi-provisioner", "provision-under-new-name", "lost-reply", "CreateVolume #1", "leaked", "cloud volume")]
 #[case("csi-provisioner", "delete-error-is-success", "outage", "DeleteVolume", "leaked", "cloud volume")]

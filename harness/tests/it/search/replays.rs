@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{MOVE, file, mooring};
 
-#[cfg(feature = "mutants")]
+#[cfg(any(debug_assertions, feature = "mutants"))]
 fn only_file(folder: &std::path::Path) -> std::path::PathBuf {
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| path.extension().is_some_and(|e| e == "yaml"));
@@ -45,7 +45,7 @@ fn a_report_is_the_same_for_the_same_run_and_shows_what_a_search_came_to() {
 }
 
 /// A lost write is found, makes a file that fails in `mooring run`, replays, and shrinks.
-#[cfg(feature = "mutants")]
+#[cfg(any(debug_assertions, feature = "mutants"))]
 #[test]
 fn a_finding_runs_replays_and_shrinks() {
     let folder = tempfile::tempdir().unwrap();
