@@ -289,4 +289,24 @@ pub const MUTANTS: &[Mutant] = &[
         about: "NodeGetInfo names a limit of one volume more than the node takes",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "busy-told-detached",
+        about: "ControllerUnpublishVolume answers OK while the attachment is `busy`",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "pending-modification-trusted",
+        about: "ControllerExpandVolume answers OK if the cloud refuses because another modification is under way",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "tag-only-change-skipped",
+        about: "ControllerModifyVolume ignores the tags of the parameters if they change nothing else",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "clone-zone-not-checked",
+        about: "CreateVolume clones a volume of a zone that the request does not allow",
+        recreates: "no public issue is known",
+    },
 ];

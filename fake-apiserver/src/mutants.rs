@@ -169,4 +169,29 @@ pub const MUTANTS: &[Mutant] = &[
         about: "a claim without a class gets the oldest of several default classes, not the newest",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "json-patch-test-ignored",
+        about: "a JSON patch is applied although one of its tests fails",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "continued-list-reads-present",
+        about: "each further page of a list has the present objects, not those of the first page's revision",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "created-in-ending-namespace",
+        about: "an object may be created in a namespace that is being deleted",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "grace-ends-with-finalizer",
+        about: "a terminating pod goes with its last finalizer, before its grace period has ended",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "quota-keeps-deleted",
+        about: "a ResourceQuota counts objects that were deleted",
+        recreates: "no public issue is known",
+    },
 ];

@@ -192,6 +192,26 @@ pub const MUTANTS: &[Mutant] = &[
         about: "a busy volume stays attached after its instance has unmounted it",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "copy-token-ignored",
+        about: "CopyVolumes with a ClientToken that was used before creates a second volume",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "modified-while-optimizing",
+        about: "ModifyVolume accepts a volume whose earlier modification is still `optimizing`",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "snapshot-tags-dropped",
+        about: "CreateSnapshot ignores the tags of the request",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "modification-resets-size",
+        about: "ModifyVolume without a size sets the size from before the latest modification",
+        recreates: "no public issue is known",
+    },
 ];
 
 /// Returns the seeded bugs that are switched on in the world of `ctx`.
@@ -234,5 +254,9 @@ pub(crate) fn seeded_bugs(ctx: &Ctx) -> SeededBugs {
         restores_plainly: mutant!(ctx, "restore-not-encrypted"),
         snapshots_former_size: mutant!(ctx, "snapshot-size-before-growth"),
         stays_busy: mutant!(ctx, "busy-volume-stays"),
+        copies_again: mutant!(ctx, "copy-token-ignored"),
+        modifies_optimizing: mutant!(ctx, "modified-while-optimizing"),
+        drops_snapshot_tags: mutant!(ctx, "snapshot-tags-dropped"),
+        size_reset: mutant!(ctx, "modification-resets-size"),
     }
 }

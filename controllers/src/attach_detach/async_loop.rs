@@ -319,13 +319,14 @@ impl AsyncLoop {
     /// Runs the populator: removes pods that are gone from the cache or have ended.
     fn remove_vanished_pods(&mut self) {
         let mut gone = Vec::new();
+        let by_name = mutant!(self.ctx, "vanished-pod-known-by-name");
         for (node, volume, entry) in self.reconciler.desired.volumes() {
             // The driver's `attachRequired` may have become false (kubernetes#89173).
             let attachable = self.listers.attachable(&entry.spec.driver);
             for (uid, pod) in &entry.pods {
                 let (namespace, name) = (pod.namespace.as_deref(), pod.name.as_deref());
                 let cached = self.pods.get(namespace.unwrap_or_default(), name.unwrap_or_default());
-                if !attachable || cached.is_none_or(|pod| pod.uid() != uid || self.has_ended(&pod)) {
+                if !attachable || cached.is_none_or(|pod| pod.uid() != uid && !by_name || self.has_ended(&pod)) {
                     gone.push((uid.clone(), volume.to_owned(), node.to_owned()));
                 }
             }
@@ -357,7 +358,7 @@ impl AsyncLoop {
                     self.recorder.event(pod, "Warning", "FailedAttachVolume", message);
                 }
                 Action::Report { node, volumes } => {
-                    if !self.write_report(&node, &volumes).await {
+                    if !self.write_report(&node, &volumes).await && !mutant!(self.ctx, "failed-report-not-repeated") {
                         self.reconciler.report_failed(&node);
                         self.dirty = true;
                     }

@@ -259,7 +259,11 @@ impl Handler {
             return Outcome::Done;
         }
         let mut used = false;
-        self.attachments.each(|a| used |= a.spec.source.persistent_volume_name.as_deref() == Some(name));
+        let spares = mutant!(self.ctx, "deleting-attachment-not-counted");
+        self.attachments.each(|a| {
+            let refers = a.spec.source.persistent_volume_name.as_deref() == Some(name);
+            used |= refers && !(spares && a.is_deleting());
+        });
         if used && !mutant!(self.ctx, "volume-goes-before-attachment") {
             return Outcome::Done;
         }

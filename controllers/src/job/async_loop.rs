@@ -287,6 +287,7 @@ impl Controller {
     /// Notes in the conditions that the Job is suspended or resumed. Returns true if that is new.
     fn note_suspension(&self, round: &mut Round) -> bool {
         let (now, suspended) = (round.now, is_suspended(&round.job));
+        let created = round.job.metadata.creation_timestamp.clone();
         let next = if suspended {
             condition(SUSPENDED, "True", "JobSuspended", "Job suspended", now)
         } else {
@@ -299,7 +300,11 @@ impl Controller {
         if is_new {
             let (reason, message) = if suspended { ("Suspended", "Job suspended") } else { ("Resumed", "Job resumed") };
             // The deadline counts the time since the Job was resumed.
-            status.start_time = (!suspended).then(|| time(now));
+            let since = match mutant!(self.ctx, "deadline-counts-suspension") {
+                true => created,
+                false => Some(time(now)),
+            };
+            status.start_time = since.filter(|_| !suspended);
             self.recorder.event(reference(&round.job), "Normal", reason, message);
         }
         is_new

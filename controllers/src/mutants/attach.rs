@@ -188,4 +188,24 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "attach-detach does not write status.volumesAttached to a Node that was created again",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "deleting-attachment-accepted",
+        about: "attach-detach treats a volume as attached although its VolumeAttachment is being deleted",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "vanished-pod-known-by-name",
+        about: "attach-detach takes a new pod of the same name for one that is gone, and keeps its volumes attached",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "deleting-attachment-not-counted",
+        about: "external-attacher releases a PersistentVolume while its last VolumeAttachment is still being detached",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "failed-report-not-repeated",
+        about: "attach-detach does not repeat a failed write of the node's status.volumesAttached",
+        recreates: "no public issue is known",
+    },
 ];

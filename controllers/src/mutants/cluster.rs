@@ -258,4 +258,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "taint-eviction keeps the timer of a deleted pod, and deletes the next pod of its name",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "failed-reservation-kept",
+        about: "kube-scheduler keeps the volumes and claims that it reserved for a pod whose binding failed",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "taint-change-restarts-wait",
+        about: "taint-eviction starts the tolerated time of a pod again when the taints of its node change",
+        recreates: "no public issue is known",
+    },
 ];

@@ -93,4 +93,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "csi-snapshotter removes its finalizer from a content before it calls DeleteSnapshot",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "snapshot-named-by-name",
+        about: "csi-snapshotter names the driver's snapshot after the name of the VolumeSnapshot, not after its uid",
+        recreates: "no public issue is known",
+    },
 ];

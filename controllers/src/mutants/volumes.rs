@@ -313,4 +313,19 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "external-resizer ignores that a node could not expand a volume",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "aborted-creation-is-over",
+        about: "external-provisioner treats a CreateVolume that the driver answered with ABORTED as ended",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "zones-remembered-by-name",
+        about: "external-provisioner remembers the zones of a claim by its name, without its namespace",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "resizing-condition-kept",
+        about: "external-resizer leaves the condition Resizing on a claim that no node has to expand",
+        recreates: "no public issue is known",
+    },
 ];

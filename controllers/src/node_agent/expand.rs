@@ -158,6 +158,12 @@ pub(super) async fn expand(agent: &Agent, task: &Task) -> Result<(), StepError> 
     let node = &agent.config.node_name;
     let secrets =
         secrets(agent, "NodeExpandSecretRef", spec.csi().and_then(|c| c.node_expand_secret_ref.as_ref())).await?;
+    if substrate::mutant!(agent.ctx, "expansion-told-before-made") {
+        let told = finished(&claim, &size);
+        if let Some(written) = patch(&claim, &told, Guard::ResourceVersion).await? {
+            claim = written;
+        }
+    }
     let expanded = match substrate::mutant!(agent.ctx, "node-expansion-skipped") {
         true => Ok(()),
         false => driver.expand(spec, (&staging, &path), bytes, secrets).await,

@@ -219,4 +219,29 @@ pub const MUTANTS: &[Mutant] = &[
         about: "after a start, the volumes of a pod that is gone are unmounted while its containers run",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "other-drivers-unlisted",
+        about: "the registration of a driver removes the other drivers of the node from its CSINode",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "once-pod-mounted-twice",
+        about: "the kubelet mounts a ReadWriteOncePod volume for a second pod of the node",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "second-name-forgotten",
+        about: "the kubelet ignores the second of two volumes of a pod that refer to one claim",
+        recreates: "kubernetes#99453",
+    },
+    Mutant {
+        name: "expansion-told-before-made",
+        about: "the kubelet writes the new size to the claim before it calls NodeExpandVolume",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "restart-wait-not-reset",
+        about: "a container that has run for long waits after its next failure as after its earlier ones",
+        recreates: "no public issue is known",
+    },
 ];

@@ -156,7 +156,14 @@ async fn install(
         return Err(RegistrationError::NoNodeId(plugin.name.clone()));
     }
     let node = update_node(agent, &plugin.name, &info).await?;
-    update_csi_node(agent, &node, |csi_node| install_driver(csi_node, &plugin.name, &info)).await
+    update_csi_node(agent, &node, |csi_node| {
+        let mut changed = install_driver(csi_node, &plugin.name, &info)?;
+        if substrate::mutant!(agent.ctx, "other-drivers-unlisted") {
+            changed.spec.drivers.retain(|d| d.name == plugin.name);
+        }
+        Some(changed)
+    })
+    .await
 }
 
 /// Validates a plugin before its registration.

@@ -47,6 +47,8 @@ struct Entry {
 pub(super) struct Restarts {
     /// Seeded bug: waits do not grow.
     never_grows: bool,
+    /// Seeded bug: waits do not start again from the first one.
+    never_resets: bool,
     waits: BTreeMap<String, Entry>,
     /// Latest known exit of each container: the attempt that ended, and the time at which it was first seen.
     exits: BTreeMap<String, (u32, Duration)>,
@@ -55,7 +57,11 @@ pub(super) struct Restarts {
 impl Restarts {
     /// Creates the waits of a pod whose containers have not failed yet.
     pub fn new(ctx: &Ctx) -> Self {
-        Self { never_grows: substrate::mutant!(ctx, "restart-wait-not-doubled"), ..Self::default() }
+        Self {
+            never_grows: substrate::mutant!(ctx, "restart-wait-not-doubled"),
+            never_resets: substrate::mutant!(ctx, "restart-wait-not-reset"),
+            ..Self::default()
+        }
     }
 
     /// Plans the next steps at `now`. All waits are multiplied by `scale`.
@@ -115,7 +121,8 @@ impl Restarts {
             *seen = (one.attempt, now);
         }
         let since = seen.1;
-        let expired = |entry: &Entry| since.saturating_sub(entry.set.1) > scale(MAX * 2);
+        let is_old = |entry: &Entry| since.saturating_sub(entry.set.1) > scale(MAX * 2);
+        let expired = |entry: &Entry| is_old(entry) && !self.never_resets;
         let entry = self.waits.get(&one.name).copied().filter(|entry| !expired(entry));
         if let Some(entry) = entry {
             if entry.set.0 == one.attempt {

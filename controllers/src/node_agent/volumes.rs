@@ -64,6 +64,8 @@ pub(super) async fn run(agent: Arc<Agent>) {
         hides_failed_unmounts: substrate::mutant!(agent.ctx, "failed-unmount-ends-use"),
         mounts_without_growth: substrate::mutant!(agent.ctx, "growth-missed-by-mount"),
         forgets_reconstructed: substrate::mutant!(agent.ctx, "reconstructed-device-forgotten"),
+        shares_once_pod: substrate::mutant!(agent.ctx, "once-pod-mounted-twice"),
+        takes_first_name: substrate::mutant!(agent.ctx, "second-name-forgotten"),
     };
     let ticks = TickSchedule::new(agent.ctx.now().mono, agent.ctx.scaled(agent.config.timers.reconciler_loop));
     agent.changed();

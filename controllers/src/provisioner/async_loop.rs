@@ -286,6 +286,7 @@ impl Controller {
             self.state().in_progress.remove(&uid);
             return Outcome::Done;
         };
+        let key = self.topology_key(&claim);
         let (state, outcome) = self.provision(&claim, &class).await;
         let mut memory = self.state();
         match state {
@@ -295,7 +296,7 @@ impl Controller {
         }
         let remembers = state == State::Reschedule && mutant!(self.ctx, "former-zone-remembered");
         if matches!(state, State::Finished | State::Reschedule) && !remembers {
-            memory.topology.remove(&uid);
+            memory.topology.remove(&key);
         }
         outcome
     }
@@ -453,7 +454,7 @@ impl Controller {
         let volume = self.create_volume(request).await.map_err(|e| {
             let code = e.code().unwrap_or(Code::Unknown);
             let mut state = outcome::classify(code, capabilities.topology && node.is_some());
-            if state == State::InBackground && mutant!(self.ctx, "unfinished-creation-forgotten") {
+            if state == State::InBackground && self.forgets_creation(code) {
                 state = State::Finished;
             }
             (Failure::Rpc(e.to_string(), code), state)
@@ -491,7 +492,7 @@ impl Controller {
             csi_nodes: &|| self.sources.csi_nodes.list(),
         };
         let mut state = self.state();
-        let remembered = state.topology.entry(claim.uid().to_owned()).or_default();
+        let remembered = state.topology.entry(self.topology_key(claim)).or_default();
         let ignores = mutant!(self.ctx, "allowed-topologies-ignored");
         let allowed = class.allowed_topologies.as_deref().filter(|_| !ignores).unwrap_or_default();
         let ids = (claim.name(), claim.uid());

@@ -175,7 +175,11 @@ impl Resizer {
             let message = "Require file system resize of volume on node";
             self.event(claim, "Normal", "FileSystemResizeRequired", message.to_owned());
         } else {
-            let new = size_status::finished(claim, &size);
+            let mut new = size_status::finished(claim, &size);
+            if mutant!(self.common.ctx, "resizing-condition-kept") {
+                let conditions = claim.status.as_ref().and_then(|status| status.conditions.clone());
+                new.status.get_or_insert_default().conditions = conditions;
+            }
             self.write_claim(claim, &new, Guard::ResourceVersion)
                 .await
                 .map_err(|e| format!("mark PVC {:?} as resize finished failed: {e}", object_name(claim)))?;

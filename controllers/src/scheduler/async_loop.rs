@@ -76,6 +76,7 @@ pub async fn run(ctx: Ctx, client: Client, config: Config) {
         counts_bound_only: mutant!(ctx, "unbound-claims-not-counted"),
         spares_unprotected: mutant!(ctx, "budgets-not-spared"),
         ignores_resets: mutant!(ctx, "reset-selection-not-noticed"),
+        keeps_assumed: mutant!(ctx, "failed-reservation-kept"),
         skips: match () {
             () if mutant!(ctx, "node-selector-ignored") => Some(Plugin::NodeAffinity),
             () if mutant!(ctx, "requests-not-compared") => Some(Plugin::NodeResourcesFit),

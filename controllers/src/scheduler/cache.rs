@@ -62,6 +62,8 @@ pub struct SeededBugs {
     pub spares_unprotected: bool,
     /// Ignores that a claim has lost its selected node.
     pub ignores_resets: bool,
+    /// Keeps the assumed volumes and claims after a failed binding.
+    pub keeps_assumed: bool,
     /// Filter of the node that is skipped.
     pub skips: Option<Plugin>,
 }

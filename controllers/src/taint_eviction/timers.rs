@@ -41,6 +41,8 @@ pub struct Evictions {
     scale: substrate::clock::TimeScale,
     /// Seeded bug: deletes pods at once, however long they tolerate a taint.
     pub(super) is_hasty: bool,
+    /// Seeded bug: a change of the taints starts a wait again.
+    pub(super) restarts_waits: bool,
     /// Timers by pod. A pod whose deletion is under way has an entry without a timer.
     workers: BTreeMap<PodKey, Option<Timer>>,
     /// Running timers, by due time.
@@ -63,7 +65,7 @@ fn tolerated(taints: &[Taint], tolerations: &[Toleration]) -> Option<Option<Dura
 impl Evictions {
     /// Creates an empty table. `scale` divides tolerationSeconds.
     pub fn new(scale: substrate::clock::TimeScale) -> Self {
-        Self { scale, is_hasty: false, workers: BTreeMap::new(), alarms: BTreeSet::new() }
+        Self { scale, is_hasty: false, restarts_waits: false, workers: BTreeMap::new(), alarms: BTreeSet::new() }
     }
 
     /// Evaluates a pod on a node with these NoExecute taints.
@@ -85,7 +87,7 @@ impl Evictions {
                 let mut created = now;
                 if let Some(Some(timer)) = self.workers.get(&key) {
                     created = timer.created;
-                    if created + seconds < now + seconds {
+                    if created + seconds < now + seconds && !self.restarts_waits {
                         return effects;
                     }
                     effects.extend(self.cancel(&key));

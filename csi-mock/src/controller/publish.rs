@@ -314,6 +314,7 @@ impl ControllerService {
                     match ours.map(|a| a.status) {
                         None => return Ok(()),
                         Some(status) if status == "detached" => return Ok(()),
+                        Some(status) if status == "busy" && mutant!(ctx, "busy-told-detached") => return Ok(()),
                         Some(status) => status,
                     }
                 }

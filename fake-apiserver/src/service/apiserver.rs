@@ -151,6 +151,11 @@ impl Apiserver {
                 grows_beyond_quota: substrate::mutant!(ctx, "expansion-beyond-quota"),
                 trusts_old_budgets: substrate::mutant!(ctx, "stale-budget-spent"),
                 takes_oldest_class: substrate::mutant!(ctx, "oldest-default-class-taken"),
+                skips_tests: substrate::mutant!(ctx, "json-patch-test-ignored"),
+                continues_at_present: substrate::mutant!(ctx, "continued-list-reads-present"),
+                fills_ending_namespaces: substrate::mutant!(ctx, "created-in-ending-namespace"),
+                ends_grace: substrate::mutant!(ctx, "grace-ends-with-finalizer"),
+                keeps_charges: substrate::mutant!(ctx, "quota-keeps-deleted"),
             });
         }
         ctx.faults().declare(OPERATIONS);

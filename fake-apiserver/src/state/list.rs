@@ -248,6 +248,9 @@ impl Store {
             if revision > self.revision {
                 return Err(Status::too_large_resource_version(revision, self.revision));
             }
+            if self.defects.continues_at_present {
+                revision = self.revision;
+            }
         }
         let objects = match (revision < self.revision).then(|| self.at(kind, revision)).transpose() {
             Ok(objects) => objects,

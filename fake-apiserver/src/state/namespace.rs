@@ -35,7 +35,8 @@ impl Store {
         let Some(namespace) = namespace else { return Ok(()) };
         let namespaces = kinds::NAMESPACES;
         let found = self.get(namespaces, namespace).ok_or_else(|| Status::not_found(namespaces, namespace))?;
-        if text(&found.value, &["status", "phase"]) != "Terminating" && !is_terminating(&found.value) {
+        let is_ending = text(&found.value, &["status", "phase"]) == "Terminating" || is_terminating(&found.value);
+        if !is_ending || self.defects.fills_ending_namespaces {
             return Ok(());
         }
         let why = format!("unable to create new content in namespace {namespace} because it is being terminated");

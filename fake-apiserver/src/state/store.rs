@@ -80,6 +80,16 @@ pub struct Defects {
     pub trusts_old_budgets: bool,
     /// Gives a claim the oldest default class.
     pub takes_oldest_class: bool,
+    /// Leaves out the tests of a JSON patch.
+    pub skips_tests: bool,
+    /// Continues a list with the present objects.
+    pub continues_at_present: bool,
+    /// Creates objects in a terminating namespace.
+    pub fills_ending_namespaces: bool,
+    /// Removes a terminating pod with its last finalizer.
+    pub ends_grace: bool,
+    /// Gives nothing back to a quota for a deleted object.
+    pub keeps_charges: bool,
 }
 
 /// The state of the cluster.

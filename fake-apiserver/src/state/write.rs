@@ -301,7 +301,10 @@ impl Store {
     fn commit(&mut self, write: Write<'_>, old: &Arc<Object>, charges: Vec<Charge>) -> Reply {
         let Write { now, kind, object, .. } = write;
         let (key, dry_run) = (key(write.namespace, write.named), write.options.dry_run);
-        if is_terminating(&old.value) && may_go(kind, &object) && !self.defects.keeps_released {
+        let ends_grace = self.defects.ends_grace && kind == kinds::PODS;
+        let is_released = !finalizers(&old.value).is_empty() && finalizers(&object).is_empty();
+        let goes = may_go(kind, &object) || ends_grace && is_released;
+        if is_terminating(&old.value) && goes && !self.defects.keeps_released {
             let gone = Object::at(object, old.revision);
             if !dry_run {
                 self.remove(kind, &key);

@@ -35,7 +35,17 @@ impl State {
         if self.seeded_bugs.iops_reset && request.iops.is_none() {
             target.iops = target.volume_type.resolve_iops(target.size_gib, None).unwrap_or(target.iops);
         }
-        if let Some(latest) = volume.modification.as_ref().filter(|m| !m.state.ended()) {
+        if self.seeded_bugs.size_reset
+            && request.size_gib.is_none()
+            && let Some(latest) = &volume.modification
+        {
+            target.size_gib = latest.original.size_gib;
+        }
+        let goes_on = |state: ModificationState| match state {
+            ModificationState::Optimizing => !self.seeded_bugs.modifies_optimizing,
+            state => !state.ended(),
+        };
+        if let Some(latest) = volume.modification.as_ref().filter(|m| goes_on(m.state)) {
             let state = latest.state.as_str().to_uppercase();
             return Err(Ec2Error::ModificationState { volume: id.clone(), state });
         }
@@ -47,6 +57,10 @@ impl State {
         call.check_dry_run()?;
 
         let original = volume.shape();
+        let former = volume.modification.as_ref().map(|m| m.progress.clone());
+        if let Some(former) = former.filter(|_| self.seeded_bugs.modifies_optimizing) {
+            self.timers.cancel(&former);
+        }
         let stick = |state: &str| call.stick.filter(|s| s.state == state);
         let begun = if stick("optimizing").is_some() { Call { stick: None, ..call } } else { call };
         let stick_optimizing = stick("optimizing").map(|s| s.fault.clone());

@@ -82,6 +82,14 @@ pub struct SeededBugs {
     pub snapshots_former_size: bool,
     /// A busy volume stays busy after its unmount.
     pub stays_busy: bool,
+    /// Client tokens of CopyVolumes are ignored.
+    pub copies_again: bool,
+    /// A volume whose modification is `optimizing` is modified again.
+    pub modifies_optimizing: bool,
+    /// A snapshot has no tags.
+    pub drops_snapshot_tags: bool,
+    /// A modification that names no size sets the one from before the latest modification.
+    pub size_reset: bool,
 }
 
 /// Attachments hidden from callers of the API while their devices exist.

@@ -41,7 +41,8 @@ impl State {
         check_tags(&BTreeMap::new(), &request.tags)?;
         self.check_snapshot_quota(1)?;
         call.check_dry_run()?;
-        let snapshot = self.make_snapshot(call, &volume, &request.description, request.tags.clone());
+        let tags = if self.seeded_bugs.drops_snapshot_tags { BTreeMap::new() } else { request.tags.clone() };
+        let snapshot = self.make_snapshot(call, &volume, &request.description, tags);
         Ok(Reply::Snapshot(SnapshotReply { snapshot, percent: 0 }))
     }
 

@@ -178,11 +178,11 @@ impl State {
 
     fn plan_copy(&self, call: Call<'_>, request: &CopyVolumes) -> Result<Plan, Ec2Error> {
         let token = match &request.client_token {
-            Some(token) => {
+            Some(token) if !self.seeded_bugs.copies_again => {
                 let essence = CopyVolumes { client_token: None, ..request.clone() };
                 self.copy_tokens.replay(call.now.mono, token, &essence)?
             }
-            None => None,
+            _ => None,
         };
         if let Some(id) = token {
             return self.plan_replay(call, id);

@@ -126,6 +126,10 @@ pub struct SeededBugs {
     pub mounts_without_growth: bool,
     /// Takes a global mount that was found on disk for gone after a stage that failed.
     pub forgets_reconstructed: bool,
+    /// Mounts a ReadWriteOncePod volume for several pods.
+    pub shares_once_pod: bool,
+    /// Knows a volume of a pod by one of its names only.
+    pub takes_first_name: bool,
 }
 
 impl SeededBugs {
@@ -241,7 +245,10 @@ impl VolumeManager {
     }
 
     /// Adds a pod's use of a volume.
-    pub fn want(&mut self, spec: Arc<VolumeSpec>, attachable: bool, uid: &str, mount: DesiredMount) {
+    pub fn want(&mut self, spec: Arc<VolumeSpec>, attachable: bool, uid: &str, mut mount: DesiredMount) {
+        if self.seeded_bugs.takes_first_name && self.desired.pod_wants(&spec.name, uid) {
+            mount.volumes_in_pod.clear();
+        }
         self.desired.add(spec, attachable, uid, mount);
     }
 

@@ -30,7 +30,10 @@ impl VolumeManager {
                     // Upstream uses this reason for both kinds of volumes.
                     return self.fail(now, operation, &what, &error, Some("FailedMount"));
                 }
-                if task.spec.is_read_write_once_pod() && self.actual.is_mounted_elsewhere(volume, uid) {
+                if task.spec.is_read_write_once_pod()
+                    && self.actual.is_mounted_elsewhere(volume, uid)
+                    && !self.seeded_bugs.shares_once_pod
+                {
                     let error = "volume uses the ReadWriteOncePod access mode and is already in use by another pod";
                     let step = if block { Step::Stage } else { Step::Publish };
                     return self.failed(now, operation, &task, step, error);

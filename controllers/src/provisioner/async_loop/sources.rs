@@ -9,6 +9,7 @@ use k8s_openapi::Metadata;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttributesClass};
 use substrate::mutant;
+use tonic::Code;
 
 use super::super::outcome::State;
 use super::super::source::{self, CLONE_FINALIZER, SNAPSHOT_FINALIZER, Source};
@@ -126,6 +127,18 @@ impl Controller {
             return Err((Failure::Other(text), State::Finished));
         }
         Ok(class.parameters.clone().unwrap_or_default())
+    }
+
+    /// Returns the key under which the topology of a claim is remembered: its uid, except for a seeded bug.
+    pub(super) fn topology_key(&self, claim: &PersistentVolumeClaim) -> String {
+        let key = if mutant!(self.ctx, "zones-remembered-by-name") { claim.name() } else { claim.uid() };
+        key.to_owned()
+    }
+
+    /// Seeded bugs: returns true if a creation that may still be under way counts as ended after the error `code`.
+    pub(super) fn forgets_creation(&self, code: Code) -> bool {
+        mutant!(self.ctx, "unfinished-creation-forgotten")
+            || code == Code::Aborted && mutant!(self.ctx, "aborted-creation-is-over")
     }
 }
 

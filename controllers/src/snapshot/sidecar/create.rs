@@ -31,7 +31,12 @@ impl Sidecar {
         })?;
         let parameters = secret::for_driver(&class.parameters)
             .map_err(|e| (content.clone(), format!("failed to remove CSI Parameters of prefixed keys: {e}")))?;
-        let taken = match driver::create_snapshot(&self.connection, content, parameters, secrets).await {
+        let mut asked = content.clone();
+        if mutant!(self.ctx, "snapshot-named-by-name") {
+            let of = &mut Arc::make_mut(&mut asked).spec.volume_snapshot_ref;
+            of.uid.clone_from(&of.name);
+        }
+        let taken = match driver::create_snapshot(&self.connection, &asked, parameters, secrets).await {
             Ok(taken) => taken,
             Err(error) => {
                 let mut last = content.clone();

@@ -116,6 +116,9 @@ impl Store {
             self.put(now, kinds::RESOURCE_QUOTAS, event.key.clone(), reported);
         }
         let Some(old) = event.old.as_ref().filter(|_| event.kind.namespaced) else { return };
+        if event.new.is_none() && self.defects.keeps_charges {
+            return;
+        }
         let before = usage(&event.kind, &old.value, now.wall);
         let after = event.new.as_ref().map(|new| usage(&event.kind, &new.value, now.wall)).unwrap_or_default();
         let mut freed = before;
