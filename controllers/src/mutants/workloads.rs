@@ -164,11 +164,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         recreates: "no public issue is known",
     },
     Mutant {
-        name: "ready-time-not-awaited",
-        about: "the StatefulSet controller does not look again when minReadySeconds of a ready pod are over",
-        recreates: "no public issue is known",
-    },
-    Mutant {
         name: "deadline-counts-suspension",
         about: "the Job controller counts the time in which a Job was suspended towards activeDeadlineSeconds",
         recreates: "no public issue is known",

@@ -87,7 +87,7 @@ pub(crate) async fn run(ctx: Ctx, client: Client) {
                 for (set, _) in concerned(&delta, &sets, false) {
                     queue.add(key(&*set));
                     let min_ready = set.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or(0);
-                    if min_ready > 0 && becomes_ready(&delta) && !mutant!(ctx, "ready-time-not-awaited") {
+                    if min_ready > 0 && becomes_ready(&delta) {
                         queue.add_after(key(&*set), seconds(min_ready));
                     }
                 }

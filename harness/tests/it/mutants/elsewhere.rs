@@ -13,6 +13,11 @@ pub const ELSEWHERE: &[(&str, &str)] = &[
     ("failed-calls-pile-up", "the same"),
     ("list-ignores-selector", "I7 follows streams, not lists, and a kubelet ignores pods of other nodes"),
     ("continue-skips-one", "the loops list without pages; fake-apiserver/tests/service/mutants.rs shows it"),
+    ("continued-list-reads-present", "the same"),
+    (
+        "created-in-ending-namespace",
+        "no step creates an object that must be refused; fake-apiserver/tests/service/mutants.rs shows it",
+    ),
     ("snapshot-retain-ignored", "no invariant follows snapshots; controllers/tests/it/snapshot_mutants.rs shows it"),
     ("snapshot-timeout-is-final", "the same"),
     (
