@@ -1,15 +1,16 @@
 //! A Python process that runs one case after the other: to start one takes longer than most cases.
 
 use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-/// Idle workers. They exit with this process, at the end of their standard input.
-static IDLE: Mutex<Vec<Worker>> = Mutex::new(Vec::new());
+/// Idle workers by their script. They exit with this process, at the end of their standard input.
+static IDLE: Mutex<BTreeMap<PathBuf, Vec<Worker>>> = Mutex::new(BTreeMap::new());
 
 /// A worker: a Python program that reads names of cases line by line and answers each with a line of JSON.
 #[derive(Debug)]
@@ -71,7 +72,7 @@ impl Drop for Worker {
 /// # Errors
 /// If the case fails; with Python's traceback.
 pub fn run(script: &Path, argument: &str, name: &str) -> Result<Value> {
-    let idle = IDLE.lock().pop();
+    let idle = IDLE.lock().get_mut(script).and_then(Vec::pop);
     let mut worker = match idle {
         Some(worker) => worker,
         None => Worker::start(script, argument)?,
@@ -79,7 +80,7 @@ pub fn run(script: &Path, argument: &str, name: &str) -> Result<Value> {
     let answer = worker.ask(name)?;
     // Under a runner with a process per test, no worker must outlive its test.
     if std::env::var_os("NEXTEST").is_none() {
-        IDLE.lock().push(worker);
+        IDLE.lock().entry(script.to_owned()).or_default().push(worker);
     }
     match answer["error"].as_str() {
         Some(error) => bail!("{error}"),
