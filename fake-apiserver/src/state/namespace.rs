@@ -76,6 +76,10 @@ impl Store {
                     self.give_root_ca(now, &event.key.clone());
                 }
             }
+        } else if event.kind == kinds::VALIDATING_ADMISSION_POLICIES {
+            if self.upkeep == NamespaceUpkeep::Whole {
+                self.follow_policy(now, event);
+            }
         } else if event.kind == kinds::CUSTOM_RESOURCE_DEFINITIONS {
             self.follow_definition(now, event);
         } else if event.kind == kinds::CONFIG_MAPS
