@@ -51,8 +51,8 @@ pub use machine::machine_main_with;
 pub use metrics::Metrics;
 pub use pending::PendingOperations;
 pub use processes::{
-    EPHEMERAL_VOLUME, GARBAGE_COLLECTOR, LOOPS, PROCESSES, SNAPSHOT_CONTROLLER, SNAPSHOTTER, WORKLOADS,
-    can_be_left_out, left_out, manager_is_left_out, runs,
+    EPHEMERAL_VOLUME, GARBAGE_COLLECTOR, LOOPS, PROCESSES, REPLICATION_CONTROLLER, SNAPSHOT_CONTROLLER, SNAPSHOTTER,
+    WORKLOADS, can_be_left_out, left_out, manager_is_left_out, runs,
 };
 pub use run::{LoopsConfig, run};
 pub use timers::Timers;

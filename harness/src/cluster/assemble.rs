@@ -186,6 +186,7 @@ impl StartContext {
         if self.world.kind() != WorldKind::Simulated {
             return without;
         }
+        without.insert(controllers::REPLICATION_CONTROLLER.to_owned());
         if !self.spec.has_owners {
             without.extend([controllers::GARBAGE_COLLECTOR, controllers::EPHEMERAL_VOLUME].map(str::to_owned));
         }

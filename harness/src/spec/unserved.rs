@@ -50,8 +50,7 @@ const SNAPSHOTS: (&str, &str) = ("snapshot.storage.k8s.io", "v1");
 const SNAPSHOTTER: &str = "snapshot-controller and csi-snapshotter";
 
 /// Kinds of kube-controller-manager and of drivers' add-ons.
-const ROWS: [Row; 7] = [
-    row(("", "v1"), "ReplicationController", "replicationcontrollers", MANAGER, "it makes no pods"),
+const ROWS: [Row; 6] = [
     row(BATCH, "CronJob", "cronjobs", MANAGER, "it makes no jobs"),
     row(("autoscaling", "v2"), "HorizontalPodAutoscaler", "horizontalpodautoscalers", MANAGER, "it scales nothing"),
     row(SNAPSHOTS, "VolumeSnapshot", "volumesnapshots", SNAPSHOTTER, "no snapshot is taken"),
