@@ -46,7 +46,7 @@ const SAFE_SYSCTLS: &[&str] = &[
 /// Returns the reason why a pod may not set a kernel parameter (`pkg/kubelet/sysctl/allowlist.go`).
 fn forbidden_sysctl(name: &str, spec: &PodSpec) -> Option<String> {
     // A name may have slashes instead of dots.
-    let name = if name.find(['.', '/']).is_some_and(|at| name[at..].starts_with('/')) {
+    let name: String = if name.find(['.', '/']).is_some_and(|at| name[at..].starts_with('/')) {
         name.chars().map(|c| if c == '/' { '.' } else if c == '.' { '/' } else { c }).collect()
     } else {
         name.to_owned()
@@ -196,7 +196,8 @@ mod tests {
         Some("SupplementalGroupsPolicyNotSupported")
     )]
     #[case::safe_sysctl(
-        spec("1", json!({ "securityContext": { "sysctls": [{ "name": "kernel/shm_rmid_forced", "value": "1" }] } })), None
+        spec("1", json!({ "securityContext": { "sysctls": [{ "name": "kernel/shm_rmid_forced", "value": "1" }] } })),
+        None
     )]
     #[case::sysctl(
         spec("1", json!({ "securityContext": { "sysctls": [{ "name": "kernel.msgmax", "value": "1" }] } })),
