@@ -186,7 +186,7 @@ impl StartContext {
         if self.world.kind() != WorldKind::Simulated {
             return without;
         }
-        without.insert(controllers::REPLICATION_CONTROLLER.to_owned());
+        without.extend(controllers::LIVE_ONLY.iter().map(|name| (*name).to_owned()));
         if !self.spec.has_owners {
             without.extend([controllers::GARBAGE_COLLECTOR, controllers::EPHEMERAL_VOLUME].map(str::to_owned));
         }

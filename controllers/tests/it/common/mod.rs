@@ -124,17 +124,18 @@ impl Rig {
     }
 
     /// Starts a cluster with all loops except those in `without`, without the kinds and loops of snapshots, and, as each
-    /// simulation, without the loop of ReplicationControllers.
+    /// simulation, without the loops that run live only.
     pub async fn with_all_loops(world: &World, nodes: &[&str], without: &[&str]) -> Self {
-        let others =
-            [controllers::SNAPSHOT_CONTROLLER, controllers::SNAPSHOTTER, controllers::REPLICATION_CONTROLLER];
+        let snapshots = [controllers::SNAPSHOT_CONTROLLER, controllers::SNAPSHOTTER];
+        let others = controllers::LIVE_ONLY.iter().copied().chain(snapshots);
         let without: Vec<&str> = without.iter().copied().chain(others).collect();
         Self::start(world, nodes, &without, json!({})).await
     }
 
     /// Starts a cluster with the kinds and loops of snapshots, without a scheduler and without the garbage collector.
     pub async fn with_snapshots(world: &World, nodes: &[&str], without: &[&str]) -> Self {
-        let others = ["kube-scheduler", controllers::GARBAGE_COLLECTOR, controllers::REPLICATION_CONTROLLER];
+        let others = ["kube-scheduler", controllers::GARBAGE_COLLECTOR];
+        let others = controllers::LIVE_ONLY.iter().copied().chain(others);
         let without: Vec<&str> = without.iter().copied().chain(others).collect();
         let definitions: Vec<Value> = controllers::snapshot::definitions().expect("definitions");
         let begin = json!({ "customresourcedefinitions.apiextensions.k8s.io": definitions });
