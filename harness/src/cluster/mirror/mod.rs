@@ -28,7 +28,7 @@ use mock_ec2::events::RequestEnded as CloudRequest;
 use serde_json::Value;
 use substrate::events::{ProcessCrashed, ProcessFailed, ProcessPanicked, ProcessStarted};
 use substrate::fault::Names;
-use substrate::{Clock, Event, EventType, HttpService, Process, World, latest, WorldKind};
+use substrate::{Clock, Event, EventType, HttpService, Process, World, WorldKind, latest};
 
 use self::drivers::Drivers;
 use self::log::ComponentLog;
