@@ -265,7 +265,8 @@ mod tests {
         let behind = regular(&pod, &stopped, &facts, &[]);
         assert_eq!(to_value(&behind).unwrap()[0]["state"], json!({ "waiting": { "reason": "PodInitializing" } }));
         pod.status = from_value(json!({ "phase": "Failed" })).unwrap();
-        assert_eq!(regular(&pod, &Phase::Stopped(None, at(9)), &PodFacts::default(), &behind)[0].state, behind[0].state);
+        let later = regular(&pod, &Phase::Stopped(None, at(9)), &PodFacts::default(), &behind);
+        assert_eq!(later[0].state, behind[0].state);
     }
 
     #[test]
