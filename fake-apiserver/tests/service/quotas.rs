@@ -169,3 +169,25 @@ fn devices_are_counted_by_class_and_only_allocated_node_ports_count() {
         assert_eq!(client.post(services, service("full", true)).await.0, 403);
     });
 }
+
+#[test]
+fn a_kind_that_comes_after_its_quota_is_counted() {
+    in_simulation(|client| async move {
+        let count = "count/gadgets.shop.example.com";
+        client.post(QUOTAS, quota("q", json!({(count): "1"}))).await;
+        assert_eq!(used(&client, "q").await[count], Value::Null);
+        let definition = json!({"metadata": {"name": "gadgets.shop.example.com"}, "spec": {
+            "group": "shop.example.com", "scope": "Namespaced", "names": {"plural": "gadgets", "kind": "Gadget"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}],
+        }});
+        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        assert_eq!(client.post(definitions, definition).await.0, 201);
+        assert_eq!(used(&client, "q").await[count], "0");
+        let gadgets = "/apis/shop.example.com/v1/namespaces/default/gadgets";
+        let gadget = |name: &str| {
+            json!({"apiVersion": "shop.example.com/v1", "kind": "Gadget", "metadata": {"name": name}})
+        };
+        assert_eq!(client.post(gadgets, gadget("a")).await.0, 201);
+        assert_eq!(client.post(gadgets, gadget("b")).await.0, 403);
+    });
+}
