@@ -11,7 +11,7 @@ use crate::kube::Client;
 use crate::metrics::Metrics;
 use crate::timers::Timers;
 use crate::{
-    attach_detach, attacher, binder, daemonset, deployment, disruption, endpointslice, ephemeral, expander,
+    attach_detach, attacher, binder, cronjob, daemonset, deployment, disruption, endpointslice, ephemeral, expander,
     garbage_collector, job, node_lifecycle, pod_gc, protection, provisioner, replicaset, resizer, scheduler, snapshot,
     statefulset, taint_eviction,
 };
@@ -30,6 +30,9 @@ pub const SNAPSHOT_CONTROLLER: &str = "snapshot-controller";
 pub const SNAPSHOTTER: &str = "csi-snapshotter";
 /// Name of the garbage collector. It watches every kind, so a simulation leaves it out if its objects have no owners.
 pub const GARBAGE_COLLECTOR: &str = "garbage-collector-controller";
+
+/// Loops that a simulation leaves out.
+pub const LIVE_ONLY: &[&str] = &["cronjob-controller", "replicationcontroller-controller"];
 
 /// Name of the ephemeral volume controller, whose claims the garbage collector deletes.
 pub const EPHEMERAL_VOLUME: &str = "ephemeral-volume-controller";
@@ -113,7 +116,7 @@ const fn sidecar(name: &'static str, connect: fn(Ctx, HttpService, Timers) -> Bo
 
 /// All loops, in their start order. Static, because a constant would be compiled with all loops into every crate that
 /// uses it.
-pub(crate) static TABLE: [Loop; 25] = [
+pub(crate) static TABLE: [Loop; 27] = [
     managed("persistentvolume-binder-controller", "persistent-volume-binder", |ctx, client, timers, _| {
         binder::run(ctx, client, timers).boxed()
     }),
@@ -157,6 +160,10 @@ pub(crate) static TABLE: [Loop; 25] = [
     }),
     managed("deployment-controller", "deployment-controller", |ctx, client, _, _| deployment::run(ctx, client).boxed()),
     managed("replicaset-controller", "replicaset-controller", |ctx, client, _, _| replicaset::run(ctx, client).boxed()),
+    managed("cronjob-controller", "cronjob-controller", |ctx, client, _, _| cronjob::run(ctx, client).boxed()),
+    managed("replicationcontroller-controller", "replication-controller", |ctx, client, _, _| {
+        replicaset::run_controllers(ctx, client).boxed()
+    }),
     managed("statefulset-controller", "statefulset-controller", |ctx, client, _, _| {
         statefulset::run(ctx, client).boxed()
     }),
@@ -282,7 +289,7 @@ mod tests {
         let out = left_out(["kube-controller-manager", "csi-attacher"]).unwrap();
         assert!(out.contains("persistentvolume-binder-controller") && out.contains("pod-garbage-collector-controller"));
         assert!(!out.contains("kube-scheduler") && !out.contains("csi-provisioner") && out.contains("csi-attacher"));
-        assert_eq!(out.len(), 12 + WORKLOADS.len());
+        assert_eq!(out.len(), 14 + WORKLOADS.len());
         assert!(manager_is_left_out(&out) && !runs("csi-attacher", &out) && runs("kube-scheduler", &out));
         assert!(left_out(["kube-schedler"]).unwrap_err().contains("did you mean `kube-scheduler`?"));
     }

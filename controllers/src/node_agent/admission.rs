@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Node, Pod, PodSpec};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 
 use super::agent::Agent;
@@ -27,12 +27,59 @@ const OS: &str = "linux";
 /// Reason of a refusal because of a taint. The scheduler's text differs.
 const UNTOLERATED: &str = "node(s) had taints that the pod didn't tolerate";
 
+/// Kernel parameters that any pod may set (`pkg/kubelet/sysctl/safe_sysctls.go`).
+const SAFE_SYSCTLS: &[&str] = &[
+    "kernel.shm_rmid_forced",
+    "net.ipv4.ip_local_port_range",
+    "net.ipv4.ip_local_reserved_ports",
+    "net.ipv4.ip_unprivileged_port_start",
+    "net.ipv4.ping_group_range",
+    "net.ipv4.tcp_fin_timeout",
+    "net.ipv4.tcp_keepalive_intvl",
+    "net.ipv4.tcp_keepalive_probes",
+    "net.ipv4.tcp_keepalive_time",
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_syncookies",
+    "net.ipv4.tcp_wmem",
+];
+
+/// Returns the reason why a pod may not set a kernel parameter (`pkg/kubelet/sysctl/allowlist.go`).
+fn forbidden_sysctl(name: &str, spec: &PodSpec) -> Option<String> {
+    // A name may have slashes instead of dots.
+    let name: String = if name.find(['.', '/']).is_some_and(|at| name[at..].starts_with('/')) {
+        name.chars()
+            .map(|c| {
+                if c == '/' {
+                    '.'
+                } else if c == '.' {
+                    '/'
+                } else {
+                    c
+                }
+            })
+            .collect()
+    } else {
+        name.to_owned()
+    };
+    if !SAFE_SYSCTLS.contains(&name.as_str()) {
+        return Some(format!("{name:?} not allowlisted"));
+    }
+    let (shared, of) = if name.starts_with("net.") { (spec.host_network, "net") } else { (spec.host_ipc, "ipc") };
+    (shared == Some(true)).then(|| format!("{name:?} not allowed with host {of} enabled"))
+}
+
 /// Checks that `node` can run `pod` in addition to the active pods `others`.
 ///
 /// # Errors
 /// The first reason why it cannot.
 pub fn check<'a>(pod: &Pod, node: &Node, others: impl Iterator<Item = &'a Pod> + Clone) -> Result<(), Refusal> {
     let spec = pod.spec.as_ref();
+    let sysctls = spec.and_then(|s| s.security_context.as_ref()).and_then(|s| s.sysctls.as_ref());
+    for sysctl in sysctls.into_iter().flatten() {
+        if let Some(why) = spec.and_then(|spec| forbidden_sysctl(&sysctl.name, spec)) {
+            return Err(Refusal::new("SysctlForbidden", format!("forbidden sysctl: {why}")));
+        }
+    }
     if pod.metadata.labels.as_ref().and_then(|l| l.get("kubernetes.io/os")).is_some_and(|os| os != OS) {
         let message = "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label";
         return Err(Refusal::new("PodOSSelectorNodeLabelDoesNotMatch", message));
@@ -157,6 +204,14 @@ mod tests {
     #[case::groups(
         spec("1", json!({ "securityContext": { "supplementalGroupsPolicy": "Strict" } })),
         Some("SupplementalGroupsPolicyNotSupported")
+    )]
+    #[case::safe_sysctl(
+        spec("1", json!({ "securityContext": { "sysctls": [{ "name": "kernel/shm_rmid_forced", "value": "1" }] } })),
+        None
+    )]
+    #[case::sysctl(
+        spec("1", json!({ "securityContext": { "sysctls": [{ "name": "kernel.msgmax", "value": "1" }] } })),
+        Some("SysctlForbidden")
     )]
     #[case::port(
         spec("1", json!({ "containers": [{ "name": "c", "ports": [{ "containerPort": 1, "hostPort": 80 }] }] })),

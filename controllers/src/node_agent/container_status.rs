@@ -50,6 +50,10 @@ fn status(
     }
     let running = matches!(phase, Phase::Running(_)) && record.is_some_and(|one| one.exit().is_none());
     let has_init = pod.spec.as_ref().and_then(|spec| spec.init_containers.as_ref()).is_some_and(|all| !all.is_empty());
+    // A container behind an init container that failed never began, so that it did not end either.
+    let is_stopped = matches!(phase, Phase::Stopped(..));
+    let never_began = is_stopped && record.is_none() && has_failed_init(pod, facts, before);
+    let shown = if never_began { &Phase::Waiting } else { phase };
     let image = container.image.clone().unwrap_or_default();
     let id = record.map(|one| container_id(pod, &container.name, one.attempt));
     let restarts = record.map_or(0, |one| i32::try_from(one.attempt).unwrap_or(i32::MAX));
@@ -63,7 +67,7 @@ fn status(
         started: Some(running && !facts.starting.contains(&container.name)),
         last_state: Some(last_state(pod, record, before, id.as_deref())),
         restart_count: restarts.max(before.map_or(0, |before| before.restart_count)),
-        state: Some(container_state(phase, record, id.as_deref(), has_init)),
+        state: Some(container_state(shown, record, id.as_deref(), has_init)),
         volume_mounts: mounts(container),
         allocated_resources: resources.as_ref().and_then(|resources| resources.requests.clone()),
         resources,
@@ -77,6 +81,21 @@ fn status(
         status.state = Some(waiting(UNPREPARED, message));
     }
     status
+}
+
+/// Returns true if an init container of a pod failed for good. `before` is the last status of another container.
+fn has_failed_init(pod: &Pod, facts: &PodFacts, before: Option<&ContainerStatus>) -> bool {
+    let inits = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+    let code = |name: &str| {
+        let record = facts.containers.iter().find(|one| one.name == name);
+        record.and_then(ContainerRecord::exit).map(|exit| exit.code)
+    };
+    let mut inits = inits.filter(|init| !is_sidecar(init));
+    let has_failed = inits.any(|init| code(&init.name).is_some_and(|code| code != 0));
+    // The machine may have forgotten the pod.
+    let was_failed = pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Failed");
+    let waited = before.and_then(|before| before.state.as_ref()).is_some_and(|state| state.waiting.is_some());
+    has_failed || was_failed && waited
 }
 
 fn waiting(reason: &str, message: &str) -> ContainerState {
@@ -234,6 +253,20 @@ mod tests {
         assert_eq!(regular(&pod(false), &stopped, &PodFacts::default(), &known), known);
         let lost = regular(&pod(false), &stopped, &PodFacts::default(), &[]).remove(0);
         assert_eq!(lost.state.unwrap().terminated.unwrap().exit_code, 137);
+    }
+
+    #[test]
+    fn a_container_behind_a_failed_init_container_waits_for_good() {
+        let exit = Exit { since: at(3), at: at(4), code: 1 };
+        let mut facts = facts(MachineState::Exited(exit), 0, None);
+        facts.containers[0].name = "init".to_owned();
+        let stopped = Phase::Stopped(Some(at(3)), at(9));
+        let mut pod = pod(true);
+        let behind = regular(&pod, &stopped, &facts, &[]);
+        assert_eq!(to_value(&behind).unwrap()[0]["state"], json!({ "waiting": { "reason": "PodInitializing" } }));
+        pod.status = from_value(json!({ "phase": "Failed" })).unwrap();
+        let later = regular(&pod, &Phase::Stopped(None, at(9)), &PodFacts::default(), &behind);
+        assert_eq!(later[0].state, behind[0].state);
     }
 
     #[test]

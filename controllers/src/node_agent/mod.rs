@@ -53,6 +53,7 @@ mod references;
 mod refusal;
 mod registration;
 mod registration_socket;
+mod resource_field;
 mod restarts;
 mod runtime;
 mod runtime_news;

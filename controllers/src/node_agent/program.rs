@@ -8,7 +8,9 @@ use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource, ObjectFieldSel
 use super::expansion::expanded;
 use super::program_volumes::{self, Published};
 use super::references::References;
+use super::resource_field;
 use crate::machine::api::ProgramSpec;
+use crate::scheduler::resources::Resources;
 
 /// Address of a pod for its own programs, which share the network of the host: the address in its status is modelled.
 const ADDRESS: &str = "127.0.0.1";
@@ -49,6 +51,8 @@ pub(super) struct Seen<'a> {
     pub host_paths: bool,
     /// Volumes of the volume manager, by name.
     pub published: BTreeMap<String, Published>,
+    /// Resources that the node can allocate.
+    pub allocatable: Resources,
 }
 
 /// Returns the program of each container that names a command. The others have none: images are not run.
@@ -111,14 +115,19 @@ fn environment(seen: &Seen<'_>, container: &Container) -> Result<BTreeMap<String
         }
     }
     for variable in container.env.iter().flatten() {
-        if let Some(value) = value(seen, variable, &env)? {
+        if let Some(value) = value(seen, container, variable, &env)? {
             env.insert(variable.name.clone(), value);
         }
     }
     Ok(env)
 }
 
-fn value(seen: &Seen<'_>, variable: &EnvVar, env: &BTreeMap<String, String>) -> Result<Option<String>, Unprepared> {
+fn value(
+    seen: &Seen<'_>,
+    container: &Container,
+    variable: &EnvVar,
+    env: &BTreeMap<String, String>,
+) -> Result<Option<String>, Unprepared> {
     let Some(source) = &variable.value_from else {
         let text = variable.value.as_deref().unwrap_or_default();
         return Ok(Some(expanded(text, env)));
@@ -127,6 +136,9 @@ fn value(seen: &Seen<'_>, variable: &EnvVar, env: &BTreeMap<String, String>) -> 
         EnvVarSource { field_ref: Some(field), .. } => self::field(seen, field)
             .map(Some)
             .ok_or_else(|| Unprepared::config(format!("unsupported fieldPath: {}", field.field_path))),
+        EnvVarSource { resource_field_ref: Some(of), .. } => {
+            resource_field::amount(seen, Some(container), of).map(Some).map_err(Unprepared::config)
+        }
         EnvVarSource { config_map_key_ref: Some(key), .. } => {
             seen.references.config_map_key(&key.name, &key.key, key.optional).map_err(Unprepared::config)
         }
@@ -134,7 +146,7 @@ fn value(seen: &Seen<'_>, variable: &EnvVar, env: &BTreeMap<String, String>) -> 
             seen.references.secret_key(&key.name, &key.key, key.optional).map_err(Unprepared::config)
         }
         _ => Err(Unprepared::config(format!(
-            "env {}: only fieldRef, configMapKeyRef and secretKeyRef are served",
+            "env {}: only fieldRef, resourceFieldRef, configMapKeyRef and secretKeyRef are served",
             variable.name
         ))),
     }
@@ -183,7 +195,8 @@ mod tests {
 
     fn of(pod: &Pod, references: &References) -> Result<BTreeMap<String, ProgramSpec>, Unprepared> {
         let host_ip = "10.0.0.1".to_owned();
-        programs(&Seen { pod, host_ip, references, host_paths: false, published: BTreeMap::new() })
+        let (published, allocatable) = (BTreeMap::new(), Resources::default());
+        programs(&Seen { pod, host_ip, references, host_paths: false, published, allocatable })
     }
 
     #[test]

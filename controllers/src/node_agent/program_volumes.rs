@@ -10,6 +10,7 @@ use super::expansion::expanded;
 use super::host_path;
 use super::program::{Seen, Unprepared, field};
 use super::references::Data;
+use super::resource_field::amount;
 use crate::machine::api::{MountSource, MountSpec};
 
 /// Volume that the volume manager has mounted.
@@ -119,7 +120,11 @@ fn chosen(data: Option<&Data>, items: Option<&[KeyToPath]>) -> Result<Files, Str
 
 fn fields(seen: &Seen<'_>, items: Option<&[DownwardAPIVolumeFile]>) -> Result<Files, String> {
     let one = |item: &DownwardAPIVolumeFile| {
-        let content = item.field_ref.as_ref().and_then(|wanted| field(seen, wanted));
+        let content = match (&item.field_ref, &item.resource_field_ref) {
+            (Some(wanted), _) => field(seen, wanted),
+            (None, Some(of)) => Some(amount(seen, None, of)?),
+            (None, None) => None,
+        };
         let content = content.ok_or_else(|| format!("{}: only known fields of the pod are served", item.path))?;
         Ok((item.path.clone(), content))
     };
@@ -164,6 +169,7 @@ mod tests {
             references: &references,
             host_paths: false,
             published: BTreeMap::from([("data".to_owned(), data)]),
+            allocatable: crate::scheduler::resources::Resources::default(),
         };
         let container = &pod.spec.as_ref().unwrap().containers[0];
         let env = BTreeMap::from([("POD".to_owned(), "p".to_owned())]);

@@ -19,6 +19,7 @@ use super::volume_manager::VolumeSpec;
 use crate::machine::api::{
     ContainerSpec, ContainerState, ExitPlan, Pace, PodRecord, PodSpec, ProgramSpec, VolumeLocation, VolumeUse,
 };
+use crate::scheduler::resources::Resources;
 
 /// Annotation: time between two records, as in `500ms`.
 pub const WRITE_EVERY: &str = "mooring.dev/write-every";
@@ -97,7 +98,9 @@ pub(super) async fn programs(agent: &Agent, uid: &str, pod: &Pod) -> Result<BTre
     });
     let published = published.collect();
     let (host_ip, host_paths) = (internal_ip(&agent.config), agent.config.host_paths);
-    program::programs(&Seen { pod, host_ip, references: &references, host_paths, published })
+    let node = agent.node.get("", &agent.config.node_name);
+    let allocatable = node.map(|node| Resources::allocatable(&node)).unwrap_or_default();
+    program::programs(&Seen { pod, host_ip, references: &references, host_paths, published, allocatable })
 }
 
 /// Returns true if a pod's claim is used read-only under this volume name.

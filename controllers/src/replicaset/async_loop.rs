@@ -11,6 +11,7 @@ use substrate::mutant;
 use substrate::process::Ctx;
 
 use super::manage::{Manage, manage, related};
+use super::replicating::Replicating;
 use super::status::{Observed, calculate};
 use crate::kube::queue::Outcome;
 use crate::kube::{Client, Delta, EventRecorder, Informer, Kind, ListParams, WorkQueue};
@@ -21,18 +22,16 @@ use crate::workload::expectations::Expectations;
 use crate::workload::pod_control::{PodControl, slow_start_batch};
 use crate::workload::pod_template::pod_from_template;
 use crate::workload::ref_manager::RefManager;
-use crate::workload::related::{Seen, Selecting, concerned};
+use crate::workload::related::{Seen, concerned};
 use crate::workload::{Key, counter, key};
 
-/// Source of its Events.
-const SOURCE: &str = "replicaset-controller";
 /// Number of sets processed at once (`--concurrent-replicaset-syncs`).
 const WORKERS: usize = 5;
 
-struct Controller {
+struct Controller<S> {
     ctx: Ctx,
     client: Client,
-    sets: Informer<ReplicaSet>,
+    sets: Informer<S>,
     pods: Informer<Pod>,
     control: PodControl,
     expectations: Expectations,
@@ -41,16 +40,16 @@ struct Controller {
 }
 
 /// Runs the controller forever. `client` is kube-controller-manager's, under the controller's name.
-pub(crate) async fn run(ctx: Ctx, client: Client) {
-    let sets: Informer<ReplicaSet> = Informer::start(&ctx, client.all(), ListParams::default());
+pub(super) async fn run<S: Replicating>(ctx: Ctx, client: Client) {
+    let sets: Informer<S> = Informer::start(&ctx, client.all(), ListParams::default());
     let pods: Informer<Pod> = Informer::start(&ctx, client.all(), ListParams::default());
     sets.synced().await;
     pods.synced().await;
     let (mut set_changes, mut pod_changes) = (sets.subscribe(), pods.subscribe());
     // client-go's default controller rate limiter.
-    let queue = WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000)).named("replicaset");
+    let queue = WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000)).named(S::QUEUE);
     let written = Consistency::default().with(&pods).with(&sets).shared();
-    let control = PodControl::new(&client, &EventRecorder::new(&client, SOURCE), &written);
+    let control = PodControl::new(&client, &EventRecorder::new(&client, S::SOURCE), &written);
     let controller = Arc::new(Controller {
         ctx: ctx.clone(),
         client,
@@ -71,7 +70,7 @@ pub(crate) async fn run(ctx: Ctx, client: Client) {
     }
 }
 
-impl Controller {
+impl<S: Replicating> Controller<S> {
     fn pod_changed(&self, delta: &Delta<Pod>) {
         for (set, seen) in concerned(delta, &self.sets, true) {
             let owner = key(&*set);
@@ -81,7 +80,7 @@ impl Controller {
                     self.expectations.deletion_observed(&owner, &key(&**pod));
                 }
                 (Seen::Changed, Delta::Applied { old: Some(old), new }) if !is_ready(old) && is_ready(new) => {
-                    let min_ready = set.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or(0);
+                    let min_ready = S::as_set(&set).spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or(0);
                     if min_ready > 0 {
                         self.queue.add_after(owner.clone(), seconds(min_ready));
                     }
@@ -101,8 +100,9 @@ impl Controller {
             self.written.forget(&owner);
             return Outcome::Done;
         };
-        let Some(spec) = &set.spec else { return Outcome::Done };
-        match self.sync_set(&owner, &set, spec).await {
+        let view = S::as_set(&set);
+        let Some(spec) = &view.spec else { return Outcome::Done };
+        match self.sync_set(&owner, &set, (&*view, spec)).await {
             Ok(None) => Outcome::Done,
             Ok(Some(again)) => {
                 self.queue.add_after(owner, again);
@@ -112,8 +112,14 @@ impl Controller {
         }
     }
 
-    /// Works on a set (`syncReplicaSet`); returns the time after which its status may change without an event.
-    async fn sync_set(&self, owner: &Key, set: &Arc<ReplicaSet>, spec: &ReplicaSetSpec) -> Result<Option<Duration>> {
+    /// Works on a set (`syncReplicaSet`); returns the time after which its status may change without an event. `view`
+    /// is the set as a ReplicaSet.
+    async fn sync_set(
+        &self,
+        owner: &Key,
+        set: &Arc<S>,
+        (view, spec): (&ReplicaSet, &ReplicaSetSpec),
+    ) -> Result<Option<Duration>> {
         let may_write = self.expectations.satisfied(owner, self.ctx.now().mono);
         let all = self.pods.list_in(set.namespace());
         let is_own = |pod: &Pod| is_controlled_by(&pod.metadata, &**set) && set.selects(pod);
@@ -127,7 +133,7 @@ impl Controller {
         let failure = managed.as_ref().err().map(ToString::to_string);
         let now = self.ctx.now().wall;
         let observed = Observed { active: &active, terminating, failure: failure.as_deref() };
-        let mut status = calculate(set, spec, observed, now);
+        let mut status = calculate(view, spec, observed, now);
         if mutant!(self.ctx, "unready-pods-available") {
             status.available_replicas = counter(status.replicas);
         }
@@ -143,7 +149,7 @@ impl Controller {
     }
 
     /// Creates or deletes pods (`manageReplicas`).
-    async fn manage(&self, owner: &Key, set: &ReplicaSet, spec: &ReplicaSetSpec, active: &[Arc<Pod>]) -> Result<()> {
+    async fn manage(&self, owner: &Key, set: &S, spec: &ReplicaSetSpec, active: &[Arc<Pod>]) -> Result<()> {
         let now = self.ctx.now();
         let replicas = spec.replicas.unwrap_or(1);
         let is_surplus = usize::try_from(replicas).is_ok_and(|replicas| active.len() > replicas);
@@ -195,17 +201,16 @@ impl Controller {
     }
 
     /// Writes the status if it differs; tries once more with a fresh read after an error (`updateReplicaSetStatus`).
-    async fn update_status(&self, set: &Arc<ReplicaSet>, next: ReplicaSetStatus) -> Result<()> {
-        if set.status.as_ref() == Some(&next) {
+    async fn update_status(&self, set: &Arc<S>, next: ReplicaSetStatus) -> Result<()> {
+        if set.has_status(&next) {
             return Ok(());
         }
-        let api = self.client.namespaced::<ReplicaSet>(set.namespace());
-        let written = ReplicaSet { status: Some(next.clone()), ..ReplicaSet::clone(set) };
-        let answer = match api.replace_status(&written).await {
+        let api = self.client.namespaced::<S>(set.namespace());
+        let answer = match api.replace_status(&set.with_status(next.clone())).await {
             Ok(answer) => answer,
             Err(_) => {
                 let fresh = api.get(set.name()).await?;
-                api.replace_status(&ReplicaSet { status: Some(next), ..ReplicaSet::clone(&fresh) }).await?
+                api.replace_status(&fresh.with_status(next)).await?
             }
         };
         self.written.wrote(&**set, &*answer);

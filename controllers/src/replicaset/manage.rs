@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::workload::availability::is_active;
@@ -41,10 +40,10 @@ pub(super) fn manage(active: &[Arc<Pod>], replicas: i32, related: &[Arc<Pod>], n
 
 /// Returns the pods that the sets of the same controller select (`getIndirectlyRelatedPods`). A set without a controller
 /// has no related pods, not even its own.
-pub(super) fn related(set: &ReplicaSet, sets: &[Arc<ReplicaSet>], mut pods: Vec<Arc<Pod>>) -> Vec<Arc<Pod>> {
-    let Some(owner) = controller_of(&set.metadata) else { return Vec::new() };
-    let is_sibling = |other: &ReplicaSet| controller_of(&other.metadata).is_some_and(|of| of.uid == owner.uid);
-    let siblings: Vec<&Arc<ReplicaSet>> = sets.iter().filter(|other| is_sibling(other)).collect();
+pub(super) fn related<S: Selecting>(set: &S, sets: &[Arc<S>], mut pods: Vec<Arc<Pod>>) -> Vec<Arc<Pod>> {
+    let Some(owner) = controller_of(set.metadata()) else { return Vec::new() };
+    let is_sibling = |other: &S| controller_of(other.metadata()).is_some_and(|of| of.uid == owner.uid);
+    let siblings: Vec<&Arc<S>> = sets.iter().filter(|other| is_sibling(other)).collect();
     pods.retain(|pod| siblings.iter().any(|set| set.selects(&**pod)));
     pods
 }
@@ -70,6 +69,7 @@ fn to_delete(active: &[Arc<Pod>], related: &[Arc<Pod>], count: usize, now: Times
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::apps::v1::ReplicaSet;
     use substrate::json::{from_value, json};
 
     use super::*;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::ReplicationController;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
 
 use super::controller_ref::controller_of;
@@ -40,6 +41,21 @@ selecting!(DaemonSet, Deployment, ReplicaSet, StatefulSet);
 impl Selecting for Job {
     fn selector(&self) -> Option<&LabelSelector> {
         self.spec.as_ref()?.selector.as_ref()
+    }
+}
+
+impl Selecting for ReplicationController {
+    /// Returns none: the selector of this kind is not of that type, so [`selects`](Self::selects) reads it.
+    fn selector(&self) -> Option<&LabelSelector> {
+        None
+    }
+
+    fn selects<K: Kind>(&self, object: &K) -> bool {
+        let wanted = self.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+        wanted.is_some_and(|wanted| {
+            let has = |(name, value): (&String, &String)| object.label(name) == Some(value.as_str());
+            !wanted.is_empty() && wanted.iter().all(has)
+        })
     }
 }
 

@@ -219,13 +219,13 @@ fn an_unserved_kind_gets_a_warning_and_an_event() {
         return;
     }
     let bench = Bench::start().unwrap();
-    let applied = bench.try_sh("kubectl create cronjob web --image=nginx --schedule='* * * * *'").unwrap();
+    let applied = bench.try_sh("kubectl create ingress web --rule=web.example.com/=web:80").unwrap();
     let message = String::from_utf8_lossy(&applied.stderr);
     assert!(
-        message.contains("Warning: CronJob is stored, but nothing in this cluster works on it: it makes no jobs"),
+        message.contains("Warning: Ingress is stored, but nothing in this cluster works on it: no traffic reaches it"),
         "{message}"
     );
-    bench.shows("kubectl describe cronjob web", &["Warning", "NoController", "it makes no jobs"]).unwrap();
+    bench.shows("kubectl describe ingress web", &["Warning", "NoController", "no traffic reaches it"]).unwrap();
     let classes = bench.sh("kubectl get storageclass").unwrap();
     for (class, wanted) in
         [("gp3 (default)", "Delete"), ("gp3-retain", "Retain"), ("io2", "Delete"), ("standard", "Delete")]

@@ -206,6 +206,28 @@ fn an_endpoint_of_a_driver_beside_ours_is_a_usage_error() {
     }
 }
 
+/// A certificate signing request of `ann`, in base64.
+const REQUEST: &str = "\
+    LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlIWE1IOENBUUF3SFRFTU1Bb0dBMVVFQXd3RFlXNXVNUTB3\
+    Q3dZRFZRUUtEQVIwWldGdE1Ga3dFd1lIS29aSQp6ajBDQVFZSUtvWkl6ajBEQVFjRFFnQUVaTE1lb2lTYkJSb1p5TkRmai9i\
+    a2thWCtyRGkybHZVMzJNUmxjcGVhCmM1ZjNoMjJZcTVDUjBEbm11ZDRqM0d2Y25uOE8ycUlUTnJWb3gvSis4QXJWMjZBQU1B\
+    b0dDQ3FHU000OUJBTUMKQTBnQU1FVUNJUUM3Y3RMUkxpdW5EOGhPcmJ1cUR2NjNtZ2Y5U3JHYnVFdHFrOWxyWDBNT2tBSWdh\
+    WWJzVGlUeAowNTIxM2ZmM2x2dE5mQ0dVM2tBN0RmZnViaXBFNWdBMGJJcz0KLS0tLS1FTkQgQ0VSVElGSUNBVEUgUkVRVUVT\
+    VC0tLS0tCg==";
+
+#[test]
+fn an_approved_request_for_a_certificate_is_signed_live() {
+    let up = Up::start(MOORING, &["--backend", "directory", "--nodes", "1"]).unwrap();
+    let requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+    let spec =
+        json!({"request": REQUEST, "signerName": "kubernetes.io/kube-apiserver-client", "usages": ["client auth"]});
+    let mut request = api(&up, "POST", requests, &json!({"metadata": {"name": "ann"}, "spec": spec})).unwrap();
+    request["status"] = json!({"conditions": [{"type": "Approved", "status": "True", "reason": "Test"}]});
+    api(&up, "PUT", &format!("{requests}/ann/approval"), &request).unwrap();
+    let signed = api(&up, "GET", &format!("{requests}/ann"), &Value::Null).unwrap();
+    assert!(signed["status"]["certificate"].is_string(), "{signed}");
+}
+
 #[test]
 fn a_kubeconfig_where_it_was_started_is_found_from_anywhere_live() {
     let dir = tempfile::tempdir().unwrap();

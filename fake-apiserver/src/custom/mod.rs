@@ -18,6 +18,7 @@ mod validate;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub(crate) use declared::declared;
 pub use path::Path;
 pub(crate) use prune::embedded_metadata;
 pub use prune::prune;

@@ -75,6 +75,7 @@ impl Store {
             self.finish_definition(now, value::name(&definition));
         } else {
             self.establish(now, definition);
+            self.recount_quotas(now);
         }
     }
 

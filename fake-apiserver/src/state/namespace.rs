@@ -13,13 +13,15 @@ use super::command::{DeleteOptions, Part, Target, WriteOptions};
 use super::history::Event;
 use super::key_range::{prefix, within};
 use super::namespace_upkeep::NamespaceUpkeep;
-use super::object::key;
+use super::object::{Object, key};
 use super::status::{Cause, Status};
 use super::value::{self, is_terminating, text};
 use crate::kinds::{self, Kind};
 
 /// ConfigMap with the CA that pods trust.
 const ROOT_CA: &str = "kube-root-ca.crt";
+/// Annotation that describes it.
+const DESCRIPTION: &str = "kubernetes.io/description";
 const ROOT_CA_TEXT: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal \
     endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across \
     distributions of Kubernetes clusters.";
@@ -75,8 +77,18 @@ impl Store {
                     self.give_root_ca(now, &event.key.clone());
                 }
             }
+        } else if event.kind == kinds::VALIDATING_ADMISSION_POLICIES {
+            if self.upkeep == NamespaceUpkeep::Whole {
+                self.follow_policy(now, event);
+            }
         } else if event.kind == kinds::CUSTOM_RESOURCE_DEFINITIONS {
             self.follow_definition(now, event);
+        } else if event.kind == kinds::CONFIG_MAPS
+            && event.old.is_some()
+            && event.new.is_some()
+            && let Some((namespace, ROOT_CA)) = event.key.split_once('/')
+        {
+            self.restore_root_ca(now, namespace);
         } else if event.new.is_none() && (event.kind.namespaced || event.kind.custom.is_some()) {
             if event.kind.custom.is_some() {
                 self.finish_definition(now, &format!("{}.{}", event.kind.plural, event.kind.group));
@@ -118,6 +130,27 @@ impl Store {
         let object = json!({"metadata": metadata, "data": {"ca.crt": &*ca}});
         // Fails only if it exists already, or if a quota or a policy refuses it.
         let _ = self.create(now, kinds::CONFIG_MAPS, Some(namespace), object, WriteOptions::default());
+    }
+
+    /// Restores the published CA certificate of a namespace after a client changed it.
+    fn restore_root_ca(&mut self, now: Now, namespace: &str) {
+        let Some(ca) = self.root_ca.as_ref().or(self.authority.as_ref()).filter(|_| self.publishes).cloned() else {
+            return;
+        };
+        let place = key(Some(namespace), ROOT_CA);
+        let Some(found) = self.get(kinds::CONFIG_MAPS, &place).map(Object::unfolded) else { return };
+        let data = json!({"ca.crt": &*ca});
+        let is_described = !text(&found.value, &["metadata", "annotations", DESCRIPTION]).is_empty();
+        if found.value["data"] == data && is_described {
+            return;
+        }
+        let mut restored: Value = found.value.clone();
+        value::set(&mut restored, "data", Some(data));
+        let annotations = value::metadata(&mut restored).entry("annotations").or_insert_with(|| json!({}));
+        if let Some(annotations) = annotations.as_object_mut() {
+            annotations.insert(DESCRIPTION, ROOT_CA_TEXT.into());
+        }
+        self.put(now, kinds::CONFIG_MAPS, place, restored);
     }
 
     /// Deletes every object in a namespace; those with finalizers or grace periods stay for now.

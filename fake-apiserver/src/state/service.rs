@@ -48,7 +48,11 @@ impl Store {
             value::default(spec, "ipFamilies", json!(["IPv4"]));
             value::default(spec, "ipFamilyPolicy", "SingleStack");
         }
-        let on_nodes = matches!(of.as_str(), "NodePort" | "LoadBalancer");
+        let on_nodes = match of.as_str() {
+            "NodePort" => true,
+            "LoadBalancer" => spec.get("allocateLoadBalancerNodePorts") != Some(&Value::Bool(false)),
+            _ => false,
+        };
         for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
             let number = int(port, &["port"]).unwrap_or(0);
             let Some(port) = port.as_object_mut().filter(|_| on_nodes) else { continue };

@@ -38,6 +38,12 @@ fn named(mut object: Value) -> Value {
     "spec.containers[0].livenessProbe: Required value: must specify a handler type")]
 #[case("pods", json!({"spec": {"schedulingGates": [{"name": "a"}, {"name": "a"}], "containers": [{"name": "c", "image": "i"}]}}),
     "spec.schedulingGates[1]: Duplicate value: \"a\"")]
+#[case("pods", json!({"spec": {"hostname": "a.b", "containers": [{"name": "c", "image": "i"}], "securityContext": {"sysctls": [{"name": "kernel/shm_max"}, {"name": "foo-"}, {"name": "bar.."}]}}}),
+    r#"[spec.securityContext.sysctls[1].name: Invalid value: "foo-": must have at most 253 characters and match regex ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$, spec.securityContext.sysctls[2].name: Invalid value: "bar..": must have at most 253 characters and match regex ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$, spec.hostname: Invalid value: "a.b": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')]"#)]
+#[case("resourcequotas", json!({"spec": {"hard": {"hardware": "1", "pods": "1"}, "scopes": ["Terminating", "NotTerminating"]}}),
+    r#"[spec.hard[hardware]: Invalid value: "hardware": must be a standard resource for quota, spec.scopes: Invalid value: ["Terminating","NotTerminating"]: conflicting scopes]"#)]
+#[case("resourcequotas", json!({"spec": {"hard": {"pods": "1"}, "scopeSelector": {"matchExpressions": [{"scopeName": "BadScope", "operator": "Exists"}]}}}),
+    "spec.scopeSelector.matchExpressions.scopeName: Invalid value: \"BadScope\": unsupported scope")]
 #[case("services", json!({"spec": {"ports": [{"port": 80, "protocol": "x"}]}}),
     "spec.ports[0].protocol: Unsupported value: \"x\": supported values: \"SCTP\", \"TCP\", \"UDP\"")]
 #[case("services", json!({"spec": {"ports": [{"port": 80, "nodePort": 30000}]}}), "spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'")]

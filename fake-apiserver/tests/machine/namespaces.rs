@@ -123,6 +123,10 @@ fn every_namespace_gets_the_certificate_of_the_server() {
     }
     m.delete("configmaps", "kube-root-ca.crt", DeleteOptions::default()).unwrap();
     assert_eq!(of(&m, "default").as_deref(), Some("PEM"));
+    let mut changed = m.get("configmaps", "kube-root-ca.crt").unwrap();
+    changed["data"] = json!({"ca.crt": "", "more": "x"});
+    m.put("configmaps", changed, Part::Main).unwrap();
+    assert_eq!(m.get("configmaps", "kube-root-ca.crt").unwrap()["data"], json!({"ca.crt": "PEM"}));
     m.delete("namespaces", "new", DeleteOptions::default()).unwrap();
     assert_eq!((of(&m, "new"), m.get("namespaces", "new")), (None, None), "a namespace that goes is left empty");
 }

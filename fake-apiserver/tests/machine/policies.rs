@@ -348,3 +348,26 @@ fn an_invalid_webhook_is_refused() {
         assert!(why.contains(wanted), "{wanted}\n{why}");
     }
 }
+
+#[test]
+fn the_status_of_a_policy_has_the_errors_of_its_types() {
+    let mut m = Machine::new();
+    let plural = "validatingadmissionpolicies";
+    let rules = json!([{"expression": "object.immutable > '1'", "messageExpression": "'got ' + object.immutable"}]);
+    m.create(plural, policy(rules)).unwrap();
+    let mut found = m.get(plural, "p").unwrap();
+    assert_eq!(found["status"]["observedGeneration"], 1);
+    let warnings = found["status"]["typeChecking"]["expressionWarnings"].as_array().unwrap().clone();
+    let shown: Vec<(&str, &str)> =
+        warnings.iter().map(|w| (w["fieldRef"].as_str().unwrap(), w["warning"].as_str().unwrap())).collect();
+    let fields: Vec<&str> = shown.iter().map(|(field, _)| *field).collect();
+    assert_eq!(fields, ["spec.validations[0].expression", "spec.validations[0].messageExpression"]);
+    assert!(shown[0].1.starts_with("/v1, Kind=ConfigMap: ERROR: <input>:1:"), "{shown:?}");
+    assert!(shown[0].1.contains("found no matching overload for '_>_' applied to '(bool, string)'"), "{shown:?}");
+    assert!(shown[1].1.contains("found no matching overload for '_+_' applied to '(string, bool)'"), "{shown:?}");
+    // The next generation is checked, too.
+    found["spec"]["validations"] = json!([{"expression": "object.data.all(key, key != oldObject.metadata.name)"}]);
+    m.put(plural, found, Part::Main).unwrap();
+    let fixed = m.get(plural, "p").unwrap();
+    assert_eq!(fixed["status"], json!({"observedGeneration": 2, "typeChecking": {}}));
+}

@@ -202,7 +202,8 @@ fn a_deadline_is_only_brought_forward_and_gates_only_open() {
     gated["spec"]["schedulingGates"] = json!([{"name": "a"}, {"name": "b"}]);
     gated["spec"]["activeDeadlineSeconds"] = 9.into();
     gated["spec"]["nodeSelector"] = json!({"zone": "a"});
-    m.create("pods", gated).unwrap();
+    let made = m.create("pods", gated).unwrap();
+    assert_eq!(made["status"]["conditions"][0]["reason"], "SchedulingGated");
     let mut patch = |spec: Value| m.patch("pods", "x", Main, json!({"spec": spec}));
     let why = |answer: Result<_, Status>| answer.unwrap_err().message;
     assert!(why(patch(json!({"activeDeadlineSeconds": 10}))).contains("must be less than or equal to previous value"));

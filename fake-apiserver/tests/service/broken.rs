@@ -32,7 +32,7 @@ fn plain() -> Vec<(&'static str, String, &'static str, &'static str, Vec<u8>)> {
         "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}, "ports": [{"containerPort": 80}]}],
             "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}});
     let claim = json!({"metadata": {"name": "c"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
-    let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"pods": "5", "requests.storage": "9Gi"},
+    let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"pods": "5", "requests.cpu": "9"},
         "scopeSelector": {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}]}}});
     let definition = json!({"metadata": {"name": "as.x.y"}, "spec": {"group": "x.y", "scope": "Namespaced", "names": {"plural": "as", "kind": "A"},
         "versions": [{"name": "v1", "served": true, "storage": true, "selectableFields": [{"jsonPath": ".spec.s"}],

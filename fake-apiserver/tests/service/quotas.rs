@@ -142,3 +142,51 @@ fn a_changed_quota_is_recounted() {
         assert_eq!(client.post(CONFIGS, config("c")).await.0, 403);
     });
 }
+
+#[test]
+fn devices_are_counted_by_class_and_only_allocated_node_ports_count() {
+    in_simulation(|client| async move {
+        let devices = "gold.deviceclass.resource.k8s.io/devices";
+        client.post(QUOTAS, quota("q", json!({(devices): "4", "services.nodeports": "0"}))).await;
+        assert_eq!(used(&client, "q").await[devices], "0");
+        let claims = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims";
+        let claim = |name: &str, count: i64| {
+            let exactly = json!({"deviceClassName": "gold", "allocationMode": "ExactCount", "count": count});
+            json!({"metadata": {"name": name}, "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}})
+        };
+        assert_eq!(client.post(claims, claim("a", 3)).await.0, 201);
+        assert_eq!(used(&client, "q").await[devices], "3");
+        assert_eq!(client.post(claims, claim("b", 2)).await.0, 403);
+        client.delete(&format!("{claims}/a")).await;
+        assert_eq!(used(&client, "q").await[devices], "0");
+        let services = "/api/v1/namespaces/default/services";
+        let service = |name: &str, allocates: bool| {
+            json!({"metadata": {"name": name}, "spec": {"type": "LoadBalancer", "ports": [{"port": 80}],
+                "allocateLoadBalancerNodePorts": allocates}})
+        };
+        let (code, made) = client.post(services, service("bare", false)).await;
+        assert_eq!((code, &made["spec"]["ports"][0]["nodePort"]), (201, &Value::Null), "{made}");
+        assert_eq!(client.post(services, service("full", true)).await.0, 403);
+    });
+}
+
+#[test]
+fn a_kind_that_comes_after_its_quota_is_counted() {
+    in_simulation(|client| async move {
+        let count = "count/gadgets.shop.example.com";
+        client.post(QUOTAS, quota("q", json!({(count): "1"}))).await;
+        assert_eq!(used(&client, "q").await[count], Value::Null);
+        let definition = json!({"metadata": {"name": "gadgets.shop.example.com"}, "spec": {
+            "group": "shop.example.com", "scope": "Namespaced", "names": {"plural": "gadgets", "kind": "Gadget"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}],
+        }});
+        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        assert_eq!(client.post(definitions, definition).await.0, 201);
+        assert_eq!(used(&client, "q").await[count], "0");
+        let gadgets = "/apis/shop.example.com/v1/namespaces/default/gadgets";
+        let gadget =
+            |name: &str| json!({"apiVersion": "shop.example.com/v1", "kind": "Gadget", "metadata": {"name": name}});
+        assert_eq!(client.post(gadgets, gadget("a")).await.0, 201);
+        assert_eq!(client.post(gadgets, gadget("b")).await.0, 403);
+    });
+}

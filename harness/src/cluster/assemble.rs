@@ -14,6 +14,7 @@ use csi_mock::efs::{self, FileServer};
 use csi_mock::settings::Settings;
 use fake_apiserver::Apiserver;
 use fake_apiserver::envtest::Front;
+use fake_apiserver::tls::Authority;
 use mock_ec2::{Ec2, InstanceInfo, InstanceSpec, VolumeBytes};
 use substrate::events::ProcessFailed;
 use substrate::{Ctx, HttpService, Process, World, WorldKind};
@@ -56,6 +57,8 @@ pub struct Parts {
     pub roots: BTreeMap<String, PathBuf>,
     /// PEM certificate of the API server's CA. None in simulation.
     pub ca_pem: Option<String>,
+    /// The API server's CA, which signs approved certificate signing requests. None if it signs none.
+    pub authority: Option<Arc<Authority>>,
     /// Listener for users of an API server that was started with its own command line.
     pub front: Option<Arc<Front>>,
 }
@@ -118,7 +121,7 @@ impl Cluster {
         }
         let mut members = BTreeMap::new();
         context.add(&mut members, context.cloud(ec2.clone()));
-        context.add(&mut members, context.apiserver(parts.ca_pem, parts.front.as_deref()));
+        context.add(&mut members, context.apiserver((parts.ca_pem, parts.authority), parts.front.as_deref()));
         if !context.is_without("csi-mock") {
             context.add(&mut members, context.csi_controller());
         }
@@ -183,6 +186,7 @@ impl StartContext {
         if self.world.kind() != WorldKind::Simulated {
             return without;
         }
+        without.extend(controllers::LIVE_ONLY.iter().map(|name| (*name).to_owned()));
         if !self.spec.has_owners {
             without.extend([controllers::GARBAGE_COLLECTOR, controllers::EPHEMERAL_VOLUME].map(str::to_owned));
         }
@@ -229,7 +233,11 @@ impl StartContext {
         instances.iter().filter_map(|i| Some((format!("imds-{}", i.name), service(&i.id)?))).collect()
     }
 
-    fn apiserver(&self, ca_pem: Option<String>, front: Option<&Front>) -> Process {
+    fn apiserver(
+        &self,
+        (ca_pem, authority): (Option<String>, Option<Arc<Authority>>),
+        front: Option<&Front>,
+    ) -> Process {
         let context = self.clone();
         // Webhooks are reached through sockets, which do not exist in simulation.
         let live = self.world.kind() == WorldKind::Live;
@@ -237,6 +245,7 @@ impl StartContext {
         let nodes = Some(self.node_dial());
         // In simulation no component reads managedFields.
         let token_keys = self.spec.token_keys.clone();
+        let manages = !controllers::manager_is_left_out(&self.spec.without);
         let config = fake_apiserver::Config {
             dial,
             nodes,
@@ -245,7 +254,8 @@ impl StartContext {
             track_managers: live,
             logs: self.mirrors.as_ref().map(|mirrors| mirrors.dial(&self.wiring)),
             unserved: self.mirrors.as_ref().map(Mirrors::warnings),
-            publish_root_ca: !controllers::manager_is_left_out(&self.spec.without),
+            publish_root_ca: manages,
+            authority: authority.filter(|_| manages && self.spec.origin.is_none()),
             origin: self.spec.origin.clone(),
             ..front.map(|front| front.config.clone()).unwrap_or_default()
         };

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use controllers::node_agent::PLUGINS_REGISTRY;
 use csi_mock::disk::{self, Disk};
+use fake_apiserver::tls::{Authority, TlsError};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use substrate::World;
 
@@ -304,7 +305,9 @@ impl Cluster {
         let spec = ClusterSpec { metadata: addresses.imds.is_some(), ..spec };
         let mut names = addresses.allowed_hosts.clone();
         names.extend(addresses.kubernetes.map(|a| a.ip()).filter(|ip| !ip.is_unspecified()).map(|ip| ip.to_string()));
-        let tls = fake_apiserver::tls::generate(&names).map_err(|e| ClusterError::Wiring(e.to_string()))?;
+        let wiring = |error: TlsError| ClusterError::Wiring(error.to_string());
+        let authority = Arc::new(Authority::new().map_err(wiring)?);
+        let tls = fake_apiserver::tls::serving(&authority, &names, &[]).map_err(wiring)?;
         let nodes: Vec<&str> = spec.nodes.iter().map(|node| node.name.as_str()).collect();
         let sockets = Sockets::open(addresses, (&nodes, &spec.programs), &site.socket_dir(), tls.server)
             .map_err(|e| ClusterError::Wiring(e.to_string()))?;
@@ -335,6 +338,7 @@ impl Cluster {
                 Some(front) => front.client_ca.clone(),
                 None => Some(tls.ca_pem.clone()),
             },
+            authority: addresses.front.is_none().then_some(authority),
         };
         let mut cluster = Self::start_with(world, spec, parts, &programs)?;
         cluster.endpoints = Some(super::Endpoints {

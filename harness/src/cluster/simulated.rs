@@ -61,6 +61,7 @@ impl Cluster {
             bytes: Some(bytes),
             roots: BTreeMap::new(),
             ca_pem: None,
+            authority: None,
         };
         let mut cluster = Self::start(world, spec, parts)?;
         cluster.write_recorder = recorder;

@@ -61,6 +61,8 @@ const ROWS: [Row; 7] = [
 ];
 
 const MANAGER: &str = "kube-controller-manager";
+/// Kinds whose loops run in a live cluster only.
+const LIVE_ONLY: [&str; 2] = ["CronJob", "ReplicationController"];
 
 /// Reason of the Event.
 pub(crate) const REASON: &str = "NoController";
@@ -72,6 +74,8 @@ pub(crate) struct Unserved {
     foreign_manager: bool,
     /// True if one of the loops of snapshots is left out.
     no_snapshots: bool,
+    /// True in a live cluster, which has more loops than a simulation.
+    is_live: bool,
 }
 
 impl Unserved {
@@ -81,11 +85,18 @@ impl Unserved {
         Self {
             foreign_manager: controllers::manager_is_left_out(without),
             no_snapshots: snapshots.iter().any(|name| without.contains(*name)),
+            is_live: false,
         }
+    }
+
+    /// Kinds that no component handles in a live cluster, or in a simulation.
+    pub fn in_world(self, is_live: bool) -> Self {
+        Self { is_live, ..self }
     }
 
     fn rows(self) -> impl Iterator<Item = &'static Row> {
         const { &ROWS }.iter().filter(move |row| match row.by {
+            MANAGER if self.is_live && LIVE_ONLY.contains(&row.kind) => false,
             MANAGER => !self.foreign_manager,
             SNAPSHOTTER => self.no_snapshots,
             _ => true,
@@ -130,7 +141,7 @@ mod tests {
 
     use super::*;
 
-    const OURS: Unserved = Unserved { foreign_manager: false, no_snapshots: true };
+    const OURS: Unserved = Unserved { foreign_manager: false, no_snapshots: true, is_live: false };
 
     #[test]
     fn a_warning_says_what_lacks_and_what_to_do() {
@@ -148,9 +159,12 @@ mod tests {
             assert_eq!(OURS.warning(group, kind), None);
         }
         assert_eq!(Unserved::default().warning(SNAPSHOTS.0, "VolumeSnapshot"), None);
-        let theirs = Unserved { foreign_manager: true, no_snapshots: true };
+        let theirs = Unserved { foreign_manager: true, ..OURS };
         assert_eq!(theirs.warning("batch", "CronJob"), None);
         assert!(theirs.warning(SNAPSHOTS.0, "VolumeSnapshot").is_some());
+        let live = OURS.in_world(true);
+        assert_eq!(live.warning("batch", "CronJob"), None);
+        assert!(live.warning("autoscaling", "HorizontalPodAutoscaler").is_some());
     }
 
     #[test]

@@ -123,16 +123,19 @@ impl Rig {
         Self::with_all_loops(world, nodes, &without).await
     }
 
-    /// Starts a cluster with all loops except those in `without`, and without the kinds and loops of snapshots.
+    /// Starts a cluster with all loops except those in `without`, without the kinds and loops of snapshots, and, as each
+    /// simulation, without the loops that run live only.
     pub async fn with_all_loops(world: &World, nodes: &[&str], without: &[&str]) -> Self {
         let snapshots = [controllers::SNAPSHOT_CONTROLLER, controllers::SNAPSHOTTER];
-        let without: Vec<&str> = without.iter().copied().chain(snapshots).collect();
+        let others = controllers::LIVE_ONLY.iter().copied().chain(snapshots);
+        let without: Vec<&str> = without.iter().copied().chain(others).collect();
         Self::start(world, nodes, &without, json!({})).await
     }
 
     /// Starts a cluster with the kinds and loops of snapshots, without a scheduler and without the garbage collector.
     pub async fn with_snapshots(world: &World, nodes: &[&str], without: &[&str]) -> Self {
         let others = ["kube-scheduler", controllers::GARBAGE_COLLECTOR];
+        let others = controllers::LIVE_ONLY.iter().copied().chain(others);
         let without: Vec<&str> = without.iter().copied().chain(others).collect();
         let definitions: Vec<Value> = controllers::snapshot::definitions().expect("definitions");
         let begin = json!({ "customresourcedefinitions.apiextensions.k8s.io": definitions });

@@ -76,7 +76,7 @@ fn annotations(policy: &Value, errors: &mut Vec<FieldError>) {
         } else {
             let wrong = match Expression::compile(source) {
                 Ok(expression) => {
-                    let types = types(spec, "auditAnnotations", i, VARIABLES);
+                    let types = types(spec, "auditAnnotations", i, VARIABLES, &[]);
                     mistyped(&expression, &types, &[Type::String, Type::Null])
                 }
                 Err(why) => Some(why),
@@ -172,7 +172,7 @@ pub(in crate::state) fn check_sources(
             }
             let wrong = match Expression::compile(source) {
                 Ok(expression) => {
-                    let mut types = types(spec, part, i, known);
+                    let mut types = types(spec, part, i, known, &[]);
                     // A message expression must not check access.
                     types.retain(|(name, _)| *name != AUTHORIZER || *field != "messageExpression");
                     let wanted: &[Type] = match (part, *field) {
@@ -209,16 +209,22 @@ fn mistyped(expression: &Expression, types: &[(&str, Type)], wanted: &[Type]) ->
     }
 }
 
+/// Returns the types of the variables of validations, given those of the object and of the parameters.
+pub(super) fn types_with(spec: &Value, object: &Type, params: &Type) -> Vec<(&'static str, Type)> {
+    let given = [("object", object.clone()), ("oldObject", object.clone()), ("params", params.clone())];
+    types(spec, "validations", 0, VARIABLES, &given)
+}
+
 /// Returns the types of the variables that the expression at index `at` of a list may use (apiserver
-/// `admission/plugin/cel/compile.go`).
-fn types<'k>(spec: &Value, part: &str, at: usize, known: &[&'k str]) -> Vec<(&'k str, Type)> {
+/// `admission/plugin/cel/compile.go`). `given` has the types of variables that are otherwise unknown.
+fn types<'k>(spec: &Value, part: &str, at: usize, known: &[&'k str], given: &[(&str, Type)]) -> Vec<(&'k str, Type)> {
     let with = |variables: &BTreeMap<String, Type>| -> Vec<(&'k str, Type)> {
         let of = |name: &str| match name {
             "request" => request_type(),
             AUTHORIZER => Type::AUTHORIZER,
             // Match conditions are evaluated before the variables.
             "variables" if part != "matchConditions" => Type::Object(Arc::new(variables.clone())),
-            _ => Type::Dyn,
+            name => given.iter().find(|(other, _)| *other == name).map_or(Type::Dyn, |(_, of)| of.clone()),
         };
         known.iter().map(|name| (*name, of(name))).collect()
     };

@@ -4,6 +4,7 @@ mod bindings;
 mod check;
 mod rules;
 mod scope;
+mod type_check;
 mod webhooks;
 
 use std::collections::BTreeMap;

@@ -149,6 +149,23 @@ impl Store {
         }
     }
 
+    /// Counts the objects of a new kind for the quotas that named it before.
+    pub(super) fn recount_quotas(&mut self, now: Now) {
+        let quotas = self.all_with_keys(kinds::RESOURCE_QUOTAS);
+        let quotas: Vec<(Key, Arc<Object>)> = quotas.map(|(key, quota)| (key.clone(), quota.clone())).collect();
+        for (key, quota) in quotas {
+            let used = amounts(&quota.value, &["status", "used"]);
+            let hard = amounts(&quota.value, &["spec", "hard"]);
+            if hard.keys().all(|resource| used.contains_key(resource)) {
+                continue;
+            }
+            let reported = self.counted(now, &quota.value);
+            if reported != *quota.value {
+                self.put(now, kinds::RESOURCE_QUOTAS, key, reported);
+            }
+        }
+    }
+
     /// Returns a quota with its present use.
     fn counted(&self, now: Now, quota: &Value) -> Value {
         let hard = amounts(quota, &["spec", "hard"]);

@@ -15,6 +15,10 @@ pub type Amounts = BTreeMap<String, Quantity>;
 
 /// End of the names of a storage class's resources.
 const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
+/// Maximum number of devices of a claim, which a request for all devices counts as (`AllocationResultsMaxSize`).
+const MOST_DEVICES: i64 = 32;
+/// End of the names of a device class's devices.
+const DEVICES: &str = ".deviceclass.resource.k8s.io/devices";
 /// Kinds with a count name from before `count/`.
 const ALIASES: &[&str] = &["configmaps", "resourcequotas", "replicationcontrollers", "secrets"];
 /// Resources of pods, apart from those with a prefix.
@@ -69,6 +73,7 @@ pub fn is_counted(kind: &Kind, resource: &str) -> bool {
             matches!(of, "persistentvolumeclaims" | "requests.storage")
         }
         ("", "services") => matches!(resource, "services" | "services.nodeports" | "services.loadbalancers"),
+        ("resource.k8s.io", "resourceclaims") => resource.ends_with(DEVICES),
         ("", plural) => ALIASES.contains(&plural) && resource == plural,
         _ => false,
     }
@@ -88,6 +93,7 @@ pub fn usage(kind: &Kind, object: &Value, now: Timestamp) -> Amounts {
         ("", "pods") => used.extend(compute(&requests(object, "requests"), &requests(object, "limits"))),
         ("", "persistentvolumeclaims") => claim(object, &mut used),
         ("", "services") => service(object, &mut used),
+        ("resource.k8s.io", "resourceclaims") => devices(object, &mut used),
         ("", plural) if ALIASES.contains(&plural) => {
             used.insert(plural.to_owned(), one);
         }
@@ -145,6 +151,31 @@ fn service(service: &Value, used: &mut Amounts) {
     used.insert("services".to_owned(), Quantity::of(1));
     used.insert("services.nodeports".to_owned(), Quantity::of(node_ports));
     used.insert("services.loadbalancers".to_owned(), Quantity::of(balancers));
+}
+
+/// Counts the devices that a claim requests, by class (`pkg/quota/v1/evaluator/core/resource_claims.go`). Of several
+/// alternatives the largest counts.
+fn devices(claim: &Value, used: &mut Amounts) {
+    let wanted = |request: &Value| -> Option<(String, i64)> {
+        let class = text(request, &["deviceClassName"]);
+        let count = match text(request, &["allocationMode"]) {
+            "All" => MOST_DEVICES,
+            _ => int(request, &["count"]).unwrap_or(1),
+        };
+        (!class.is_empty()).then(|| (format!("{class}{DEVICES}"), count))
+    };
+    for request in list(claim, &["spec", "devices", "requests"]) {
+        let mut most: BTreeMap<String, i64> = BTreeMap::new();
+        let alternatives = list(request, &["firstAvailable"]).iter();
+        for (name, count) in alternatives.chain([&request["exactly"]]).filter_map(wanted) {
+            let slot = most.entry(name).or_default();
+            *slot = count.max(*slot);
+        }
+        for (name, count) in most {
+            let count = Quantity::of(usize::try_from(count).unwrap_or_default());
+            add(used, &Amounts::from([(name, count)]));
+        }
+    }
 }
 
 /// Adds amounts by resource.

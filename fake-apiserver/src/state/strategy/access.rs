@@ -1,4 +1,4 @@
-//! Configuration, secrets, quotas, limits, priorities, roles and requests for certificates
+//! Configuration, secrets, limits, priorities, roles and requests for certificates
 //! (`pkg/registry/{core,scheduling,rbac,certificates}`).
 
 use base64::Engine;
@@ -6,11 +6,10 @@ use base64::engine::general_purpose::STANDARD;
 use substrate::json::{Value, json};
 
 use super::{PLAIN, Strategy};
-use crate::state::command::Part;
 use crate::state::default::{elements, set};
 use crate::state::validate::{names, unchanged};
 use crate::state::value::{default, list, map_mut, name, text};
-use crate::state::{FieldError, certificate, internal, quantity};
+use crate::state::{FieldError, certificate, internal};
 
 pub(super) static CONFIG_MAP: Strategy = Strategy {
     validate: configuration,
@@ -31,16 +30,6 @@ pub(super) static SECRET: Strategy = Strategy {
         unchanged(object, old, &["type"], errors);
         frozen(object, old, errors);
         secret(object, errors);
-    },
-    ..PLAIN
-};
-
-pub(super) static QUOTA: Strategy = Strategy {
-    validate: quota,
-    validate_update: |part, object, _, errors| {
-        if part == Part::Main {
-            quota(object, errors);
-        }
     },
     ..PLAIN
 };
@@ -180,18 +169,6 @@ fn secret(secret: &Value, errors: &mut Vec<FieldError>) {
     let account = "kubernetes.io/service-account.name";
     if of == "kubernetes.io/service-account-token" && text(secret, &["metadata", "annotations", account]).is_empty() {
         errors.push(FieldError::required(format!("metadata.annotations[{account}]"), ""));
-    }
-}
-
-fn quota(quota: &Value, errors: &mut Vec<FieldError>) {
-    for (resource, amount) in quota["spec"]["hard"].as_object().into_iter().flatten() {
-        let field = format!("spec.hard[{resource}]");
-        if let Some(why) = names::qualified(resource) {
-            errors.push(FieldError::invalid(&field, &resource.as_str().into(), why));
-        }
-        if quantity::nanos(amount.as_str().unwrap_or_default()).is_some_and(|n| n < 0) {
-            errors.push(FieldError::invalid(field, amount, "must be greater than or equal to 0"));
-        }
     }
 }
 

@@ -8,6 +8,7 @@ mod network;
 mod node;
 mod pod;
 mod policy;
+mod quota;
 mod records;
 mod rules;
 mod service;
@@ -91,7 +92,7 @@ static STRATEGIES: [&Strategy; kinds::STORED] = {
     all[index::REPLICA_SETS] = &workload::REPLICA_SET;
     all[index::RESOURCE_CLAIMS] = &policy::RESOURCE_CLAIM;
     all[index::RESOURCE_CLAIM_TEMPLATES] = &policy::RESOURCE_CLAIM_TEMPLATE;
-    all[index::RESOURCE_QUOTAS] = &access::QUOTA;
+    all[index::RESOURCE_QUOTAS] = &quota::QUOTA;
     all[index::RESOURCE_SLICES] = &COUNTED;
     all[index::ROLES] = &access::ROLE;
     all[index::ROLE_BINDINGS] = &access::ROLE_BINDING;

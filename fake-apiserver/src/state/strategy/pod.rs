@@ -26,7 +26,7 @@ pub(super) static POD: Strategy = Strategy {
         _ => Ok(()),
     },
     counts: true,
-    begin: |pod, _| Some(json!({"phase": "Pending", "qosClass": default::qos_class(pod)})),
+    begin: |pod, _| Some(first_status(pod)),
     prepare,
     takes_late_status: true,
     validate: validate::pod::create,
@@ -59,6 +59,21 @@ fn admit_create(store: &Store, kind: &Kind, pod: &mut Value) -> Result<(), Statu
         store.copy_topology(pod, &node);
     }
     Ok(())
+}
+
+/// Returns the status of a new pod. A condition says that scheduling gates hold it.
+fn first_status(pod: &Value) -> Value {
+    let class = default::qos_class(pod);
+    if list(pod, &["spec", "schedulingGates"]).is_empty() {
+        return json!({"phase": "Pending", "qosClass": class});
+    }
+    let gated = json!({
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "SchedulingGated",
+        "message": "Scheduling is blocked due to non-empty scheduling gates",
+    });
+    json!({"phase": "Pending", "conditions": [gated], "qosClass": class})
 }
 
 fn prepare(kind: &Kind, part: Part, pod: &mut Value, old: &Value, now: Now) {

@@ -10,6 +10,10 @@ const PORTS: std::ops::RangeInclusive<i64> = 1..=65_535;
 const PORT_RANGE: &str = "must be between 1 and 65535, inclusive";
 const MAX_DEADLINE: i64 = 2_147_483_647;
 const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
+/// Maximum length of the name of a kernel parameter.
+const LONGEST_SYSCTL: usize = 253;
+/// Form of the name of a kernel parameter.
+const SYSCTL: &str = r"^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
 /// Handlers of a probe.
 const HANDLERS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "grpc"];
 
@@ -122,6 +126,13 @@ pub(super) fn pod(pod: &Value, errors: &mut Vec<FieldError>) {
         let why = format!("must be between 1 and {MAX_DEADLINE}, inclusive");
         errors.push(FieldError::invalid("spec.activeDeadlineSeconds", &deadline.into(), why));
     }
+    sysctls(list(spec, &["securityContext", "sysctls"]), errors);
+    for field in ["hostname", "subdomain"] {
+        let name = text(spec, &[field]);
+        if let Some(why) = names::label(name).filter(|_| !name.is_empty()) {
+            errors.push(FieldError::invalid(format!("spec.{field}"), &name.into(), why));
+        }
+    }
     let node = text(spec, &["nodeName"]);
     if let (false, Some(why)) = (node.is_empty(), names::subdomain(node)) {
         errors.push(FieldError::invalid("spec.nodeName", &node.into(), why));
@@ -165,6 +176,29 @@ pub(super) fn pod(pod: &Value, errors: &mut Vec<FieldError>) {
             }
         }
     }
+}
+
+/// Validates the names of kernel parameters.
+fn sysctls(sysctls: &[Value], errors: &mut Vec<FieldError>) {
+    let mut seen: Vec<&str> = Vec::new();
+    for (i, sysctl) in sysctls.iter().enumerate() {
+        let (field, name) = (format!("spec.securityContext.sysctls[{i}].name"), text(sysctl, &["name"]));
+        if name.is_empty() {
+            errors.push(FieldError::required(field, ""));
+        } else if name.len() > LONGEST_SYSCTL || !name.split(['.', '/']).all(is_sysctl_part) {
+            let why = format!("must have at most {LONGEST_SYSCTL} characters and match regex {SYSCTL}");
+            errors.push(FieldError::invalid(field, &name.into(), why));
+        } else if seen.contains(&name) {
+            errors.push(FieldError::duplicate(field, &name.into()));
+        }
+        seen.push(name);
+    }
+}
+
+fn is_sysctl_part(part: &str) -> bool {
+    let edge = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let ends = [part.bytes().next(), part.bytes().last()];
+    ends.iter().all(|end| end.is_some_and(edge)) && part.bytes().all(|b| edge(b) || matches!(b, b'-' | b'_'))
 }
 
 fn toleration(toleration: &Value, at: &str, errors: &mut Vec<FieldError>) {

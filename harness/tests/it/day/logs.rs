@@ -66,11 +66,10 @@ fn a_cluster_for_people_has_classes_system_pods_and_warnings_also_after_a_reset_
         });
     };
     looks();
-    let pod = json!({ "restartPolicy": "Never", "containers": [{ "name": "c", "image": "i" }] });
-    let job = json!({ "spec": { "template": { "spec": pod } } });
-    let cron_job = json!({ "apiVersion": "batch/v1", "kind": "CronJob", "metadata": { "name": "web" },
-        "spec": { "schedule": "* * * * *", "jobTemplate": job } });
-    create(&ready, "/apis/batch/v1/namespaces/default/cronjobs", &cron_job);
+    let backend = json!({ "service": { "name": "web", "port": { "number": 80 } } });
+    let ingress = json!({ "apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": { "name": "web" },
+        "spec": { "defaultBackend": backend } });
+    create(&ready, "/apis/networking.k8s.io/v1/namespaces/default/ingresses", &ingress);
     crate::day::home::eventually("an Event says that no loop works on it", || {
         http(endpoint, "GET", "/api/v1/namespaces/default/events", &[], "").1.contains("NoController")
     });
