@@ -11,6 +11,7 @@ mod policy;
 mod records;
 mod rules;
 mod service;
+mod service_type;
 mod storage;
 mod volume;
 mod workload;

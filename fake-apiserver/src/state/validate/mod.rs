@@ -2,6 +2,7 @@
 //! Decoding has already checked the types of the fields.
 
 mod container;
+pub(super) mod ephemeral;
 pub(super) mod meta;
 pub(super) mod names;
 pub(super) mod pod;

@@ -2,7 +2,7 @@
 
 use substrate::json::Value;
 
-use super::{container, names};
+use super::{container, ephemeral, names};
 use crate::state::value::{at, int, list, text};
 use crate::state::{FieldError, internal};
 
@@ -14,6 +14,7 @@ const IMMUTABLE: &str = "pod updates may not change fields other than \
 
 pub(in crate::state) fn create(pod: &Value, errors: &mut Vec<FieldError>) {
     template(pod, &[], errors);
+    ephemeral::create(pod, errors);
 }
 
 /// Validates a pod, or a pod template whose owner adds its own volumes.
@@ -44,7 +45,20 @@ pub(in crate::state) fn template<'a>(pod: &'a Value, added: &[&'a str], errors: 
     seen.extend(added);
     let mut names_seen: Vec<&str> = Vec::new();
     for (i, container) in containers.iter().enumerate() {
-        self::container(container, &format!("spec.containers[{i}]"), &seen, &mut names_seen, errors);
+        common(container, &format!("spec.containers[{i}]"), &seen, &mut names_seen, errors);
+    }
+    for (i, container) in list(pod, &["spec", "initContainers"]).iter().enumerate() {
+        let at = format!("spec.initContainers[{i}]");
+        common(container, &at, &seen, &mut names_seen, errors);
+        if text(container, &["restartPolicy"]) == "Always" {
+            continue;
+        }
+        for field in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
+            if !container[field].is_null() {
+                let why = "may not be set for init containers without restartPolicy=Always";
+                errors.push(FieldError::forbidden(format!("{at}.{field}"), why));
+            }
+        }
     }
     let policy = text(pod, &["spec", "restartPolicy"]);
     if !matches!(policy, "Always" | "OnFailure" | "Never") {
@@ -54,7 +68,8 @@ pub(in crate::state) fn template<'a>(pod: &'a Value, added: &[&'a str], errors: 
     container::pod(pod, errors);
 }
 
-fn container<'a>(
+/// Validates the fields that containers of all types have.
+pub(super) fn common<'a>(
     container: &'a Value,
     at: &str,
     volumes: &[&str],
