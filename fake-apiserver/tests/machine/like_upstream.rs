@@ -57,6 +57,20 @@ fn named(mut object: Value) -> Value {
     "spec.initContainers[0].name: Duplicate value: \"c\"")]
 #[case("pods", json!({"spec": {"containers": [{"name": "c", "image": "i"}], "initContainers": [{"name": "i", "image": "i", "lifecycle": {"preStop": {"sleep": {"seconds": 1}}}}]}}),
     "spec.initContainers[0].lifecycle: Forbidden: may not be set for init containers without restartPolicy=Always")]
+#[case("pods", json!({"spec": {"containers": [{"name": "c", "image": " i"}]}}),
+    "spec.containers[0].image: Invalid value: \" i\": must not have leading or trailing whitespace")]
+#[case("pods", json!({"spec": {"containers": [{"name": "c", "image": "i", "env": [{"name": "a=b"}]}]}}),
+    "spec.containers[0].env[0].name: Invalid value: \"a=b\": a valid environment variable name must consist only of printable ASCII characters other than '='")]
+#[case("pods", json!({"spec": {"volumes": [{"name": "v", "emptyDir": {}, "hostPath": {"path": "/x"}}], "containers": [{"name": "c", "image": "i"}]}}),
+    "spec.volumes[0].hostPath: Forbidden: may not specify more than 1 volume type")]
+#[case("pods", json!({"spec": {"volumes": [{"name": "v"}], "containers": [{"name": "c", "image": "i", "volumeMounts": [{"name": "v", "mountPath": "/a"}, {"name": "v", "mountPath": "/a"}]}]}}),
+    "spec.containers[0].volumeMounts[1].mountPath: Invalid value: \"/a\": must be unique")]
+#[case("pods", json!({"spec": {"securityContext": {"runAsUser": -1}, "containers": [{"name": "c", "image": "i"}]}}),
+    "spec.securityContext.runAsUser: Invalid value: -1: must be between 0 and 2147483647, inclusive")]
+#[case("pods", json!({"spec": {"hostNetwork": true, "containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80, "hostPort": 81}]}]}}),
+    "spec.containers[0].ports[0].containerPort: Invalid value: 80: must match `hostPort` when `hostNetwork` is true")]
+#[case("pods", json!({"spec": {"hostAliases": [{"ip": "x"}], "containers": [{"name": "c", "image": "i"}]}}),
+    "spec.hostAliases[0].ip: Invalid value: \"x\": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")]
 #[case("secrets", json!({"type": "kubernetes.io/tls"}), "[data[tls.crt]: Required value, data[tls.key]: Required value]")]
 #[case("configmaps", json!({"data": {"a": "x"}, "binaryData": {"a": "eA=="}}), "data[a]: Invalid value: \"a\": duplicate of key present in binaryData")]
 #[case("nodes", json!({"spec": {"taints": [{"key": "a", "effect": "x"}]}}),

@@ -36,6 +36,8 @@ fn an_address_and_a_node_port_belong_to_one_service() {
         "spec.ports[0].nodePort: Invalid value: 80: provided port is not in the valid range. The range of valid ports \
          is 30000-32767"
     );
+    // An address outside the range is accepted.
+    m.create("services", service("c", json!({"clusterIP": "10.0.0.12", "ports": [{"port": 80}]}))).unwrap();
     // The service itself keeps both.
     m.put("services", a, Part::Main).unwrap();
     m.create("services", service("b", on_node(31_001))).unwrap();

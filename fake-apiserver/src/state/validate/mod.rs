@@ -7,6 +7,7 @@ pub(super) mod meta;
 pub(super) mod names;
 pub(super) mod pod;
 pub(super) mod selector;
+mod surroundings;
 
 pub(super) use meta::STANDARD_FINALIZERS;
 use substrate::json::Value;

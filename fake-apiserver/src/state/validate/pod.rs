@@ -2,7 +2,7 @@
 
 use substrate::json::Value;
 
-use super::{container, ephemeral, names};
+use super::{container, ephemeral, names, surroundings};
 use crate::state::value::{at, int, list, text};
 use crate::state::{FieldError, internal};
 
@@ -36,6 +36,7 @@ pub(in crate::state) fn template<'a>(pod: &'a Value, added: &[&'a str], errors: 
             errors.push(FieldError::duplicate(format!("{at}.name"), &name.into()));
         }
         seen.push(name);
+        surroundings::volume(volume, &at, errors);
         if let Some(claim) = volume.get("persistentVolumeClaim")
             && text(claim, &["claimName"]).is_empty()
         {
@@ -66,6 +67,7 @@ pub(in crate::state) fn template<'a>(pod: &'a Value, added: &[&'a str], errors: 
         errors.push(FieldError::not_supported("spec.restartPolicy", &policy.into(), &supported));
     }
     container::pod(pod, errors);
+    surroundings::pod(pod, errors);
 }
 
 /// Validates the fields that containers of all types have.
@@ -85,10 +87,15 @@ pub(super) fn common<'a>(
         errors.push(FieldError::duplicate(format!("{at}.name"), &name.into()));
     }
     seen.push(name);
-    if text(container, &["image"]).is_empty() {
+    let image = text(container, &["image"]);
+    if image.is_empty() {
         errors.push(FieldError::required(format!("{at}.image"), ""));
+    } else if image.trim() != image {
+        let why = "must not have leading or trailing whitespace";
+        errors.push(FieldError::invalid(format!("{at}.image"), &image.into(), why));
     }
     container::container(container, at, errors);
+    let mut paths: Vec<&str> = Vec::new();
     for (i, mount) in list(container, &["volumeMounts"]).iter().enumerate() {
         let volume = text(mount, &["name"]);
         if !volumes.contains(&volume) {
@@ -99,9 +106,14 @@ pub(super) fn common<'a>(
                 detail: String::new(),
             });
         }
-        if text(mount, &["mountPath"]).is_empty() {
+        let path = text(mount, &["mountPath"]);
+        if path.is_empty() {
             errors.push(FieldError::required(format!("{at}.volumeMounts[{i}].mountPath"), ""));
+        } else if paths.contains(&path) {
+            let field = format!("{at}.volumeMounts[{i}].mountPath");
+            errors.push(FieldError::invalid(field, &path.into(), "must be unique"));
         }
+        paths.push(path);
     }
 }
 
