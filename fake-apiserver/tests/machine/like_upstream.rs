@@ -71,6 +71,14 @@ fn named(mut object: Value) -> Value {
     "spec.containers[0].ports[0].containerPort: Invalid value: 80: must match `hostPort` when `hostNetwork` is true")]
 #[case("pods", json!({"spec": {"hostAliases": [{"ip": "x"}], "containers": [{"name": "c", "image": "i"}]}}),
     "spec.hostAliases[0].ip: Invalid value: \"x\": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")]
+#[case("resourcequotas", json!({"spec": {"hard": {"bad": "1"}}}),
+    "[spec.hard[bad]: Invalid value: \"bad\": must be a standard resource type or fully qualified, spec.hard[bad]: Invalid value: \"bad\": must be a standard resource for quota]")]
+#[case("resourcequotas", json!({"spec": {"scopes": ["Bad"]}}), "spec.scopes: Invalid value: [\"Bad\"]: unsupported scope")]
+#[case("networkpolicies", json!({"spec": {"podSelector": {}, "ingress": [{"ports": [{"port": 99999, "protocol": "TCP"}]}]}}),
+    "spec.ingress[0].ports[0].port: Invalid value: 99999: must be between 1 and 65535, inclusive")]
+#[case("networkpolicies", json!({"spec": {"podSelector": {}, "egress": [{"to": [{"ipBlock": {"cidr": "x"}}]}]}}),
+    "spec.egress[0].to[0].ipBlock.cidr: Invalid value: \"x\": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)")]
+#[case("networkpolicies", json!({"spec": {"podSelector": {}, "ingress": [{"from": [{}]}]}}), "spec.ingress[0].from[0]: Required value: must specify a peer")]
 #[case("secrets", json!({"type": "kubernetes.io/tls"}), "[data[tls.crt]: Required value, data[tls.key]: Required value]")]
 #[case("configmaps", json!({"data": {"a": "x"}, "binaryData": {"a": "eA=="}}), "data[a]: Invalid value: \"a\": duplicate of key present in binaryData")]
 #[case("nodes", json!({"spec": {"taints": [{"key": "a", "effect": "x"}]}}),

@@ -35,6 +35,40 @@ pub(super) static SECRET: Strategy = Strategy {
     ..PLAIN
 };
 
+/// Resources of a quota without a prefix (`standardQuotaResources`).
+const QUOTA_RESOURCES: &[&str] = &[
+    "cpu",
+    "memory",
+    "ephemeral-storage",
+    "requests.cpu",
+    "requests.memory",
+    "requests.storage",
+    "requests.ephemeral-storage",
+    "limits.cpu",
+    "limits.memory",
+    "limits.ephemeral-storage",
+    "pods",
+    "resourcequotas",
+    "services",
+    "replicationcontrollers",
+    "secrets",
+    "persistentvolumeclaims",
+    "configmaps",
+    "services.nodeports",
+    "services.loadbalancers",
+];
+
+/// Scopes of a quota (`IsStandardResourceQuotaScope`).
+const QUOTA_SCOPES: &[&str] = &[
+    "Terminating",
+    "NotTerminating",
+    "BestEffort",
+    "NotBestEffort",
+    "PriorityClass",
+    "CrossNamespacePodAffinity",
+    "VolumeAttributesClass",
+];
+
 pub(super) static QUOTA: Strategy = Strategy {
     validate: quota,
     validate_update: |part, object, _, errors| {
@@ -189,8 +223,22 @@ fn quota(quota: &Value, errors: &mut Vec<FieldError>) {
         if let Some(why) = names::qualified(resource) {
             errors.push(FieldError::invalid(&field, &resource.as_str().into(), why));
         }
+        let short = resource.as_str();
+        let is_huge = short.starts_with("hugepages-") || short.starts_with("requests.hugepages-");
+        if !short.contains('/') && !is_huge && !QUOTA_RESOURCES.contains(&short) {
+            for why in ["must be a standard resource type or fully qualified", "must be a standard resource for quota"]
+            {
+                errors.push(FieldError::invalid(&field, &short.into(), why));
+            }
+        }
         if quantity::nanos(amount.as_str().unwrap_or_default()).is_some_and(|n| n < 0) {
             errors.push(FieldError::invalid(field, amount, "must be greater than or equal to 0"));
+        }
+    }
+    let scopes = &quota["spec"]["scopes"];
+    for scope in scopes.as_array().into_iter().flatten() {
+        if !scope.as_str().is_some_and(|scope| QUOTA_SCOPES.contains(&scope)) {
+            errors.push(FieldError::invalid("spec.scopes", scopes, "unsupported scope"));
         }
     }
 }

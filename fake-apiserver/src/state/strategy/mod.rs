@@ -5,6 +5,7 @@ mod access;
 pub(super) mod claim;
 mod namespace;
 mod network;
+mod network_policy;
 mod node;
 mod pod;
 mod policy;
