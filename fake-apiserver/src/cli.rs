@@ -162,6 +162,7 @@ async fn run(world: World, host: Host, args: Args) -> Result<(), anyhow::Error> 
         logs: None,
         unserved: None,
         rbac,
+        default_roles: true,
         track_managers: true,
         // A kube-controller-manager beside this server publishes it.
         publish_root_ca: false,

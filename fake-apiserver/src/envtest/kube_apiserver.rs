@@ -217,6 +217,7 @@ fn front(options: &Options, mode: Mode) -> Result<Front, String> {
             // The token is random and never printed.
             ..Rbac::new(secret)
         }),
+        default_roles: true,
         track_managers: true,
         gather: GATHER,
         limits: Limits {

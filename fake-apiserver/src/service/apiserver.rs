@@ -56,6 +56,7 @@ impl Apiserver {
             unserved: config.unserved,
             workers: Arc::default(),
             rbac: config.rbac,
+            default_roles: config.default_roles,
             origin: config.origin.map(|origin| Arc::new(OriginState::new(origin))),
             gather: config.gather,
             authority: config.authority,
@@ -166,7 +167,7 @@ impl Apiserver {
         }
         let now = ctx.now();
         server.commit("bootstrap", ctx.name(), |store| store.bootstrap(now));
-        if self.0.checks_roles() {
+        if self.0.checks_roles() || self.0.default_roles {
             server.commit("bootstrap", ctx.name(), |store| store.bootstrap_access(now));
         }
         ctx.spawn(server.clone().drive());

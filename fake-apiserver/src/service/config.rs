@@ -26,6 +26,8 @@ pub struct Config {
     pub unserved: Option<Unserved>,
     /// Role-based access control; if `None`, everything is allowed.
     pub rbac: Option<Rbac>,
+    /// If set, the default roles and bindings exist also if roles decide nothing, as on a real server.
+    pub default_roles: bool,
     /// If set, objects are kept as on a real server: with managedFields from their creation on, and with Go's zero
     /// values for unset fields. Otherwise only applied objects have managedFields, and unset fields are absent.
     pub track_managers: bool,
@@ -88,6 +90,7 @@ impl std::fmt::Debug for Config {
             .field("logs", &self.logs.is_some())
             .field("unserved", &self.unserved.is_some())
             .field("rbac", &self.rbac)
+            .field("default_roles", &self.default_roles)
             .field("track_managers", &self.track_managers)
             .field("service_accounts", &self.service_accounts)
             .field("publish_root_ca", &self.publish_root_ca)

@@ -44,7 +44,7 @@ impl Server {
         };
         let object = object.ok_or_else(|| Status::not_found(&call.kind, call.named()))?;
         if call.subresource == Sub::Scale {
-            return Ok(shown.document(200, &scale_of(&call.kind, &object.value)?));
+            return Ok(shown.scale(&scale_of(&call.kind, &object.value)?, now.wall));
         }
         Ok(shown.answer(200, shown.object(&object, now.wall)))
     }

@@ -81,6 +81,14 @@ impl Shown {
         document(code, value, self.encoding)
     }
 
+    /// Creates an answer with a Scale. That of a custom kind has no Table.
+    pub(super) fn scale(&self, scale: &Value, now: Timestamp) -> Response<Body> {
+        if self.representation == Representation::Table && self.kind.custom.is_none() {
+            return json_value(200, &table::scale(scale, now, self.include));
+        }
+        self.document(200, scale)
+    }
+
     /// Omits the columns of Tables from now on: the first event of a stream had them.
     pub(crate) fn omit_columns(&mut self) {
         self.headless = true;

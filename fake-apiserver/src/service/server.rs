@@ -35,6 +35,8 @@ pub(crate) struct Shared {
     /// Clients that may be controllers of kinds without a controller in this program.
     pub(crate) workers: Arc<Workers>,
     pub(super) rbac: Option<Rbac>,
+    /// True if the default roles exist also if roles decide nothing.
+    pub(super) default_roles: bool,
     /// The API server that answers instead of this one, if there is one.
     pub(super) origin: Option<Arc<OriginState>>,
     pub(super) gather: Duration,

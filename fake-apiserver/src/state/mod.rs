@@ -38,6 +38,7 @@ mod mutation_checks;
 mod mutations;
 mod namespace;
 mod namespace_upkeep;
+mod node_ports;
 mod object;
 mod packing;
 mod pod_security;

@@ -1,4 +1,4 @@
-//! Addresses and node ports of services (`registry/core/service/storage/alloc.go`).
+//! Addresses of services (`registry/core/service/storage/alloc.go`).
 
 use std::net::Ipv4Addr;
 
@@ -9,9 +9,6 @@ use super::status::Status;
 use super::value::{self, int, list, text};
 use super::{FieldError, Store};
 use crate::kinds;
-
-/// Range of node ports (`--service-node-port-range`).
-const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 
 impl Store {
     /// Sets the range of service addresses.
@@ -39,8 +36,6 @@ impl Store {
         if address.is_empty() && of != "ExternalName" {
             return Err(Status::new(500, "InternalError", "failed to allocate a serviceIP: range is full"));
         }
-        let own: Vec<(i64, i64)> = old.map(ports_of).unwrap_or_default();
-        let mut taken = self.node_ports();
         let Some(spec) = value::map_mut(service, "spec") else { return Ok(()) };
         if !address.is_empty() {
             spec.insert("clusterIPs", json!([address]));
@@ -48,25 +43,20 @@ impl Store {
             value::default(spec, "ipFamilies", json!(["IPv4"]));
             value::default(spec, "ipFamilyPolicy", "SingleStack");
         }
-        let on_nodes = match of.as_str() {
-            "NodePort" => true,
-            "LoadBalancer" => spec.get("allocateLoadBalancerNodePorts") != Some(&Value::Bool(false)),
-            _ => false,
-        };
-        for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
-            let number = int(port, &["port"]).unwrap_or(0);
-            let Some(port) = port.as_object_mut().filter(|_| on_nodes) else { continue };
-            if port.get("nodePort").and_then(Value::as_i64).unwrap_or(0) != 0 {
-                continue;
-            }
-            let kept = own.iter().find(|(own, _)| *own == number).map(|(_, on_node)| *on_node);
-            let Some(free) = kept.or_else(|| NODE_PORTS.clone().find(|p| !taken.contains(p))) else {
-                return Err(Status::new(500, "InternalError", "failed to allocate a nodePort: range is full"));
-            };
-            taken.push(free);
-            port.insert("nodePort", free.into());
+        self.give_node_ports(service, old)
+    }
+
+    /// Refuses an address that another service has, and node ports that cannot be allocated.
+    pub(super) fn check_addresses(&self, service: &Value, old: Option<&Value>) -> Result<(), Status> {
+        let address = text(service, &["spec", "clusterIP"]);
+        let had = old.map(|old| text(old, &["spec", "clusterIP"])).unwrap_or_default();
+        let is_own = matches!(address, "" | "None") || address == had;
+        if !is_own && self.all(kinds::SERVICES).any(|other| text(&other.value, &["spec", "clusterIP"]) == address) {
+            let why = format!("failed to allocate IP {address}: provided IP is already allocated");
+            let error = FieldError::invalid("spec.clusterIPs", &json!([address]), why);
+            return Err(Status::invalid(kinds::SERVICES, value::name(service), vec![error]));
         }
-        Ok(())
+        self.check_node_ports(service, old)
     }
 
     /// Returns the lowest free address; empty if there is none.
@@ -79,18 +69,6 @@ impl Store {
         let free = range.dynamic().find(|offset| !taken.contains(offset));
         free.map_or_else(String::new, |offset| Ipv4Addr::from(range.network.wrapping_add(offset)).to_string())
     }
-
-    fn node_ports(&self) -> Vec<i64> {
-        self.all(kinds::SERVICES).flat_map(|service| ports_of(&service.value)).map(|(_, on_node)| on_node).collect()
-    }
-}
-
-/// Returns each port that has a node port, with that node port.
-fn ports_of(service: &Value) -> Vec<(i64, i64)> {
-    list(service, &["spec", "ports"])
-        .iter()
-        .filter_map(|port| Some((int(port, &["port"])?, int(port, &["nodePort"]).filter(|n| *n > 0)?)))
-        .collect()
 }
 
 impl Store {

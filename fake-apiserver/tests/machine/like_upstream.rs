@@ -47,6 +47,44 @@ fn named(mut object: Value) -> Value {
 #[case("services", json!({"spec": {"ports": [{"port": 80, "protocol": "x"}]}}),
     "spec.ports[0].protocol: Unsupported value: \"x\": supported values: \"SCTP\", \"TCP\", \"UDP\"")]
 #[case("services", json!({"spec": {"ports": [{"port": 80, "nodePort": 30000}]}}), "spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'")]
+#[case("services", json!({"spec": {"type": "NodePort", "clusterIP": "None", "ports": [{"port": 80}]}}),
+    "spec.clusterIPs[0]: Invalid value: \"None\": may not be set to 'None' for NodePort services")]
+#[case("services", json!({"spec": {"type": "NodePort", "ports": [{"name": "a", "port": 80, "nodePort": 31000}, {"name": "b", "port": 81, "nodePort": 31000}]}}),
+    "spec.ports[1].nodePort: Duplicate value: 31000")]
+#[case("services", json!({"spec": {"type": "ExternalName", "externalName": "a.b", "clusterIP": "10.96.0.9"}}),
+    "spec.clusterIPs: Forbidden: may not be set for ExternalName services")]
+#[case("services", json!({"spec": {"externalIPs": ["x"], "ports": [{"port": 80}]}}),
+    "spec.externalIPs[0]: Invalid value: \"x\": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")]
+#[case("services", json!({"spec": {"externalTrafficPolicy": "Local", "ports": [{"port": 80}]}}),
+    "spec.externalTrafficPolicy: Invalid value: \"Local\": may only be set for externally-accessible services")]
+#[case("pods", json!({"spec": {"containers": [{"name": "c", "image": "i"}], "ephemeralContainers": [{"name": "e", "image": "i"}]}}),
+    "spec.ephemeralContainers: Forbidden: cannot be set on create")]
+#[case("pods", json!({"spec": {"containers": [{"name": "c", "image": "i"}], "initContainers": [{"name": "c", "image": "i"}]}}),
+    "spec.initContainers[0].name: Duplicate value: \"c\"")]
+#[case("pods", json!({"spec": {"containers": [{"name": "c", "image": "i"}], "initContainers": [{"name": "i", "image": "i", "lifecycle": {"preStop": {"sleep": {"seconds": 1}}}}]}}),
+    "spec.initContainers[0].lifecycle: Forbidden: may not be set for init containers without restartPolicy=Always")]
+#[case("pods", json!({"spec": {"containers": [{"name": "c", "image": " i"}]}}),
+    "spec.containers[0].image: Invalid value: \" i\": must not have leading or trailing whitespace")]
+#[case("pods", json!({"spec": {"containers": [{"name": "c", "image": "i", "env": [{"name": "a=b"}]}]}}),
+    "spec.containers[0].env[0].name: Invalid value: \"a=b\": a valid environment variable name must consist only of printable ASCII characters other than '='")]
+#[case("pods", json!({"spec": {"volumes": [{"name": "v", "emptyDir": {}, "hostPath": {"path": "/x"}}], "containers": [{"name": "c", "image": "i"}]}}),
+    "spec.volumes[0].hostPath: Forbidden: may not specify more than 1 volume type")]
+#[case("pods", json!({"spec": {"volumes": [{"name": "v"}], "containers": [{"name": "c", "image": "i", "volumeMounts": [{"name": "v", "mountPath": "/a"}, {"name": "v", "mountPath": "/a"}]}]}}),
+    "spec.containers[0].volumeMounts[1].mountPath: Invalid value: \"/a\": must be unique")]
+#[case("pods", json!({"spec": {"securityContext": {"runAsUser": -1}, "containers": [{"name": "c", "image": "i"}]}}),
+    "spec.securityContext.runAsUser: Invalid value: -1: must be between 0 and 2147483647, inclusive")]
+#[case("pods", json!({"spec": {"hostNetwork": true, "containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80, "hostPort": 81}]}]}}),
+    "spec.containers[0].ports[0].containerPort: Invalid value: 80: must match `hostPort` when `hostNetwork` is true")]
+#[case("pods", json!({"spec": {"hostAliases": [{"ip": "x"}], "containers": [{"name": "c", "image": "i"}]}}),
+    "spec.hostAliases[0].ip: Invalid value: \"x\": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")]
+#[case("resourcequotas", json!({"spec": {"hard": {"bad": "1"}}}),
+    "[spec.hard[bad]: Invalid value: \"bad\": must be a standard resource type or fully qualified, spec.hard[bad]: Invalid value: \"bad\": must be a standard resource for quota]")]
+#[case("resourcequotas", json!({"spec": {"scopes": ["Bad"]}}), "spec.scopes: Invalid value: [\"Bad\"]: unsupported scope")]
+#[case("networkpolicies", json!({"spec": {"podSelector": {}, "ingress": [{"ports": [{"port": 99999, "protocol": "TCP"}]}]}}),
+    "spec.ingress[0].ports[0].port: Invalid value: 99999: must be between 1 and 65535, inclusive")]
+#[case("networkpolicies", json!({"spec": {"podSelector": {}, "egress": [{"to": [{"ipBlock": {"cidr": "x"}}]}]}}),
+    "spec.egress[0].to[0].ipBlock.cidr: Invalid value: \"x\": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)")]
+#[case("networkpolicies", json!({"spec": {"podSelector": {}, "ingress": [{"from": [{}]}]}}), "spec.ingress[0].from[0]: Required value: must specify a peer")]
 #[case("secrets", json!({"type": "kubernetes.io/tls"}), "[data[tls.crt]: Required value, data[tls.key]: Required value]")]
 #[case("configmaps", json!({"data": {"a": "x"}, "binaryData": {"a": "eA=="}}), "data[a]: Invalid value: \"a\": duplicate of key present in binaryData")]
 #[case("nodes", json!({"spec": {"taints": [{"key": "a", "effect": "x"}]}}),
@@ -87,4 +125,35 @@ fn defaults_match_a_real_server() {
     assert_eq!(node["status"]["nodeInfo"]["kubeletVersion"], "");
     let slice = json!({"addressType": "IPv4", "endpoints": [{"addresses": ["1.2.3.4"]}]});
     assert_eq!(m.create("endpointslices", named(slice)).unwrap()["endpoints"][0]["conditions"], json!({}));
+}
+
+#[test]
+fn ephemeral_containers_are_checked_and_stay() {
+    let mut m = Machine::new();
+    m.create("pods", pod("x")).unwrap();
+    let mut add = |container: Value| {
+        m.patch("pods", "x", Part::EphemeralContainers, json!({"spec": {"ephemeralContainers": [container]}}))
+    };
+    let words = |answer: Answer| answer.unwrap_err().message.split_once(" is invalid: ").unwrap().1.to_owned();
+    for (container, why) in [
+        (json!({"name": "c", "image": "i"}), "spec.ephemeralContainers[0].name: Duplicate value: \"c\""),
+        (json!({"name": "d"}), "spec.ephemeralContainers[0].image: Required value"),
+        (
+            json!({"name": "d", "image": "i", "targetContainerName": "z"}),
+            "spec.ephemeralContainers[0].targetContainerName: Not found: \"z\"",
+        ),
+        (
+            json!({"name": "d", "image": "i", "ports": [{"containerPort": 80}]}),
+            "spec.ephemeralContainers[0].ports: Forbidden: cannot be set for an Ephemeral Container",
+        ),
+    ] {
+        assert_eq!(words(add(container)), why);
+    }
+    let named = words(add(json!({"name": "BAD_name", "image": "i"})));
+    assert!(named.starts_with("spec.ephemeralContainers[0].name: Invalid value: \"BAD_name\": "), "{named}");
+    add(json!({"name": "d", "image": "i", "targetContainerName": "c"})).unwrap();
+    assert_eq!(
+        words(add(json!({"name": "e", "image": "i"}))),
+        "spec.ephemeralContainers: Forbidden: existing ephemeral containers \"d\" may not be removed\n"
+    );
 }

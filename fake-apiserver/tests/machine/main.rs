@@ -17,6 +17,7 @@ mod namespaces;
 mod policies;
 mod recorded;
 mod robust;
+mod services;
 mod updates;
 mod workloads;
 

@@ -218,3 +218,14 @@ fn policies_ask_what_the_caller_may_do() {
         assert_eq!(ann("a").await.0, 201);
     });
 }
+
+#[test]
+fn the_default_roles_exist_also_where_everything_is_allowed() {
+    let config = Config { default_roles: true, ..Config::default() };
+    in_simulation_with(config, |client| async move {
+        for plural in ["clusterroles", "clusterrolebindings"] {
+            let (code, found) = client.get(&format!("{RBAC}/{plural}/cluster-admin")).await;
+            assert_eq!((code, &found["metadata"]["name"]), (200, &json!("cluster-admin")));
+        }
+    });
+}

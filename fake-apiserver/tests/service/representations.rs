@@ -172,3 +172,20 @@ fn health_version_and_discovery_answer() {
         assert_eq!(client.get(&format!("{PODS}/p/log")).await.0, 501);
     });
 }
+
+#[test]
+fn a_scale_has_a_table_of_its_own() {
+    in_simulation(|client| async move {
+        let uri = "/apis/apps/v1/namespaces/default/deployments";
+        let pod = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        let spec = json!({"replicas": 2, "selector": {"matchLabels": {"a": "b"}}, "template": pod});
+        assert_eq!(client.post(uri, json!({"metadata": {"name": "web"}, "spec": spec})).await.0, 201);
+        let (code, table) = get_as(&client, &format!("{uri}/web/scale"), TABLE).await;
+        assert_eq!((code, &table["kind"]), (200, &json!("Table")));
+        let columns = table["columnDefinitions"].as_array().unwrap();
+        let names: Vec<&str> = columns.iter().filter_map(|column| column["name"].as_str()).collect();
+        assert_eq!(names, ["Name", "Desired", "Available", "Age"]);
+        let cells = table["rows"][0]["cells"].as_array().unwrap();
+        assert_eq!((&cells[0], &cells[1], &cells[2], cells.len()), (&json!("web"), &json!(2), &json!(0), 4));
+    });
+}

@@ -251,6 +251,7 @@ impl StartContext {
             nodes,
             token_keys,
             service_accounts: self.spec.service_accounts,
+            default_roles: live,
             track_managers: live,
             logs: self.mirrors.as_ref().map(|mirrors| mirrors.dial(&self.wiring)),
             unserved: self.mirrors.as_ref().map(Mirrors::warnings),

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use substrate::json::{Value, json};
 
+use super::network_policy::validate as validate_policy;
 use super::{PLAIN, Strategy};
 use crate::kinds;
 use crate::state::command::Part;
@@ -38,7 +39,13 @@ pub(super) static SLICE: Strategy = Strategy {
     ..PLAIN
 };
 
-pub(super) static NETWORK_POLICY: Strategy = Strategy { default: network_policy, counts: true, ..PLAIN };
+pub(super) static NETWORK_POLICY: Strategy = Strategy {
+    default: network_policy,
+    counts: true,
+    validate: validate_policy,
+    validate_update: |_, object, _, errors| validate_policy(object, errors),
+    ..PLAIN
+};
 
 /// Addresses of services. The name of an IPAddress is the address.
 pub(super) static IP_ADDRESS: Strategy = Strategy {

@@ -30,10 +30,10 @@ pub(super) static POD: Strategy = Strategy {
     prepare,
     takes_late_status: true,
     validate: validate::pod::create,
-    validate_update: |part, pod, old, errors| {
-        if part == Part::Main {
-            validate::pod::update(pod, old, errors);
-        }
+    validate_update: |part, pod, old, errors| match part {
+        Part::Main => validate::pod::update(pod, old, errors),
+        Part::EphemeralContainers => validate::ephemeral::update(pod, old, errors),
+        _ => {}
     },
     warn: |pod, old| warnings::of_pods(kinds::PODS, pod, old),
     ..PLAIN

@@ -2,7 +2,8 @@
 
 use substrate::json::{Map, Value, json};
 
-use super::{PLAIN, Strategy};
+use super::service_type::{drop_obsolete, is_reachable};
+use super::{PLAIN, Strategy, keep_the_rest};
 use crate::state::FieldError;
 use crate::state::command::Part;
 use crate::state::default::elements;
@@ -20,7 +21,18 @@ pub(super) static SERVICE: Strategy = Strategy {
         Part::Main => store.give_addresses(service, Some(old)),
         _ => Ok(()),
     },
+    check_create: |store, _, service| store.check_addresses(service, None),
+    check_update: |store, part, _, service, old| match part {
+        Part::Main => store.check_addresses(service, Some(old)),
+        _ => Ok(()),
+    },
     begin: |_, _| Some(json!({"loadBalancer": {}})),
+    prepare: |kind, part, service, old, now| {
+        keep_the_rest(kind, part, service, old, now);
+        if part == Part::Main {
+            drop_obsolete(service, old);
+        }
+    },
     validate,
     validate_update: |part, service, _, errors| {
         if part == Part::Main {
@@ -37,6 +49,8 @@ fn service(spec: &mut Map) {
     default(spec, "type", "ClusterIP");
     if spec.get("sessionAffinity").is_some_and(|affinity| affinity == "ClientIP") {
         default(spec, "sessionAffinityConfig", json!({"clientIP": {"timeoutSeconds": 10800}}));
+    } else if spec.get("sessionAffinity").is_some_and(|affinity| affinity == "None") {
+        spec.remove("sessionAffinityConfig");
     }
     for port in elements(spec, "ports") {
         default(port, "protocol", "TCP");
@@ -74,14 +88,14 @@ fn validate(object: &Value, errors: &mut Vec<FieldError>) {
         errors.push(FieldError::invalid("spec.clusterIPs[0]", &address.into(), why));
     }
     let mut port_names: Vec<&str> = Vec::new();
+    let mut on_nodes: Vec<(&str, i64)> = Vec::new();
     let ports = list(object, &["spec", "ports"]);
     let headless = text(object, &["spec", "clusterIP"]) == "None";
     if ports.is_empty() && !headless && of != "ExternalName" {
         errors.push(FieldError::required("spec.ports", ""));
     }
-    if of == "ExternalName" && text(object, &["spec", "externalName"]).is_empty() {
-        errors.push(FieldError::required("spec.externalName", ""));
-    }
+    validate_type(object, of, errors);
+    validate_reach(object, errors);
     for (i, port) in ports.iter().enumerate() {
         let (field, number) = (format!("spec.ports[{i}]"), int(port, &["port"]).unwrap_or(0));
         if !(1..=65_535).contains(&number) {
@@ -102,6 +116,12 @@ fn validate(object: &Value, errors: &mut Vec<FieldError>) {
             let why = "may not be used when `type` is 'ClusterIP'";
             errors.push(FieldError::forbidden(format!("{field}.nodePort"), why));
         }
+        if let Some(on_node) = int(port, &["nodePort"]).filter(|on_node| *on_node != 0) {
+            if on_nodes.contains(&(protocol, on_node)) {
+                errors.push(FieldError::duplicate(format!("{field}.nodePort"), &on_node.into()));
+            }
+            on_nodes.push((protocol, on_node));
+        }
         let name = text(port, &["name"]);
         if !name.is_empty() && port_names.contains(&name) {
             errors.push(FieldError::duplicate(format!("{field}.name"), &name.into()));
@@ -112,6 +132,62 @@ fn validate(object: &Value, errors: &mut Vec<FieldError>) {
         } else if let Some(why) = names::label(name).filter(|_| !name.is_empty()) {
             errors.push(FieldError::invalid(format!("{field}.name"), &name.into(), why));
         }
+    }
+}
+
+/// Validates the fields that depend on the type.
+fn validate_type(object: &Value, of: &str, errors: &mut Vec<FieldError>) {
+    let spec = &object["spec"];
+    if matches!(of, "LoadBalancer" | "NodePort") && text(spec, &["clusterIP"]) == "None" {
+        let why = format!("may not be set to 'None' for {of} services");
+        errors.push(FieldError::invalid("spec.clusterIPs[0]", &"None".into(), why));
+    }
+    if of != "ExternalName" {
+        return;
+    }
+    let why = "may not be set for ExternalName services";
+    if !text(spec, &["clusterIP"]).is_empty() || !list(spec, &["clusterIPs"]).is_empty() {
+        errors.push(FieldError::forbidden("spec.clusterIPs", why));
+    }
+    if !list(spec, &["ipFamilies"]).is_empty() {
+        errors.push(FieldError::forbidden("spec.ipFamilies", why));
+    }
+    if !text(spec, &["ipFamilyPolicy"]).is_empty() {
+        errors.push(FieldError::forbidden("spec.ipFamilyPolicy", why));
+    }
+    let target = text(spec, &["externalName"]);
+    let target = target.strip_suffix('.').unwrap_or(target);
+    if target.is_empty() {
+        errors.push(FieldError::required("spec.externalName", ""));
+    } else if let Some(why) = names::subdomain(target) {
+        errors.push(FieldError::invalid("spec.externalName", &target.into(), why));
+    }
+}
+
+/// Validates the selector, and the fields for clients outside the cluster.
+fn validate_reach(object: &Value, errors: &mut Vec<FieldError>) {
+    let spec = &object["spec"];
+    for (key, value) in spec["selector"].as_object().into_iter().flatten() {
+        if let Some(why) = names::qualified(key) {
+            errors.push(FieldError::invalid("spec.selector", &key.as_str().into(), why));
+        }
+        if let Some(why) = names::label_value(value.as_str().unwrap_or_default()) {
+            errors.push(FieldError::invalid("spec.selector", value, why));
+        }
+    }
+    for (i, address) in list(spec, &["externalIPs"]).iter().enumerate() {
+        if address.as_str().unwrap_or_default().parse::<std::net::IpAddr>().is_err() {
+            let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+            errors.push(FieldError::invalid(format!("spec.externalIPs[{i}]"), address, why));
+        }
+    }
+    let policy = text(spec, &["externalTrafficPolicy"]);
+    if !policy.is_empty() && !is_reachable(object) {
+        let why = "may only be set for externally-accessible services";
+        errors.push(FieldError::invalid("spec.externalTrafficPolicy", &policy.into(), why));
+    } else if !matches!(policy, "" | "Cluster" | "Local") {
+        let supported = ["Cluster", "Local"];
+        errors.push(FieldError::not_supported("spec.externalTrafficPolicy", &policy.into(), &supported));
     }
 }
 

@@ -33,8 +33,13 @@ pub(super) fn container(container: &Value, at: &str, errors: &mut Vec<FieldError
         self::port(port, &format!("{at}.ports[{i}]"), errors);
     }
     for (i, variable) in list(container, &["env"]).iter().enumerate() {
-        if text(variable, &["name"]).is_empty() {
+        let name = text(variable, &["name"]);
+        if name.is_empty() {
             errors.push(FieldError::required(format!("{at}.env[{i}].name"), ""));
+        } else if !name.bytes().all(|b| matches!(b, b' '..=b'~') && b != b'=') {
+            let why =
+                "a valid environment variable name must consist only of printable ASCII characters other than '='";
+            errors.push(FieldError::invalid(format!("{at}.env[{i}].name"), &name.into(), why));
         }
         if variable.get("valueFrom").is_some_and(|v| !v.is_null()) && !text(variable, &["value"]).is_empty() {
             let why = "may not be specified when `value` is not empty";

@@ -2,10 +2,12 @@
 //! Decoding has already checked the types of the fields.
 
 mod container;
+pub(super) mod ephemeral;
 pub(super) mod meta;
 pub(super) mod names;
 pub(super) mod pod;
 pub(super) mod selector;
+mod surroundings;
 
 pub(super) use meta::STANDARD_FINALIZERS;
 use substrate::json::Value;

@@ -2,7 +2,7 @@
 
 use substrate::json::Value;
 
-use super::{container, names};
+use super::{container, ephemeral, names, surroundings};
 use crate::state::value::{at, int, list, text};
 use crate::state::{FieldError, internal};
 
@@ -14,6 +14,7 @@ const IMMUTABLE: &str = "pod updates may not change fields other than \
 
 pub(in crate::state) fn create(pod: &Value, errors: &mut Vec<FieldError>) {
     template(pod, &[], errors);
+    ephemeral::create(pod, errors);
 }
 
 /// Validates a pod, or a pod template whose owner adds its own volumes.
@@ -35,6 +36,7 @@ pub(in crate::state) fn template<'a>(pod: &'a Value, added: &[&'a str], errors: 
             errors.push(FieldError::duplicate(format!("{at}.name"), &name.into()));
         }
         seen.push(name);
+        surroundings::volume(volume, &at, errors);
         if let Some(claim) = volume.get("persistentVolumeClaim")
             && text(claim, &["claimName"]).is_empty()
         {
@@ -44,7 +46,20 @@ pub(in crate::state) fn template<'a>(pod: &'a Value, added: &[&'a str], errors: 
     seen.extend(added);
     let mut names_seen: Vec<&str> = Vec::new();
     for (i, container) in containers.iter().enumerate() {
-        self::container(container, &format!("spec.containers[{i}]"), &seen, &mut names_seen, errors);
+        common(container, &format!("spec.containers[{i}]"), &seen, &mut names_seen, errors);
+    }
+    for (i, container) in list(pod, &["spec", "initContainers"]).iter().enumerate() {
+        let at = format!("spec.initContainers[{i}]");
+        common(container, &at, &seen, &mut names_seen, errors);
+        if text(container, &["restartPolicy"]) == "Always" {
+            continue;
+        }
+        for field in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
+            if !container[field].is_null() {
+                let why = "may not be set for init containers without restartPolicy=Always";
+                errors.push(FieldError::forbidden(format!("{at}.{field}"), why));
+            }
+        }
     }
     let policy = text(pod, &["spec", "restartPolicy"]);
     if !matches!(policy, "Always" | "OnFailure" | "Never") {
@@ -52,9 +67,11 @@ pub(in crate::state) fn template<'a>(pod: &'a Value, added: &[&'a str], errors: 
         errors.push(FieldError::not_supported("spec.restartPolicy", &policy.into(), &supported));
     }
     container::pod(pod, errors);
+    surroundings::pod(pod, errors);
 }
 
-fn container<'a>(
+/// Validates the fields that containers of all types have.
+pub(super) fn common<'a>(
     container: &'a Value,
     at: &str,
     volumes: &[&str],
@@ -70,10 +87,15 @@ fn container<'a>(
         errors.push(FieldError::duplicate(format!("{at}.name"), &name.into()));
     }
     seen.push(name);
-    if text(container, &["image"]).is_empty() {
+    let image = text(container, &["image"]);
+    if image.is_empty() {
         errors.push(FieldError::required(format!("{at}.image"), ""));
+    } else if image.trim() != image {
+        let why = "must not have leading or trailing whitespace";
+        errors.push(FieldError::invalid(format!("{at}.image"), &image.into(), why));
     }
     container::container(container, at, errors);
+    let mut paths: Vec<&str> = Vec::new();
     for (i, mount) in list(container, &["volumeMounts"]).iter().enumerate() {
         let volume = text(mount, &["name"]);
         if !volumes.contains(&volume) {
@@ -84,9 +106,14 @@ fn container<'a>(
                 detail: String::new(),
             });
         }
-        if text(mount, &["mountPath"]).is_empty() {
+        let path = text(mount, &["mountPath"]);
+        if path.is_empty() {
             errors.push(FieldError::required(format!("{at}.volumeMounts[{i}].mountPath"), ""));
+        } else if paths.contains(&path) {
+            let field = format!("{at}.volumeMounts[{i}].mountPath");
+            errors.push(FieldError::invalid(field, &path.into(), "must be unique"));
         }
+        paths.push(path);
     }
 }
 

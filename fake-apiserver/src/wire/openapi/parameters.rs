@@ -26,14 +26,18 @@ const PRETTY: Row = ("pretty", "string", "If true, the answer is indented.");
 const LIST: &[Row] = &[
     ("allowWatchBookmarks", "boolean", "If set, a watch has events of type BOOKMARK."),
     ("continue", "string", "Token of the page before, as metadata.continue of its answer had it."),
-    ("fieldSelector", "string", "Selector of objects by their fields; all by default."),
-    ("labelSelector", "string", "Selector of objects by their labels; all by default."),
+    ("fieldSelector", "string", "Selector by fields, to restrict the list of returned objects; all by default."),
+    ("labelSelector", "string", "Selector by labels, to restrict the list of returned objects; all by default."),
     ("limit", "integer", "Most objects in an answer; the rest follows by continue."),
     ("resourceVersion", "string", "Revision that the answer is of, or that a watch begins after."),
     ("resourceVersionMatch", "string", "Meaning of resourceVersion for a list: Exact or NotOlderThan."),
     ("sendInitialEvents", "boolean", "If set, a watch begins with the objects that exist, and a bookmark after them."),
     ("timeoutSeconds", "integer", "Seconds after which a list or watch ends."),
-    ("watch", "boolean", "If set, the answer is a stream of events instead of a list."),
+    (
+        "watch",
+        "boolean",
+        "Watch for changes to the described resources: the answer is a stream of events instead of a list.",
+    ),
 ];
 
 const DELETE: &[Row] = &[

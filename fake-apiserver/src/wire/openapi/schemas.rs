@@ -64,7 +64,7 @@ pub(super) fn add(kind: &Kind, dialect: Dialect, schemas: &mut Map) {
         }
     }
     let plain = |field: &str| json!({ "type": "string", "description": describe::field("core/v1.Pod", field) });
-    let items = format!("The objects of kind {}.", kind.kind);
+    let items = format!("List of {}.", kind.plural);
     let list = json!({
         "type": "object",
         "description": format!("{} is a list of {} objects.", kind.list_kind(), kind.kind),

@@ -286,3 +286,11 @@ fn answers_are_kept_until_definitions_change() {
     }
     assert!(kept.answers.len() <= MOST_KEPT);
 }
+
+#[test]
+fn descriptions_have_the_words_that_clients_look_for() {
+    let text = get("/openapi/v2").to_string();
+    for words in ["list of returned", "List of services", "Watch for changes to the described resources"] {
+        assert!(text.contains(words), "{words}");
+    }
+}

@@ -48,6 +48,14 @@ const fn named(name: &'static str, description: &'static str) -> Column<'static>
 const NAME: Column<'static> = named("Name", "The object's name, unique among its kind in its namespace.");
 const AGE: Column<'static> = text("Age", "Age of the object.");
 
+/// Columns of a Scale.
+pub(super) const SCALE: [Column<'static>; 4] = [
+    text("Name", "The object's name, unique among its kind in its namespace."),
+    typed("Desired", "integer", "Number of wanted instances."),
+    typed("Available", "integer", "Number of observed instances."),
+    AGE,
+];
+
 /// Returns the columns of a kind.
 pub(super) fn of(kind: &Kind) -> Cow<'_, [Column<'_>]> {
     if let Some(custom) = &kind.custom {

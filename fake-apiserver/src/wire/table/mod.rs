@@ -51,6 +51,12 @@ fn row(kind: &Kind, object: &Value, now: Timestamp, include_object: IncludeObjec
     {
         row.insert("conditions", json!([condition]));
     }
+    include(&mut row, object, include_object);
+    Value::Object(row)
+}
+
+/// Adds the wanted part of an object to its row.
+fn include(row: &mut Map, object: &Value, include_object: IncludeObject) {
     match include_object {
         IncludeObject::None => {}
         IncludeObject::Metadata => {
@@ -60,7 +66,22 @@ fn row(kind: &Kind, object: &Value, now: Timestamp, include_object: IncludeObjec
             row.insert("object", object.clone());
         }
     }
-    Value::Object(row)
+}
+
+/// Returns the Table of a Scale (`printScale`).
+pub fn scale(scale: &Value, now: Timestamp, include_object: IncludeObject) -> Value {
+    let replicas = |of: &str| Value::from(scale[of]["replicas"].as_i64().unwrap_or(0));
+    let (name, age) = (scale["metadata"]["name"].clone(), age::since(&scale["metadata"]["creationTimestamp"], now));
+    let mut row = Map::new();
+    row.insert("cells", vec![name, replicas("spec"), replicas("status"), age.into()].into());
+    include(&mut row, scale, include_object);
+    json!({
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": {"resourceVersion": scale["metadata"]["resourceVersion"]},
+        "columnDefinitions": columns::SCALE.iter().map(columns::Column::definition).collect::<Vec<_>>(),
+        "rows": [Value::Object(row)],
+    })
 }
 
 /// Returns the `PartialObjectMetadata` of an object.

@@ -1,0 +1,82 @@
+//! Services: the owner of an address or a node port, and the fields that a change of the type drops.
+
+use super::*;
+
+fn service(name: &str, spec: Value) -> Value {
+    json!({"metadata": {"name": name}, "spec": spec})
+}
+
+/// Returns the message of a refusal, without the name of the object.
+fn refusal(answer: Answer) -> String {
+    let status = answer.unwrap_err();
+    assert_eq!(status.code, 422, "{}", status.message);
+    status.message.split_once(" is invalid: ").unwrap().1.to_owned()
+}
+
+#[test]
+fn an_address_and_a_node_port_belong_to_one_service() {
+    let mut m = Machine::new();
+    let on_node = |port: i64| json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": port}]});
+    let a = m.create("services", service("a", on_node(31_000))).unwrap();
+    let address = a["spec"]["clusterIP"].as_str().unwrap().to_owned();
+    let same = service("b", json!({"clusterIP": address.as_str(), "ports": [{"port": 80}]}));
+    assert_eq!(
+        refusal(m.create("services", same)),
+        format!(
+            "spec.clusterIPs: Invalid value: [\"{address}\"]: failed to allocate IP {address}: provided IP is already \
+             allocated"
+        )
+    );
+    assert_eq!(
+        refusal(m.create("services", service("b", on_node(31_000)))),
+        "spec.ports[0].nodePort: Invalid value: 31000: provided port is already allocated"
+    );
+    assert_eq!(
+        refusal(m.create("services", service("b", on_node(80)))),
+        "spec.ports[0].nodePort: Invalid value: 80: provided port is not in the valid range. The range of valid ports \
+         is 30000-32767"
+    );
+    // An address outside the range is accepted.
+    m.create("services", service("c", json!({"clusterIP": "10.0.0.12", "ports": [{"port": 80}]}))).unwrap();
+    // The service itself keeps both.
+    m.put("services", a, Part::Main).unwrap();
+    m.create("services", service("b", on_node(31_001))).unwrap();
+    assert_eq!(
+        refusal(m.patch("services", "b", Part::Main, json!({"spec": on_node(31_000)}))),
+        "spec.ports[0].nodePort: Invalid value: 31000: provided port is already allocated"
+    );
+}
+
+#[test]
+fn ports_with_one_number_share_a_node_port() {
+    let mut m = Machine::new();
+    let ports = json!([{"name": "a", "port": 53, "protocol": "UDP"}, {"name": "b", "port": 53, "nodePort": 30_000},
+        {"name": "c", "port": 80}]);
+    let made = m.create("services", service("dns", json!({"type": "NodePort", "ports": ports}))).unwrap();
+    let found: Vec<i64> =
+        made["spec"]["ports"].as_array().unwrap().iter().map(|port| port["nodePort"].as_i64().unwrap()).collect();
+    assert_eq!(found, [30_000, 30_000, 30_001]);
+}
+
+#[test]
+fn a_new_type_drops_the_fields_that_it_does_not_use() {
+    let mut m = Machine::new();
+    m.create("services", service("a", json!({"type": "LoadBalancer", "ports": [{"port": 80}]}))).unwrap();
+    let inside = json!({"spec": {"type": "ClusterIP"}});
+    let made = m.patch("services", "a", Part::Main, inside.clone()).unwrap();
+    for field in ["allocateLoadBalancerNodePorts", "externalTrafficPolicy"] {
+        assert!(made["spec"][field].is_null(), "{made}");
+    }
+    assert!(made["spec"]["ports"][0]["nodePort"].is_null() && made["spec"]["clusterIP"].is_string(), "{made}");
+    let alias = json!({"spec": {"type": "ExternalName", "externalName": "example.com"}});
+    let made = m.patch("services", "a", Part::Main, alias).unwrap();
+    for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+        assert!(made["spec"][field].is_null(), "{made}");
+    }
+    assert!(m.patch("services", "a", Part::Main, inside).unwrap()["spec"]["clusterIP"].is_string());
+    let wanted = json!({"spec": {"ports": [{"port": 80, "nodePort": 31_000}]}});
+    assert_eq!(
+        refusal(m.patch("services", "a", Part::Main, wanted)),
+        "spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'"
+    );
+}
