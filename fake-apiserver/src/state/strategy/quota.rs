@@ -72,6 +72,11 @@ fn quota(quota: &Value, errors: &mut Vec<FieldError>) {
         if let Some(why) = names::qualified(name) {
             errors.push(FieldError::invalid(&field, &name.into(), why));
         } else if !name.contains('/') && !is_standard(name) {
+            // `storage` is a standard resource that no quota counts.
+            if name != "storage" {
+                let why = "must be a standard resource type or fully qualified";
+                errors.push(FieldError::invalid(&field, &name.into(), why));
+            }
             errors.push(FieldError::invalid(&field, &name.into(), "must be a standard resource for quota"));
         }
         if quantity::nanos(amount.as_str().unwrap_or_default()).is_some_and(|n| n < 0) {
