@@ -71,7 +71,7 @@ def numbers(version):
 @case()
 def instance_types_are_those_that_every_botocore_knows(cloud):
     """The table is generated from one version of botocore. An older one has fewer types, a newer one more."""
-    table = pathlib.Path(__file__).parents[3] / "mock-ec2/src/state/instance_types/types.txt"
+    table = pathlib.Path(__file__).parents[4] / "mock-ec2/src/state/instance_types/types.txt"
     (made_from,) = re.findall(r"InstanceType of botocore (\S+)\.", table.read_text())
     known = set(cloud.ec2.meta.service_model.shape_for("InstanceType").enum)
     pages = cloud.ec2.get_paginator("describe_instance_types").paginate(PaginationConfig={"PageSize": 100})
