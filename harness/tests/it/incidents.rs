@@ -62,11 +62,13 @@ fn each<T: Sync>(work: &[T], of: impl Fn(&T) -> Option<String> + Sync) -> Vec<St
     message.into_inner()
 }
 
+/// Two seeds; nightly runs a hundred.
 #[test]
-fn each_incident_passes_with_every_seed() {
+fn each_incident_passes_with_two_seeds() {
     let all = all();
-    let work: Vec<(&Scenario, u64)> = all.iter().flat_map(|scenario| SEEDS.map(move |seed| (scenario, seed))).collect();
-    assert!(work.len() >= 20 * 5 - 5, "there are {} runs", work.len());
+    let two = SEEDS.into_iter().take(2);
+    let work: Vec<(&Scenario, u64)> = two.flat_map(|seed| all.iter().map(move |scenario| (scenario, seed))).collect();
+    assert!(work.len() >= 20 * 2, "there are {} runs", work.len());
     let wrong = each(&work, |(scenario, seed)| {
         failed(scenario, *seed).map(|why| format!("{} with seed {seed}:\n{why}", scenario.source))
     });

@@ -206,11 +206,15 @@ fn a_known_bug_does_not_excuse_a_defect_with_its_symptom() {
 
 #[test]
 fn a_shipped_file_fails_with_the_defect_that_it_is_about() {
+    let mut passed = BTreeSet::new();
     for (name, mutant) in shipped::FILES {
         let file = format!("{}/../scenarios/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(&file).unwrap();
-        let (outcome, exit) = run(&text, SEED, &[]);
-        assert_eq!(exit, Exit::Passed, "{name}: {:?} {:?}", outcome.failure, outcome.violations);
+        // A file is about several defects.
+        if passed.insert(name) {
+            let (outcome, exit) = run(&text, SEED, &[]);
+            assert_eq!(exit, Exit::Passed, "{name}: {:?} {:?}", outcome.failure, outcome.violations);
+        }
         let (_, exit) = run(&text, SEED, &[mutant]);
         assert_ne!(exit, Exit::Passed, "{name} with {mutant}");
     }
