@@ -309,4 +309,24 @@ pub const MUTANTS: &[Mutant] = &[
         about: "CreateVolume clones a volume of a zone that the request does not allow",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "delete-in-use-told-done",
+        about: "DeleteVolume answers OK if the cloud refuses because the volume is in use",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "capacity-of-all-zones",
+        about: "GetCapacity answers with the sum of all zones, whatever topology the request names",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "failed-modification-told-done",
+        about: "ControllerExpandVolume and ControllerModifyVolume answer OK if the modification failed in the cloud",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "handle-path-ignored",
+        about: "the driver of shared file systems mounts an access point without the path in the volume handle",
+        recreates: "no public issue is known",
+    },
 ];

@@ -194,4 +194,29 @@ pub const MUTANTS: &[Mutant] = &[
         about: "a ResourceQuota counts objects that were deleted",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "former-account-trusted",
+        about: "a token of a service account that was deleted is valid again once another one has the name",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "stale-scale-accepted",
+        about: "an update of a Scale with an old resourceVersion overwrites what was written since",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "dry-run-eviction-counted",
+        about: "a dry run of an eviction lowers the disruptions that the budget allows",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "growth-charged-in-full",
+        about: "an update that raises a request charges the whole new request to the quota, not the difference",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "leaving-object-missed-while-away",
+        about: "a watch with a selector that goes on after a gap is not told of objects that left it in the gap",
+        recreates: "no public issue is known",
+    },
 ];

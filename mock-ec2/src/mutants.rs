@@ -212,6 +212,26 @@ pub const MUTANTS: &[Mutant] = &[
         about: "ModifyVolume without a size sets the size from before the latest modification",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "excluded-volume-snapshotted",
+        about: "CreateSnapshots also takes snapshots of the volumes that the request excludes",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "tag-of-other-value-deleted",
+        about: "DeleteTags with a value deletes a tag that has another value",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "force-after-detach-ignored",
+        about: "DetachVolume with force does nothing if a detach without force is under way or busy",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "first-device-attribute-changed",
+        about: "ModifyInstanceAttribute changes DeleteOnTermination of the first device in the request only",
+        recreates: "no public issue is known",
+    },
 ];
 
 /// Returns the seeded bugs that are switched on in the world of `ctx`.
@@ -258,5 +278,9 @@ pub(crate) fn seeded_bugs(ctx: &Ctx) -> SeededBugs {
         modifies_optimizing: mutant!(ctx, "modified-while-optimizing"),
         drops_snapshot_tags: mutant!(ctx, "snapshot-tags-dropped"),
         size_reset: mutant!(ctx, "modification-resets-size"),
+        snapshots_excluded: mutant!(ctx, "excluded-volume-snapshotted"),
+        deletes_any_value: mutant!(ctx, "tag-of-other-value-deleted"),
+        ignores_late_force: mutant!(ctx, "force-after-detach-ignored"),
+        changes_first_device: mutant!(ctx, "first-device-attribute-changed"),
     }
 }

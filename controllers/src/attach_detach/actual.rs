@@ -65,6 +65,8 @@ pub struct ActualStateOfWorld {
     reports: BTreeMap<String, Report>,
     touched: Vec<VolumeOnNode>,
     counts: Counts,
+    /// Seeded bug: reports only volumes that it did not know on their node.
+    pub(super) reports_new_only: bool,
 }
 
 impl ActualStateOfWorld {
@@ -79,12 +81,13 @@ impl ActualStateOfWorld {
         if let Some(spec) = spec {
             entry.spec = Some(spec.clone());
         }
+        let is_known = entry.nodes.contains_key(node);
         entry.nodes.entry(node.to_owned()).and_modify(|on| on.confirmed = confirmed).or_insert_with(|| {
             self.counts.added(volume);
             AttachedNode { confirmed, mounted: true, detach_requested: None }
         });
         self.by_node.entry(node.to_owned()).or_default().insert(volume.to_owned());
-        if confirmed {
+        if confirmed && !(is_known && self.reports_new_only) {
             self.report(volume, node);
         }
     }

@@ -47,6 +47,8 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
     cache.takes_largest = mutant!(ctx, "largest-volume-chosen");
     cache.takes_reserved = mutant!(ctx, "reserved-volume-taken");
     cache.offers_released = mutant!(ctx, "released-volume-offered-again");
+    cache.trusts_names = mutant!(ctx, "requested-volume-not-checked");
+    cache.keeps_unneeded = mutant!(ctx, "unneeded-volume-kept");
     // Failures wait for the next resync; the queues' own backoff is not used.
     let queue_base = timers.binder_sync;
     let binder = Arc::new(Binder {

@@ -46,6 +46,10 @@ pub struct BinderCache {
     pub(super) takes_largest: bool,
     /// Seeded bug: binds a claim to a volume that is reserved for another claim.
     pub(super) takes_reserved: bool,
+    /// Seeded bug: binds a claim to any volume that it names.
+    pub(super) trusts_names: bool,
+    /// Seeded bug: keeps a volume that was provisioned for a claim which is bound to another one.
+    pub(super) keeps_unneeded: bool,
 }
 
 impl BinderCache {

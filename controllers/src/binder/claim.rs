@@ -110,6 +110,7 @@ fn sync_requested(cache: &BinderCache, claim: &Arc<PersistentVolumeClaim>) -> St
     let Some(reference) = &volume_spec(volume).claim_ref else {
         return match check_satisfies(volume, claim) {
             Ok(()) => bind(volume, claim),
+            Err(_) if cache.trusts_names => bind(volume, claim),
             Err(why) => pending(claim).notice_claim(
                 claim,
                 "Warning",

@@ -50,11 +50,17 @@ pub fn sync_volume(cache: &BinderCache, name: &str, live: &Live) -> Step {
             Step::then_again(Call::ReplaceVolume(Box::new(unbind(volume))))
         }
         None => release(volume),
-        Some(claim) => sync_with_claim(volume, &key, claim),
+        Some(claim) => sync_with_claim(volume, &key, claim, cache.keeps_unneeded),
     }
 }
 
-fn sync_with_claim(volume: &Arc<PersistentVolume>, key: &ClaimKey, claim: &Arc<PersistentVolumeClaim>) -> Step {
+/// Syncs a volume whose claim exists. Seeded bug: `keeps_unneeded` never releases it.
+fn sync_with_claim(
+    volume: &Arc<PersistentVolume>,
+    key: &ClaimKey,
+    claim: &Arc<PersistentVolumeClaim>,
+    keeps_unneeded: bool,
+) -> Step {
     if volume_name(claim).is_empty() {
         if volume_modes_differ(claim, volume) {
             // The claim's own sync would never consider this volume, so both sides get an event here.
@@ -87,7 +93,7 @@ fn sync_with_claim(volume: &Arc<PersistentVolume>, key: &ClaimKey, claim: &Arc<P
         return phase(volume, "Bound");
     }
     let dynamic = annotation(&volume.metadata, PROVISIONED_BY).is_some();
-    if dynamic && policy(volume) == "Delete" {
+    if dynamic && policy(volume) == "Delete" && !keeps_unneeded {
         // The volume was provisioned for this claim, but the claim is bound to another volume: it is not needed.
         return release(volume);
     }

@@ -7,6 +7,7 @@ use anyhow::{Result, bail};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::{CronJob, Job, JobCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use substrate::mutant;
 use substrate::process::Ctx;
 
 use super::due::{due, until_next};
@@ -218,7 +219,8 @@ impl Controller {
                 }
                 None => {}
                 Some(condition) => {
-                    if known {
+                    let stays = condition == FAILED && mutant!(self.ctx, "failed-job-stays-active");
+                    if known && !stays {
                         work.forget(job.uid());
                         let why = format!("Saw completed job: {}, condition: {condition}", job.name());
                         self.event(&work.cron, "Normal", "SawCompletedJob", why);

@@ -208,4 +208,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "attach-detach does not repeat a failed write of the node's status.volumesAttached",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "retried-attach-not-reported",
+        about: "attach-detach leaves a volume out of status.volumesAttached if an earlier attempt had failed",
+        recreates: "no public issue is known",
+    },
 ];

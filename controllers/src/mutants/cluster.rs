@@ -268,4 +268,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "taint-eviction starts the tolerated time of a pod again when the taints of its node change",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "anti-affinity-of-others-ignored",
+        about: "kube-scheduler ignores the anti-affinity of the pods that are on a node already",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "failed-marking-not-repeated",
+        about: "node-lifecycle does not mark the pods of a lost node again after a write that failed",
+        recreates: "no public issue is known",
+    },
 ];

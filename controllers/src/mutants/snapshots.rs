@@ -98,4 +98,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "csi-snapshotter names the driver's snapshot after the name of the VolumeSnapshot, not after its uid",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "creation-mark-kept",
+        about: "csi-snapshotter keeps the annotation of a running CreateSnapshot after one that failed for good",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "retained-content-not-marked",
+        about: "snapshot-controller does not mark the content of a deleted snapshot if the deletion policy is Retain",
+        recreates: "no public issue is known",
+    },
 ];

@@ -328,4 +328,29 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "external-resizer leaves the condition Resizing on a claim that no node has to expand",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "first-allowed-zone-read",
+        about: "external-provisioner reads only the first of the zones that a StorageClass allows",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "clone-counted-across-namespaces",
+        about: "external-provisioner holds a deleted claim for clones of its namesake in another namespace",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "unneeded-volume-kept",
+        about: "the binder keeps a volume that was provisioned for a claim which is bound to another volume",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "latest-class-told",
+        about: "external-resizer reports the class that the claim names now, not the one that the driver applied",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "requested-volume-not-checked",
+        about: "the binder binds a claim to the volume that it names, even if that is too small or of another class",
+        recreates: "no public issue is known",
+    },
 ];

@@ -168,4 +168,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "the Job controller counts the time in which a Job was suspended towards activeDeadlineSeconds",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "failed-job-stays-active",
+        about: "the CronJob controller removes a Job from its active list if it succeeded, but not if it failed",
+        recreates: "no public issue is known",
+    },
 ];

@@ -25,6 +25,7 @@ pub(super) fn watch(agent: &Arc<Agent>, uid: &str, pod: &Pod) {
         return;
     }
     let known = pod.status.as_ref().and_then(|status| status.start_time.as_ref()).map(|time| time.0);
+    let known = known.filter(|_| !substrate::mutant!(agent.ctx, "deadline-from-restart"));
     let start = known.unwrap_or_else(|| agent.ctx.now().wall);
     let (agent, uid) = (agent.clone(), uid.to_owned());
     agent.clone().ctx.spawn(async move {

@@ -244,4 +244,34 @@ pub const MUTANTS: &[Mutant] = &[
         about: "a container that has run for long waits after its next failure as after its earlier ones",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "group-policy-ignored",
+        about: "a volume gets the fsGroup of its pod although the policy of its driver excludes that",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "second-user-not-reconstructed",
+        about: "after a start, the kubelet reconstructs a volume for the first of the pods that have it",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "inline-volume-taken-for-persistent",
+        about: "after a start, the kubelet reconstructs inline volumes as persistent ones",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "failed-report-counts",
+        about: "a volume counts as listed in volumesInUse after a status write that failed",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "deadline-from-restart",
+        about: "the kubelet counts activeDeadlineSeconds of a running pod from its own restart",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "scattered-failures-counted",
+        about: "a success between failures of a probe does not start their count again",
+        recreates: "no public issue is known",
+    },
 ];

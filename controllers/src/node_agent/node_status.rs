@@ -120,6 +120,13 @@ impl Reporter {
                 }
                 // The node was deleted. kubelet registers again only when it restarts.
                 Err(error) if error.is_not_found() => return,
+                Err(_) if substrate::mutant!(agent.ctx, "failed-report-counts") => {
+                    let unwritten = agent.volumes().volumes_in_use().unwrap_or_default();
+                    let in_use: BTreeSet<&str> = unwritten.iter().map(String::as_str).collect();
+                    if agent.volumes().mark_reported_in_use(&in_use) {
+                        agent.changed();
+                    }
+                }
                 Err(_) => {}
             }
         }

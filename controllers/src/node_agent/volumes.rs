@@ -45,6 +45,13 @@ pub(super) async fn run(agent: Arc<Agent>) {
                 if substrate::mutant!(agent.ctx, "devices-not-reconstructed") {
                     found.retain(|mount| !mount.block);
                 }
+                if substrate::mutant!(agent.ctx, "second-user-not-reconstructed") {
+                    let mut seen = BTreeSet::new();
+                    found.retain(|mount| seen.insert((mount.driver.clone(), mount.handle.clone())));
+                }
+                if substrate::mutant!(agent.ctx, "inline-volume-taken-for-persistent") {
+                    found.iter_mut().for_each(|mount| mount.inline = false);
+                }
                 agent.volumes().reconstruct(&found, failed);
                 break;
             }

@@ -156,7 +156,8 @@ impl AsyncLoop {
                 self.recorder.event(node_reference(node.name(), node.uid()), "Normal", "NodeNotReady", text);
             }
             let again = self.retry.remove(node.name()) && observed != Ready::True;
-            if (went_away || again) && !self.mark_pods_of(node.name()).await {
+            let marks = went_away || again;
+            if marks && !self.mark_pods_of(node.name()).await && !mutant!(self.ctx, "failed-marking-not-repeated") {
                 self.retry.insert(node.name().to_owned());
             }
         }

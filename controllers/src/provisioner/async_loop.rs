@@ -493,10 +493,9 @@ impl Controller {
         };
         let mut state = self.state();
         let remembered = state.topology.entry(self.topology_key(claim)).or_default();
-        let ignores = mutant!(self.ctx, "allowed-topologies-ignored");
-        let allowed = class.allowed_topologies.as_deref().filter(|_| !ignores).unwrap_or_default();
+        let allowed = self.allowed_topologies(class);
         let ids = (claim.name(), claim.uid());
-        requirement(&self.driver.name, ids, allowed, node, self.config.strict_topology, &cluster, remembered)
+        requirement(&self.driver.name, ids, &allowed, node, self.config.strict_topology, &cluster, remembered)
     }
 
     fn node_is_gone(&self, node: Option<&str>) -> bool {

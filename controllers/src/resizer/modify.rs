@@ -210,7 +210,13 @@ impl Modifier {
         volume: &PersistentVolume,
         class: &VolumeAttributesClass,
     ) -> Result<(), Again> {
-        let new = class_status::completed(claim);
+        let mut new = class_status::completed(claim);
+        let wanted = claim.spec.as_ref().and_then(|spec| spec.volume_attributes_class_name.clone());
+        if mutant!(self.common.ctx, "latest-class-told")
+            && let (Some(status), Some(wanted)) = (&mut new.status, wanted)
+        {
+            status.current_volume_attributes_class_name = Some(wanted);
+        }
         let mut modified = volume.clone();
         modified.spec.get_or_insert_default().volume_attributes_class_name =
             new.status.as_ref().and_then(|s| s.current_volume_attributes_class_name.clone());

@@ -64,6 +64,8 @@ pub struct SeededBugs {
     pub ignores_resets: bool,
     /// Keeps the assumed volumes and claims after a failed binding.
     pub keeps_assumed: bool,
+    /// Ignores the anti-affinity of the pods that are on a node.
+    pub ignores_terms_of_others: bool,
     /// Filter of the node that is skipped.
     pub skips: Option<Plugin>,
 }

@@ -76,6 +76,9 @@ impl Counts {
             let Some(node) = &info.node else { continue };
             info.pods.values().for_each(|placed| counts.change(pod, &placed.pod, node, 1));
         }
+        if cache.seeded_bugs.ignores_terms_of_others {
+            counts.of_others.clear();
+        }
         counts
     }
 

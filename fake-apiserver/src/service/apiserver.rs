@@ -157,6 +157,11 @@ impl Apiserver {
                 fills_ending_namespaces: substrate::mutant!(ctx, "created-in-ending-namespace"),
                 ends_grace: substrate::mutant!(ctx, "grace-ends-with-finalizer"),
                 keeps_charges: substrate::mutant!(ctx, "quota-keeps-deleted"),
+                trusts_account_names: substrate::mutant!(ctx, "former-account-trusted"),
+                takes_stale_scales: substrate::mutant!(ctx, "stale-scale-accepted"),
+                spends_dry_runs: substrate::mutant!(ctx, "dry-run-eviction-counted"),
+                charges_in_full: substrate::mutant!(ctx, "growth-charged-in-full"),
+                forgets_leavers: substrate::mutant!(ctx, "leaving-object-missed-while-away"),
             });
         }
         ctx.faults().declare(OPERATIONS);

@@ -154,6 +154,7 @@ impl Store {
                 );
                 return Err(Status::conflict(kind, &target.name, &why));
             }
+            let sent = if self.defects.takes_stale_scales && field == "resourceVersion" { "" } else { sent };
             value::metadata(&mut object).insert(field, sent.into());
         }
         put_number(&mut object, &paths(kind).spec, replicas);

@@ -90,6 +90,16 @@ pub struct Defects {
     pub ends_grace: bool,
     /// Gives nothing back to a quota for a deleted object.
     pub keeps_charges: bool,
+    /// Accepts the token of an earlier service account of the same name.
+    pub trusts_account_names: bool,
+    /// Accepts a Scale with an old resourceVersion.
+    pub takes_stale_scales: bool,
+    /// Lowers a disruption budget for a dry run of an eviction.
+    pub spends_dry_runs: bool,
+    /// Charges the whole of a changed object to its quota, not only the difference.
+    pub charges_in_full: bool,
+    /// Does not tell a resumed watch of objects that have stopped matching its selector.
+    pub forgets_leavers: bool,
 }
 
 /// The state of the cluster.

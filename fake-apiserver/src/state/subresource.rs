@@ -133,7 +133,8 @@ impl Store {
             part: Part::Main,
         };
         let dry_run = options.dry_run;
-        if let Some(budget) = self.spend(now, &target, &options)?.filter(|_| !dry_run) {
+        let spends = !dry_run || self.defects.spends_dry_runs;
+        if let Some(budget) = self.spend(now, &target, &options)?.filter(|_| spends) {
             let key = key(Some(namespace), value::name(&budget));
             self.put(now, kinds::POD_DISRUPTION_BUDGETS, key, budget);
         }

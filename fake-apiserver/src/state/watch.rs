@@ -135,8 +135,11 @@ impl Store {
         let prefix = prefix(namespace);
         let missed = |from: u64| -> Result<Vec<Initial>, Status> {
             let events = kind_store.history.since(from)?;
-            let reported =
-                |event: &Arc<Event>| Some(Initial::Missed(event.clone(), event_type_for(event, namespace, selector)?));
+            let reported = |event: &Arc<Event>| {
+                let event_type = event_type_for(event, namespace, selector)?;
+                let leaves = event_type == EventType::Deleted && event.new.is_some();
+                (!leaves || !self.defects.forgets_leavers).then(|| Initial::Missed(event.clone(), event_type))
+            };
             Ok(events.filter_map(reported).collect())
         };
         if state && behind > 0 {

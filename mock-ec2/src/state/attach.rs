@@ -139,7 +139,7 @@ impl State {
             return Err(Ec2Error::RootVolume { volume: id.clone(), instance: instance_id });
         }
         let leaving = matches!(attachment.state, AttachmentState::Detaching | AttachmentState::Busy);
-        let hurries = request.force && !attachment.forced;
+        let hurries = request.force && !attachment.forced && !self.seeded_bugs.ignores_late_force;
         if leaving && !hurries && self.switches.second_detach == SecondDetach::IncorrectState {
             return Err(Ec2Error::VolumeInState { volume: id.clone(), state: attachment.state.as_str() });
         }

@@ -90,6 +90,14 @@ pub struct SeededBugs {
     pub drops_snapshot_tags: bool,
     /// A modification that names no size sets the one from before the latest modification.
     pub size_reset: bool,
+    /// Snapshots of an instance include the excluded volumes.
+    pub snapshots_excluded: bool,
+    /// A tag is deleted, whatever value the request names.
+    pub deletes_any_value: bool,
+    /// A detach under way stays as it is when it is forced.
+    pub ignores_late_force: bool,
+    /// A change of DeleteOnTermination applies to the first device of the request.
+    pub changes_first_device: bool,
 }
 
 /// Attachments hidden from callers of the API while their devices exist.

@@ -57,13 +57,14 @@ impl State {
             self.tags_of(resource)?;
         }
         call.check_dry_run()?;
+        let ignores_values = self.seeded_bugs.deletes_any_value;
         for resource in &request.resources {
             self.retag(resource, |tags| {
                 tags.retain(|key, value| match request.tags.get(key) {
                     _ if request.tags.is_empty() => false,
                     None => true,
                     Some(None) => false,
-                    Some(Some(only)) => value != only,
+                    Some(Some(only)) => value != only && !ignores_values,
                 });
             });
         }

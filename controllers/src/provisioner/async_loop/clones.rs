@@ -31,10 +31,10 @@ pub(super) async fn run(controller: Arc<Controller>) {
     }
 }
 
-/// Returns true if `other` is a clone of `claim`, finished or not.
-fn is_clone(claim: &PersistentVolumeClaim, other: &PersistentVolumeClaim) -> bool {
+/// Returns true if `other` is a clone of `claim`, finished or not. Seeded bug: `anywhere` ignores namespaces.
+fn is_clone(claim: &PersistentVolumeClaim, other: &PersistentVolumeClaim, anywhere: bool) -> bool {
     let source = other.spec.as_ref().and_then(|s| s.data_source.as_ref());
-    other.namespace() == claim.namespace()
+    (anywhere || other.namespace() == claim.namespace())
         && source.is_some_and(|s| s.kind == "PersistentVolumeClaim" && s.name == claim.name())
 }
 
@@ -46,8 +46,9 @@ impl Controller {
         }
         let mut cloned = false;
         let counts_finished = mutant!(self.ctx, "clone-holds-its-source");
+        let anywhere = mutant!(self.ctx, "clone-counted-across-namespaces");
         self.sources.claims.each(|other| {
-            cloned |= is_clone(&claim, other) && (counts_finished || claim_phase(other) == "Pending");
+            cloned |= is_clone(&claim, other, anywhere) && (counts_finished || claim_phase(other) == "Pending");
         });
         if cloned {
             return Outcome::Retry;

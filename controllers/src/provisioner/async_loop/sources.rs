@@ -6,7 +6,7 @@ use std::sync::Arc;
 use csi_proto::csi::VolumeContentSource;
 use csi_proto::csi::volume_content_source::{SnapshotSource, Type, VolumeSource};
 use k8s_openapi::Metadata;
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, TopologySelectorTerm};
 use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttributesClass};
 use substrate::mutant;
 use tonic::Code;
@@ -133,6 +133,21 @@ impl Controller {
     pub(super) fn topology_key(&self, claim: &PersistentVolumeClaim) -> String {
         let key = if mutant!(self.ctx, "zones-remembered-by-name") { claim.name() } else { claim.uid() };
         key.to_owned()
+    }
+
+    /// Returns the allowed topologies of a class, except those that seeded bugs ignore.
+    pub(super) fn allowed_topologies(&self, class: &StorageClass) -> Vec<TopologySelectorTerm> {
+        let mut allowed = class.allowed_topologies.clone().unwrap_or_default();
+        if mutant!(self.ctx, "allowed-topologies-ignored") {
+            allowed.clear();
+        }
+        if mutant!(self.ctx, "first-allowed-zone-read") {
+            allowed.truncate(1);
+            for expression in allowed.iter_mut().flat_map(|term| term.match_label_expressions.iter_mut().flatten()) {
+                expression.values.truncate(1);
+            }
+        }
+        allowed
     }
 
     /// Seeded bugs: returns true if a creation that may still be under way counts as ended after the error `code`.

@@ -7,7 +7,7 @@ use substrate::json::json;
 use substrate::mutant;
 
 use super::super::names::{BEING_DELETED, CONTENT_FINALIZER, YES};
-use super::super::objects::{VolumeSnapshot, VolumeSnapshotContent};
+use super::super::objects::{DELETE, VolumeSnapshot, VolumeSnapshotContent};
 use super::super::update_error;
 use super::async_loop::Controller;
 use super::decide::{is_snapshot_created, snapshot_key};
@@ -109,6 +109,9 @@ impl Controller {
     /// Upstream changes the cached object before the patch. So after a failed patch it does not patch this version of
     /// the content again.
     pub(super) async fn set_being_deleted(&self, content: &VolumeSnapshotContent) -> Result<(), String> {
+        if content.spec.deletion_policy != DELETE && mutant!(self.ctx, "retained-content-not-marked") {
+            return Ok(());
+        }
         let (name, version) = (content.name(), content.resource_version());
         let is_marked = self.marked.lock().get(name).is_some_and(|marked| marked == version);
         if is_marked || content.annotation(BEING_DELETED).is_some() {

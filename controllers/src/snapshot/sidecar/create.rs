@@ -40,7 +40,8 @@ impl Sidecar {
             Ok(taken) => taken,
             Err(error) => {
                 let mut last = content.clone();
-                if error.is_final() || mutant!(self.ctx, "snapshot-timeout-is-final") {
+                let has_ended = error.is_final() && !mutant!(self.ctx, "creation-mark-kept");
+                if has_ended || mutant!(self.ctx, "snapshot-timeout-is-final") {
                     last = self.remove_being_created(content).await.map_err(|e| {
                         let error = format!(
                             "failed to remove VolumeSnapshotBeingCreated annotation from the content {name}: {e}"

@@ -66,7 +66,10 @@ impl Store {
             if let Some(old) = old.filter(|old| in_scope(quota, kind, old)) {
                 let before = usage(kind, old, now.wall);
                 for (resource, amount) in &mut asked {
-                    *amount = amount.less(before.get(resource).copied().unwrap_or(Quantity::ZERO));
+                    let more = amount.less(before.get(resource).copied().unwrap_or(Quantity::ZERO));
+                    if more.nanos() <= 0 || !self.defects.charges_in_full {
+                        *amount = more;
+                    }
                 }
             }
             asked.retain(|resource, amount| amount.nanos() != 0 && hard.contains_key(resource));
