@@ -66,7 +66,7 @@ fn each<T: Sync>(work: &[T], of: impl Fn(&T) -> Option<String> + Sync) -> Vec<St
 #[test]
 fn each_incident_passes_with_two_seeds() {
     let all = all();
-    let two = SEEDS.into_iter().take(2);
+    let two = SEEDS.take(2);
     let work: Vec<(&Scenario, u64)> = two.flat_map(|seed| all.iter().map(move |scenario| (scenario, seed))).collect();
     assert!(work.len() >= 20 * 2, "there are {} runs", work.len());
     let wrong = each(&work, |(scenario, seed)| {
