@@ -324,9 +324,4 @@ pub const MUTANTS: &[Mutant] = &[
         about: "ControllerExpandVolume and ControllerModifyVolume answer OK if the modification failed in the cloud",
         recreates: "no public issue is known",
     },
-    Mutant {
-        name: "handle-path-ignored",
-        about: "the driver of shared file systems mounts an access point without the path in the volume handle",
-        recreates: "no public issue is known",
-    },
 ];

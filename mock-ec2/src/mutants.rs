@@ -213,11 +213,6 @@ pub const MUTANTS: &[Mutant] = &[
         recreates: "no public issue is known",
     },
     Mutant {
-        name: "excluded-volume-snapshotted",
-        about: "CreateSnapshots also takes snapshots of the volumes that the request excludes",
-        recreates: "no public issue is known",
-    },
-    Mutant {
         name: "tag-of-other-value-deleted",
         about: "DeleteTags with a value deletes a tag that has another value",
         recreates: "no public issue is known",
@@ -278,7 +273,6 @@ pub(crate) fn seeded_bugs(ctx: &Ctx) -> SeededBugs {
         modifies_optimizing: mutant!(ctx, "modified-while-optimizing"),
         drops_snapshot_tags: mutant!(ctx, "snapshot-tags-dropped"),
         size_reset: mutant!(ctx, "modification-resets-size"),
-        snapshots_excluded: mutant!(ctx, "excluded-volume-snapshotted"),
         deletes_any_value: mutant!(ctx, "tag-of-other-value-deleted"),
         ignores_late_force: mutant!(ctx, "force-after-detach-ignored"),
         changes_first_device: mutant!(ctx, "first-device-attribute-changed"),

@@ -255,11 +255,6 @@ pub const MUTANTS: &[Mutant] = &[
         recreates: "no public issue is known",
     },
     Mutant {
-        name: "inline-volume-taken-for-persistent",
-        about: "after a start, the kubelet reconstructs inline volumes as persistent ones",
-        recreates: "no public issue is known",
-    },
-    Mutant {
         name: "failed-report-counts",
         about: "a volume counts as listed in volumesInUse after a status write that failed",
         recreates: "no public issue is known",
@@ -267,11 +262,6 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "deadline-from-restart",
         about: "the kubelet counts activeDeadlineSeconds of a running pod from its own restart",
-        recreates: "no public issue is known",
-    },
-    Mutant {
-        name: "scattered-failures-counted",
-        about: "a success between failures of a probe does not start their count again",
         recreates: "no public issue is known",
     },
 ];

@@ -56,12 +56,7 @@ pub(super) async fn run(agent: &Agent, uid: &str, pod: &Pod, object: &Arc<Object
             agent.recorder.event(Arc::new(of_container(object, pod, &key.0)), "Warning", reason, message);
         }
         let now = agent.ctx.now().mono;
-        let scale = |wait: Duration| agent.ctx.scaled(wait);
-        let counts_on = result.is_ok() && substrate::mutant!(agent.ctx, "scattered-failures-counted");
-        if counts_on && probes.pass_over(&key, now, scale) {
-            continue;
-        }
-        if probes.take(&key, result.is_ok(), now, scale) {
+        if probes.take(&key, result.is_ok(), now, |wait: Duration| agent.ctx.scaled(wait)) {
             return;
         }
     }

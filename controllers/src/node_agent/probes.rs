@@ -114,13 +114,6 @@ impl Probes {
         changed
     }
 
-    /// Seeded bug: passes over a success at `now` that follows too few failures to count. Returns false for any other.
-    pub fn pass_over(&mut self, key: &Key, now: Duration, scale: impl Fn(Duration) -> Duration) -> bool {
-        let Some(state) = self.0.get_mut(key).filter(|state| state.passed && !state.last.0) else { return false };
-        state.due = now + scale(seconds(state.probe.period_seconds, 10));
-        true
-    }
-
     /// Returns true if the startup probe of a container has not passed.
     fn starts(&self, container: &str) -> bool {
         self.0.get(&(container.to_owned(), Kind::Startup)).is_some_and(|state| !state.passed)

@@ -49,9 +49,6 @@ pub(super) async fn run(agent: Arc<Agent>) {
                     let mut seen = BTreeSet::new();
                     found.retain(|mount| seen.insert((mount.driver.clone(), mount.handle.clone())));
                 }
-                if substrate::mutant!(agent.ctx, "inline-volume-taken-for-persistent") {
-                    found.iter_mut().for_each(|mount| mount.inline = false);
-                }
                 agent.volumes().reconstruct(&found, failed);
                 break;
             }

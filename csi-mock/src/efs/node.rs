@@ -78,10 +78,7 @@ impl NodeService {
                 handle.file_system, handle.path
             ))
         };
-        let access_point = options.access_point.as_deref();
-        let is_lost = access_point.is_some() && mutant!(self.calls.ctx(), "handle-path-ignored");
-        let path = if is_lost { "/" } else { handle.path.as_str() };
-        let directory = self.config.server.mount(&handle.file_system, access_point, path);
+        let directory = self.config.server.mount(&handle.file_system, options.access_point.as_deref(), &handle.path);
         let share = Share {
             volume: volume.to_owned(),
             path: PathBuf::from(target),

@@ -90,8 +90,6 @@ pub struct SeededBugs {
     pub drops_snapshot_tags: bool,
     /// A modification that names no size sets the one from before the latest modification.
     pub size_reset: bool,
-    /// Snapshots of an instance include the excluded volumes.
-    pub snapshots_excluded: bool,
     /// A tag is deleted, whatever value the request names.
     pub deletes_any_value: bool,
     /// A detach under way stays as it is when it is forced.

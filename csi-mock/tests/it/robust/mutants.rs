@@ -131,8 +131,8 @@ fn each_does_what_it_says_and_nothing_else() {
             // They need a busy device, a growing volume, a class of attributes, or a clone.
             "busy-told-detached" | "pending-modification-trusted" | "tag-only-change-skipped" => continue,
             "clone-zone-not-checked" | "failed-modification-told-done" => continue,
-            // They need a volume that is attached by hand, zones, or an access point.
-            "delete-in-use-told-done" | "capacity-of-all-zones" | "handle-path-ignored" => continue,
+            // They need a volume that is attached by hand, or zones.
+            "delete-in-use-told-done" | "capacity-of-all-zones" => continue,
             // It needs a snapshot: harness/tests/it/mutants/snapshots.rs has one.
             "snapshot-delete-not-asked" => continue,
             "unstage-leaves-directory" => Seen { staging_goes: false, ..right() },

@@ -18,6 +18,9 @@ pub const ELSEWHERE: &[(&str, &str)] = &[
         "created-in-ending-namespace",
         "no step creates an object that must be refused; fake-apiserver/tests/service/mutants.rs shows it",
     ),
+    ("former-account-trusted", "no loop keeps a token of an account; fake-apiserver/tests/service/mutants.rs shows it"),
+    ("dry-run-eviction-counted", "no step makes a dry run; fake-apiserver/tests/service/mutants.rs shows it"),
+    ("leaving-object-missed-while-away", "no loop watches by labels; fake-apiserver/tests/service/mutants.rs shows it"),
     ("snapshot-retain-ignored", "no invariant follows snapshots; controllers/tests/it/snapshot_mutants.rs shows it"),
     ("snapshot-timeout-is-final", "the same"),
     (
