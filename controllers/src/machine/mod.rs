@@ -16,6 +16,7 @@ pub mod events;
 mod exec;
 pub mod follow;
 mod log_file;
+mod message;
 mod pod;
 pub mod programs;
 mod query;
@@ -302,12 +303,15 @@ impl Machine {
         runs && handle.spec.containers.iter().any(has_program) && !handle.programs.contains_key(container)
     }
 
-    fn exited(&self, uid: &str, container: &str, code: i32) {
+    fn exited(&self, uid: &str, container: &str, code: i32, message: String) {
         if let Some(handle) = self.lock().handles.get_mut(uid) {
             handle.programs.remove(container);
         }
         let now = self.ctx.now().wall;
-        self.change(|pods| pods.exited(uid, container, now, code));
+        self.change(|pods| {
+            pods.left_message(uid, container, message);
+            pods.exited(uid, container, now, code)
+        });
     }
 
     /// Returns the signals of a pod. From now on none of its containers is started.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::api::{ContainerRecord, ContainerState, Exit, PodRecord, PodSpec, State};
+use super::api::{ContainerRecord, ContainerState, Exit, Messages, PodRecord, PodSpec, State};
 
 /// Result of requesting a pod's containers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,11 +57,16 @@ impl Pods {
             }
         }
         let before = self.pods.get(&spec.uid);
-        let containers = spec.containers.iter().map(|container| ContainerRecord {
-            name: container.name.clone(),
-            attempt: container.attempt,
-            state: ContainerState::Created,
-            last: before.and_then(|before| before.container(&container.name)).and_then(ContainerRecord::exit),
+        let containers = spec.containers.iter().map(|container| {
+            let before = before.and_then(|before| before.container(&container.name));
+            let last = before.map(|before| before.messages.exit.clone()).unwrap_or_default();
+            ContainerRecord {
+                name: container.name.clone(),
+                attempt: container.attempt,
+                state: ContainerState::Created,
+                last: before.and_then(ContainerRecord::exit),
+                messages: Messages { exit: String::new(), last },
+            }
         });
         let record = PodRecord {
             pod: spec.pod.clone(),
@@ -91,6 +96,14 @@ impl Pods {
         Some(record.clone())
     }
 
+    /// Records the termination message of a container that is about to be marked as exited.
+    pub fn left_message(&mut self, uid: &str, container: &str, message: String) {
+        let containers = self.pods.get_mut(uid).map(|record| &mut record.containers);
+        if let Some(container) = containers.into_iter().flatten().find(|one| one.name == container) {
+            container.messages.exit = message;
+        }
+    }
+
     /// Marks a container of a running pod as exited.
     pub fn exited(&mut self, uid: &str, container: &str, now: Timestamp, code: i32) -> Option<PodRecord> {
         let record = self.pods.get_mut(uid)?;
@@ -108,7 +121,10 @@ impl Pods {
         let Some(found) = found.filter(|_| running) else { return Again::Impossible };
         match found.state {
             ContainerState::Created => {}
-            ContainerState::Exited(exit) if attempt > found.attempt => found.last = Some(exit),
+            ContainerState::Exited(exit) if attempt > found.attempt => {
+                found.last = Some(exit);
+                found.messages.last = std::mem::take(&mut found.messages.exit);
+            }
             ContainerState::Running { .. } | ContainerState::Exited(_) => return Again::Done(record.clone()),
         }
         found.attempt = attempt;
@@ -203,6 +219,25 @@ mod tests {
         pods.ask(&spec("u", 2));
         let last = pods.get("u").and_then(|record| record.container("app")).and_then(|app| app.last);
         assert_eq!(last, Some(Exit { since: at(5), at: at(7), code: 0 }));
+    }
+
+    #[test]
+    fn a_termination_message_becomes_that_of_the_exit_before() {
+        let mut pods = Pods::default();
+        pods.ask(&spec("u", 0));
+        pods.started(&spec("u", 0), at(1));
+        let messages = |exit: &str, last: &str| Messages { exit: exit.to_owned(), last: last.to_owned() };
+        let of =
+            |pods: &Pods| pods.get("u").and_then(|pod| pod.container("app")).expect("a container").messages.clone();
+        pods.left_message("u", "app", "first".to_owned());
+        pods.exited("u", "app", at(2), 1);
+        assert_eq!(of(&pods), messages("first", ""));
+        pods.restart("u", "app", 1, at(3));
+        assert_eq!(of(&pods), messages("", "first"));
+        pods.left_message("u", "app", "second".to_owned());
+        stop(&mut pods, at(4));
+        pods.ask(&spec("u", 2));
+        assert_eq!(of(&pods), messages("", "second"));
     }
 
     #[test]

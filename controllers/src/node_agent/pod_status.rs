@@ -114,7 +114,7 @@ mod tests {
 
     use super::*;
     use crate::kube::{Guard, Patch};
-    use crate::machine::api::{ContainerState, Exit};
+    use crate::machine::api::{ContainerState, Exit, Messages};
 
     /// Returns the status patch.
     fn patch(pod: &Pod, phase: &Phase, now: Timestamp) -> Option<Value> {
@@ -153,7 +153,7 @@ mod tests {
 
     fn running(since: u64, attempt: u32) -> ContainerRecord {
         let state = ContainerState::Running { since: at(since) };
-        ContainerRecord { name: "app".to_owned(), attempt, state, last: None }
+        ContainerRecord { name: "app".to_owned(), attempt, state, last: None, messages: Messages::default() }
     }
 
     fn exited(since: u64, at_: u64, code: i32) -> PodFacts {

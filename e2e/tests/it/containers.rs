@@ -13,6 +13,7 @@ use e2e::{Up, eventually, have};
 mod hooks;
 mod host_paths;
 mod input;
+mod messages;
 mod probes;
 
 const MOORING: &str = env!("CARGO_BIN_EXE_mooring-under-test");
