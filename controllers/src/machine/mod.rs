@@ -12,6 +12,7 @@ mod attach;
 mod cli;
 mod container;
 pub mod container_log;
+mod ephemeral;
 pub mod events;
 mod exec;
 pub mod follow;
@@ -184,10 +185,14 @@ impl Machine {
             let before = before.as_ref().and_then(|before| before.logs.get(&container.name));
             (container.name.clone(), Logs::new(container.attempt, before))
         });
+        let mut logs: BTreeMap<String, Logs> = logs.collect();
+        // The logs of containers that were added to the pod stay.
+        for (name, log) in before.map(|before| before.logs).unwrap_or_default() {
+            logs.entry(name).or_insert(log);
+        }
         let orders = latest::Sender::new(Orders::default());
         let reported = orders.subscribe();
-        let handle =
-            Handle { spec: spec.clone(), orders, logs: logs.collect(), signals: None, programs: BTreeMap::new() };
+        let handle = Handle { spec: spec.clone(), orders, logs, signals: None, programs: BTreeMap::new() };
         inner.handles.insert(spec.uid.clone(), handle);
         inner.notify(&News::Pod(record.clone()));
         drop(inner);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::api::{ContainerRecord, ContainerState, Exit, Messages, PodRecord, PodSpec, State};
+use super::api::{ContainerRecord, ContainerSpec, ContainerState, Exit, Messages, PodRecord, PodSpec, State};
 
 /// Result of requesting a pod's containers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,13 +68,16 @@ impl Pods {
                 messages: Messages { exit: String::new(), last },
             }
         });
+        // The containers that were added to the pod do not start again.
+        let is_added = |one: &&ContainerRecord| spec.containers.iter().all(|listed| listed.name != one.name);
+        let added = before.into_iter().flat_map(|before| &before.containers).filter(is_added).cloned();
         let record = PodRecord {
             pod: spec.pod.clone(),
             uid: spec.uid.clone(),
             attempt: spec.attempt,
             sandbox: self.sandboxes,
             state: State::Starting,
-            containers: containers.collect(),
+            containers: containers.chain(added).collect(),
         };
         self.sandboxes += 1;
         self.pods.insert(spec.uid.clone(), record.clone());
@@ -132,6 +135,25 @@ impl Pods {
         Again::Start(record.clone())
     }
 
+    /// Adds a container to a running pod, as running.
+    pub fn add(&mut self, uid: &str, added: &ContainerSpec, now: Timestamp) -> Again {
+        let Some(record) = self.pods.get_mut(uid) else { return Again::Impossible };
+        if record.container(&added.name).is_some() {
+            return Again::Done(record.clone());
+        }
+        if !matches!(record.state, State::Running { .. }) {
+            return Again::Impossible;
+        }
+        record.containers.push(ContainerRecord {
+            name: added.name.clone(),
+            attempt: added.attempt,
+            state: ContainerState::Running { since: now },
+            last: None,
+            messages: Messages::default(),
+        });
+        Again::Start(record.clone())
+    }
+
     /// Marks a pod as stopped. All its containers have exited.
     pub fn stopped(&mut self, uid: &str, now: Timestamp) -> Option<PodRecord> {
         let record = self.pods.get_mut(uid)?;
@@ -159,7 +181,7 @@ impl Pods {
 mod tests {
     use substrate::Now;
 
-    use super::super::api::{ContainerSpec, Pace};
+    use super::super::api::Pace;
     use super::*;
 
     fn at(second: u64) -> Timestamp {
@@ -238,6 +260,25 @@ mod tests {
         stop(&mut pods, at(4));
         pods.ask(&spec("u", 2));
         assert_eq!(of(&pods), messages("", "second"));
+    }
+
+    #[test]
+    fn a_container_that_is_added_runs_once_and_its_end_stays() {
+        let (mut pods, debug) = (Pods::default(), container("debug", 0));
+        assert_eq!(pods.add("u", &debug, at(1)), Again::Impossible);
+        pods.ask(&spec("u", 0));
+        assert_eq!(pods.add("u", &debug, at(1)), Again::Impossible, "the pod is not running yet");
+        pods.started(&spec("u", 0), at(1));
+        let Again::Start(record) = pods.add("u", &debug, at(2)) else { panic!("not started") };
+        assert_eq!(record.container("debug").map(|one| one.state), Some(ContainerState::Running { since: at(2) }));
+        pods.exited("u", "debug", at(3), 0);
+        assert!(matches!(pods.add("u", &debug, at(4)), Again::Done(_)), "it has run");
+        stop(&mut pods, at(5));
+        let Asked::Start(record) = pods.ask(&spec("u", 1)) else { panic!("not started") };
+        let exit = record.container("debug").and_then(ContainerRecord::exit);
+        assert_eq!(exit, Some(Exit { since: at(2), at: at(3), code: 0 }));
+        pods.started(&spec("u", 1), at(6));
+        assert!(matches!(pods.add("u", &debug, at(7)), Again::Done(_)));
     }
 
     #[test]

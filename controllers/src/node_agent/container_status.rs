@@ -35,7 +35,8 @@ pub(super) fn init(pod: &Pod, phase: &Phase, facts: &PodFacts, before: &[Contain
     all.collect()
 }
 
-fn status(
+/// Returns the status of one container of a pod. `before` are the last ones.
+pub(super) fn status(
     pod: &Pod,
     container: &Container,
     phase: &Phase,

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use e2e::{Up, eventually, have};
 
+mod ephemeral;
 mod hooks;
 mod host_paths;
 mod input;
