@@ -52,7 +52,7 @@ pub use machine::machine_main_with;
 pub use metrics::Metrics;
 pub use pending::PendingOperations;
 pub use processes::{
-    EPHEMERAL_VOLUME, GARBAGE_COLLECTOR, LIVE_ONLY, LOOPS, PROCESSES, SNAPSHOT_CONTROLLER, SNAPSHOTTER, WORKLOADS,
+    EPHEMERAL_VOLUME, GARBAGE_COLLECTOR, LOOPS, PROCESSES, RARE_WORKLOADS, SNAPSHOT_CONTROLLER, SNAPSHOTTER, WORKLOADS,
     can_be_left_out, left_out, manager_is_left_out, runs,
 };
 pub use run::{LoopsConfig, run};

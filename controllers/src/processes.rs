@@ -31,8 +31,9 @@ pub const SNAPSHOTTER: &str = "csi-snapshotter";
 /// Name of the garbage collector. It watches every kind, so a simulation leaves it out if its objects have no owners.
 pub const GARBAGE_COLLECTOR: &str = "garbage-collector-controller";
 
-/// Loops that a simulation leaves out.
-pub const LIVE_ONLY: &[&str] = &["cronjob-controller", "replicationcontroller-controller"];
+/// Loops of workloads that few clusters have, each after its kind. A simulation without such an object leaves them out.
+pub const RARE_WORKLOADS: &[(&str, &str)] =
+    &[("CronJob", "cronjob-controller"), ("ReplicationController", "replicationcontroller-controller")];
 
 /// Name of the ephemeral volume controller, whose claims the garbage collector deletes.
 pub const EPHEMERAL_VOLUME: &str = "ephemeral-volume-controller";

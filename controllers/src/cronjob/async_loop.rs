@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::{CronJob, Job, JobCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -75,6 +76,14 @@ fn finished(job: &Job) -> Option<&str> {
     conditions.iter().find(is_end).map(|of| of.type_.as_str())
 }
 
+/// Returns the time zone of a CronJob, from the data of the machine.
+fn zone_of(cron: &CronJob) -> Result<TimeZone, String> {
+    match cron.spec.time_zone.as_deref() {
+        None | Some("" | "UTC" | "Etc/UTC") => Ok(TimeZone::UTC),
+        Some(name) => TimeZone::get(name).map_err(|_| format!("invalid timeZone: {name:?}: unknown time zone {name}")),
+    }
+}
+
 fn active(cron: &CronJob) -> &[ObjectReference] {
     cron.status.as_ref().and_then(|status| status.active.as_deref()).unwrap_or_default()
 }
@@ -129,8 +138,10 @@ impl Controller {
             Delta::Applied { old, new } => (old.as_deref(), new),
             Delta::Deleted(cron) => (None, cron),
         };
-        let moved = old.is_some_and(|old| old.spec.schedule != cron.spec.schedule);
-        if moved && let Ok(schedule) = Schedule::parse(&cron.spec.schedule) {
+        let times = |cron: &CronJob| (cron.spec.schedule.clone(), cron.spec.time_zone.clone());
+        let moved = old.is_some_and(|old| times(old) != times(cron));
+        if moved && let (Ok(schedule), Ok(zone)) = (Schedule::parse(&cron.spec.schedule), zone_of(cron)) {
+            let schedule = schedule.in_zone(zone);
             // A changed schedule counts from its next time on.
             let wait = until_next(cron, &schedule, self.ctx.now().wall);
             return wait.into_iter().for_each(|wait| self.queue.add_after(key(&**cron), wait));
@@ -171,16 +182,18 @@ impl Controller {
         if work.cron.is_deleting() {
             return Ok(None);
         }
-        if let Some(zone) = work.cron.spec.time_zone.as_deref().filter(|zone| !matches!(*zone, "UTC" | "Etc/UTC")) {
-            let why = format!("invalid timeZone: {zone:?}: this server knows UTC only");
-            self.event(&work.cron, "Warning", "UnknownTimeZone", why);
-            return Ok(None);
-        }
+        let zone = match zone_of(&work.cron) {
+            Ok(zone) => zone,
+            Err(why) => {
+                self.event(&work.cron, "Warning", "UnknownTimeZone", why);
+                return Ok(None);
+            }
+        };
         if work.cron.spec.suspend == Some(true) {
             return Ok(None);
         }
         let schedule = match Schedule::parse(&work.cron.spec.schedule) {
-            Ok(schedule) => schedule,
+            Ok(schedule) => schedule.in_zone(zone),
             Err(why) => {
                 let why = format!("unparseable schedule: {:?} : {why}", work.cron.spec.schedule);
                 self.event(&work.cron, "Warning", "UnparseableSchedule", why);

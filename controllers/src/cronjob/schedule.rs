@@ -9,9 +9,16 @@ const MOST_DAYS: usize = 5 * 366;
 const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
-/// A schedule.
+/// A schedule in a time zone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Schedule {
+    times: Times,
+    zone: TimeZone,
+}
+
+/// Times of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Schedule {
+enum Times {
     /// Times of the calendar.
     Calendar(Calendar),
     /// Times at a fixed distance.
@@ -20,7 +27,7 @@ pub(super) enum Schedule {
 
 /// Times that match five fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Calendar {
+struct Calendar {
     minutes: Field,
     hours: Field,
     days: Field,
@@ -38,14 +45,15 @@ struct Field {
 }
 
 impl Schedule {
-    /// Parses a schedule.
+    /// Parses a schedule in UTC.
     ///
     /// # Errors
     /// The reason why the text is none.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         if let Some(every) = text.strip_prefix("@every ") {
             let seconds = seconds(every).ok_or_else(|| format!("failed to parse duration {text}"))?;
-            return Ok(Self::Every(SignedDuration::from_secs(seconds.max(1))));
+            let times = Times::Every(SignedDuration::from_secs(seconds.max(1)));
+            return Ok(Self { times, zone: TimeZone::UTC });
         }
         let fields: Vec<&str> = match text {
             "@yearly" | "@annually" => "0 0 1 1 *",
@@ -60,39 +68,53 @@ impl Schedule {
         let [minutes, hours, days, months, weekdays] = fields[..] else {
             return Err(format!("expected exactly 5 fields, found {}: [{}]", fields.len(), fields.join(" ")));
         };
-        Ok(Self::Calendar(Calendar {
+        let calendar = Calendar {
             minutes: Field::parse(minutes, (0, 59), &[])?,
             hours: Field::parse(hours, (0, 23), &[])?,
             days: Field::parse(days, (1, 31), &[])?,
             months: Field::parse(months, (1, 12), &MONTHS)?,
             weekdays: Field::parse(weekdays, (0, 6), &WEEKDAYS)?,
-        }))
+        };
+        Ok(Self { times: Times::Calendar(calendar), zone: TimeZone::UTC })
+    }
+
+    /// Returns the same schedule in another time zone.
+    pub(super) fn in_zone(self, zone: TimeZone) -> Self {
+        Self { zone, ..self }
     }
 
     /// Returns the first time after `at`; none if there is none within five years.
     pub(super) fn next(&self, at: Timestamp) -> Option<Timestamp> {
-        match self {
-            Self::Every(every) => Timestamp::from_second(at.as_second()).ok()?.checked_add(*every).ok(),
-            Self::Calendar(calendar) => calendar.next(at),
+        match self.times {
+            Times::Every(every) => Timestamp::from_second(at.as_second()).ok()?.checked_add(every).ok(),
+            Times::Calendar(calendar) => calendar.next(at, &self.zone),
         }
     }
 }
 
 impl Calendar {
-    fn next(&self, at: Timestamp) -> Option<Timestamp> {
-        let from = TimeZone::UTC.to_datetime(at.checked_add(SignedDuration::from_secs(60)).ok()?);
-        let (mut date, mut hour, mut minute) = (from.date(), from.hour(), from.minute());
-        for _ in 0..MOST_DAYS {
-            if self.months.has(date.month()) && self.is_day(date) {
-                for later in (hour..24).filter(|later| self.hours.has(*later)) {
-                    let begin = if later == hour { minute } else { 0 };
-                    if let Some(found) = (begin..60).find(|minute| self.minutes.has(*minute)) {
-                        return TimeZone::UTC.to_timestamp(date.at(later, found, 0, 0)).ok();
-                    }
-                }
-            }
-            date = date.tomorrow().ok()?;
-            (hour, minute) = (0, 0);
+    /// Returns the first minute after `at` that matches in `zone`. A local time that occurs twice matches twice, and one
+    /// that a change of the clock skips does not match.
+    fn next(self, at: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+        let later = |at: Timestamp, minutes: i8| at.checked_add(SignedDuration::from_mins(minutes.into())).ok();
+        let mut next = Timestamp::from_second(later(at, 1)?.as_second()).ok()?;
+        next = next.checked_sub(SignedDuration::from_secs(zone.to_datetime(next).second().into())).ok()?;
+        let mut days = 0;
+        while days < MOST_DAYS {
+            let local = zone.to_datetime(next);
+            next = if !self.months.has(local.month()) || !self.is_day(local.date()) {
+                days += 1;
+                let midnight = local.date().tomorrow().ok()?.at(0, 0, 0, 0);
+                zone.to_ambiguous_timestamp(midnight).compatible().ok()?
+            } else if !self.hours.has(local.hour()) {
+                days += usize::from(local.hour() == 23);
+                later(next, 60 - local.minute())?
+            } else if !self.minutes.has(local.minute()) {
+                days += usize::from((local.hour(), local.minute()) == (23, 59));
+                later(next, 1)?
+            } else {
+                return Some(next);
+            };
         }
         None
     }
@@ -192,6 +214,20 @@ mod tests {
     #[case("@every 1h30m", "2026-01-01T00:00:00.5Z", "2026-01-01T01:30:00Z")]
     fn the_next_time_is_that_of_cron(#[case] schedule: &str, #[case] from: &str, #[case] next: &str) {
         let found = Schedule::parse(schedule).unwrap().next(from.parse().unwrap());
+        assert_eq!(found, Some(next.parse().unwrap()));
+    }
+
+    /// New York: the clock changes at 07:00 UTC on 8 March 2026, and at 06:00 UTC on 1 November 2026.
+    #[rstest]
+    #[case("30 9 * * *", "2026-01-05T14:30:00Z", "2026-01-06T14:30:00Z")]
+    #[case("30 9 * * *", "2026-03-08T00:00:00Z", "2026-03-08T13:30:00Z")]
+    #[case("0 0 * * *", "2026-01-01T00:00:00Z", "2026-01-01T05:00:00Z")]
+    #[case("30 2 * * *", "2026-03-08T05:00:00Z", "2026-03-09T06:30:00Z")]
+    #[case("30 1 * * *", "2026-11-01T05:30:00Z", "2026-11-01T06:30:00Z")]
+    #[case("*/20 * 1 11 *", "2026-11-01T05:50:00Z", "2026-11-01T06:00:00Z")]
+    fn a_zone_has_its_own_hours(#[case] schedule: &str, #[case] from: &str, #[case] next: &str) {
+        let zone = TimeZone::posix("EST5EDT,M3.2.0,M11.1.0").unwrap();
+        let found = Schedule::parse(schedule).unwrap().in_zone(zone).next(from.parse().unwrap());
         assert_eq!(found, Some(next.parse().unwrap()));
     }
 

@@ -86,6 +86,13 @@ pub struct ProgramSpec {
     /// Name of the signal that asks it to stop (`lifecycle.stopSignal`). Default: SIGTERM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_signal: Option<String>,
+    /// Path of the file that it can write a termination message to. Default: it has none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message_path: String,
+    /// If set, the end of its log is its termination message if it fails and has written none
+    /// (`FallbackToLogsOnError`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub message_from_log: bool,
     /// Its mounts.
     pub mounts: Vec<MountSpec>,
     /// Reasons why other mounts of the pod are left out.
@@ -277,6 +284,28 @@ pub struct ContainerRecord {
     /// End of the start before, if that was on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<Exit>,
+    /// Termination messages of these exits.
+    #[serde(default, skip_serializing_if = "Messages::is_empty")]
+    pub messages: Messages,
+}
+
+/// Termination messages of a container. Empty without one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Messages {
+    /// Message of its exit.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub exit: String,
+    /// Message of the exit before.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub last: String,
+}
+
+impl Messages {
+    /// Returns true if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.exit.is_empty() && self.last.is_empty()
+    }
 }
 
 impl ContainerRecord {

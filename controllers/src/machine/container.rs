@@ -14,7 +14,8 @@ use super::Machine;
 use super::api::{ContainerSpec, PodSpec, VolumeUse};
 use super::events::WorkloadKilled;
 use super::log_file::LogFile;
-use super::programs::{KILLED, NOT_STARTED, Programs, Started};
+use super::message;
+use super::programs::{KILLED, NOT_STARTED, Printed, Programs, Started};
 use super::writer::{Outcome, Records, Writer};
 
 /// Exit code of a container whose writer failed.
@@ -90,14 +91,18 @@ impl Container {
         let spec = self.spec().program.as_ref().expect("a container with a program");
         spec.without.iter().for_each(|why| self.print(&format!("(mooring: {why})")));
         let (log, ctx) = (self.log.clone(), self.machine.ctx.clone());
-        let code = match programs.start(uid, name, spec, Arc::new(move |line| log.print(&ctx, line))) {
+        let print = Arc::new(move |printed: Printed<'_>| match printed {
+            Printed::Line(line) => log.print(&ctx, line),
+            Printed::Rest(rest) => log.print_rest(&ctx, rest),
+        });
+        let (code, began) = match programs.start(uid, name, spec, print) {
             Err(why) => {
                 self.print(&format!("(mooring: cannot start: {why})"));
-                i32::from(NOT_STARTED)
+                (i32::from(NOT_STARTED), false)
             }
             Ok(Started { program, mut exit }) => {
                 self.machine.runs(uid, name, program.clone());
-                tokio::select! { biased;
+                let code = tokio::select! { biased;
                     code = &mut exit => code,
                     _ = stop.wait_for(|stop| *stop) => {
                         program.terminate();
@@ -109,11 +114,15 @@ impl Container {
                             }
                         }
                     }
-                }
+                };
+                (code, true)
             }
         };
         self.log.close();
-        self.machine.exited(uid, name, code);
+        let has_file = began && !spec.message_path.is_empty();
+        let written = if has_file { programs.message(uid, name) } else { String::new() };
+        let message = message::of(written, code, spec, || self.log.end(message::LINES));
+        self.machine.exited(uid, name, code, message);
         drop(alive);
     }
 
@@ -154,7 +163,7 @@ impl Container {
             (Some(code), _) => self.print(&format!("exits with code {code}")),
         }
         self.log.close();
-        self.machine.exited(&self.spec.uid, &self.spec().name, code);
+        self.machine.exited(&self.spec.uid, &self.spec().name, code, String::new());
         drop(alive);
     }
 

@@ -17,13 +17,16 @@ pub struct ContainerLog {
     /// Number of the first kept line.
     first: u64,
     bytes: usize,
+    /// True if the last line does not end with a line feed.
+    is_open: bool,
     closed: bool,
 }
 
 impl ContainerLog {
-    /// Adds output printed at `at`, one line or several.
+    /// Adds output printed at `at`, one line or several. An empty text is an empty line.
     pub fn write(&mut self, at: Timestamp, text: &str) {
-        for line in text.lines() {
+        self.is_open = false;
+        for line in text.split('\n') {
             self.bytes += line.len();
             self.lines.push_back((at, line.into()));
         }
@@ -33,6 +36,12 @@ impl ContainerLog {
                 self.first += 1;
             }
         }
+    }
+
+    /// Adds the end of the output, which does not end with a line feed.
+    pub fn write_rest(&mut self, at: Timestamp, text: &str) {
+        self.write(at, text);
+        self.is_open = true;
     }
 
     /// Closes the log: the container has stopped.
@@ -135,6 +144,11 @@ impl LineWriter {
 
     /// Formats a line printed at `at`; None if the reader does not get it.
     pub fn line(&mut self, at: Timestamp, text: &str) -> Option<String> {
+        self.part(at, text, "\n")
+    }
+
+    /// Formats a text printed at `at` that ends with `end`.
+    fn part(&mut self, at: Timestamp, text: &str, end: &str) -> Option<String> {
         if self.is_full() || self.since.is_some_and(|since| at < since) {
             return None;
         }
@@ -144,7 +158,7 @@ impl LineWriter {
             let _ = write!(line, "{} ", at.strftime("%Y-%m-%dT%H:%M:%S.%9fZ"));
         }
         line.push_str(text);
-        line.push('\n');
+        line.push_str(end);
         if let Some(left) = self.bytes {
             let most = usize::try_from(left).unwrap_or(usize::MAX);
             // A character that would be cut is left out.
@@ -184,7 +198,8 @@ impl LogReader {
             let Some((at, text)) = log.lines.get((self.next - log.first) as usize) else { break };
             self.next += 1;
             self.lines = self.lines.map(|left| left - 1);
-            out.extend(self.writer.line(*at, text));
+            let end = if log.is_open && self.next == log.end() { "" } else { "\n" };
+            out.extend(self.writer.part(*at, text, end));
         }
         out
     }
@@ -252,6 +267,17 @@ mod tests {
         assert!(!reader.is_done(&log), "what came last is not read yet");
         assert_eq!(reader.read(&log), ["line 3\n", "and 4\n"]);
         assert!(reader.is_done(&log));
+    }
+
+    #[test]
+    fn an_empty_line_stays_and_the_end_of_the_output_may_lack_its_line_feed() {
+        let mut log = log(1);
+        log.write(at(1), "");
+        log.write_rest(at(2), "rest");
+        let read = |log: &ContainerLog| LogReader::new(log, &LogOptions::default()).read(log).concat();
+        assert_eq!(read(&log), "line 0\n\nrest");
+        log.write(at(3), "more");
+        assert_eq!(read(&log), "line 0\n\nrest\nmore\n");
     }
 
     #[test]

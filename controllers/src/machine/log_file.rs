@@ -30,6 +30,18 @@ impl LogFile {
         self.grown.send_replace(());
     }
 
+    /// Appends the end of the container's output, which does not end with a line feed.
+    pub fn print_rest(&self, ctx: &Ctx, text: &str) {
+        self.lock().write_rest(ctx.now().wall, text);
+        self.grown.send_replace(());
+    }
+
+    /// Returns the last lines.
+    pub fn end(&self, lines: u64) -> String {
+        let log = self.lock();
+        LogReader::new(&log, &LogOptions { tail: Some(lines), ..LogOptions::default() }).read(&log).concat()
+    }
+
     /// Closes the log: the container has stopped.
     pub fn close(&self) {
         self.lock().close();

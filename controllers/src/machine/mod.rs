@@ -12,10 +12,12 @@ mod attach;
 mod cli;
 mod container;
 pub mod container_log;
+mod ephemeral;
 pub mod events;
 mod exec;
 pub mod follow;
 mod log_file;
+mod message;
 mod pod;
 pub mod programs;
 mod query;
@@ -183,10 +185,14 @@ impl Machine {
             let before = before.as_ref().and_then(|before| before.logs.get(&container.name));
             (container.name.clone(), Logs::new(container.attempt, before))
         });
+        let mut logs: BTreeMap<String, Logs> = logs.collect();
+        // The logs of containers that were added to the pod stay.
+        for (name, log) in before.map(|before| before.logs).unwrap_or_default() {
+            logs.entry(name).or_insert(log);
+        }
         let orders = latest::Sender::new(Orders::default());
         let reported = orders.subscribe();
-        let handle =
-            Handle { spec: spec.clone(), orders, logs: logs.collect(), signals: None, programs: BTreeMap::new() };
+        let handle = Handle { spec: spec.clone(), orders, logs, signals: None, programs: BTreeMap::new() };
         inner.handles.insert(spec.uid.clone(), handle);
         inner.notify(&News::Pod(record.clone()));
         drop(inner);
@@ -302,12 +308,15 @@ impl Machine {
         runs && handle.spec.containers.iter().any(has_program) && !handle.programs.contains_key(container)
     }
 
-    fn exited(&self, uid: &str, container: &str, code: i32) {
+    fn exited(&self, uid: &str, container: &str, code: i32, message: String) {
         if let Some(handle) = self.lock().handles.get_mut(uid) {
             handle.programs.remove(container);
         }
         let now = self.ctx.now().wall;
-        self.change(|pods| pods.exited(uid, container, now, code));
+        self.change(|pods| {
+            pods.left_message(uid, container, message);
+            pods.exited(uid, container, now, code)
+        });
     }
 
     /// Returns the signals of a pod. From now on none of its containers is started.

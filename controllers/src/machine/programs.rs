@@ -16,8 +16,20 @@ pub const NOT_STARTED: u8 = 128;
 /// Exit code of a killed container: 128 + SIGKILL.
 pub const KILLED: i32 = 137;
 
-/// Receiver of the lines that a program prints.
-pub type Print = Arc<dyn Fn(&str) + Send + Sync>;
+/// Longest termination message that a program can write, in bytes (`MaxContainerTerminationMessageLength`).
+pub const LONGEST_MESSAGE: u64 = 4096;
+
+/// Receiver of the output of a program.
+pub type Print = Arc<dyn Fn(Printed<'_>) + Send + Sync>;
+
+/// Part of the output of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Printed<'a> {
+    /// A line.
+    Line(&'a str),
+    /// The end of its output, which does not end with a line feed.
+    Rest(&'a str),
+}
 
 /// Starts the programs of containers.
 pub trait Programs: Debug + Send + Sync {
@@ -26,6 +38,10 @@ pub trait Programs: Debug + Send + Sync {
     /// # Errors
     /// The reason why it cannot be started.
     fn start(&self, uid: &str, container: &str, program: &ProgramSpec, print: Print) -> Result<Started, String>;
+
+    /// Returns the last [`LONGEST_MESSAGE`] bytes of the termination message that the program of `container`, which has
+    /// ended, wrote to the file of its specification.
+    fn message(&self, uid: &str, container: &str) -> String;
 
     /// Removes the directories of a pod whose programs have ended.
     fn forget(&self, uid: &str);

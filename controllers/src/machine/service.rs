@@ -5,6 +5,7 @@
 //! | `GET /v1/pods` | lists the pods; with `watch=true` an event stream of [`News`](super::api::News), one line each |
 //! | `POST /v1/pods` | runs a pod's containers ([`PodSpec`]) and answers when they run; may be repeated |
 //! | `POST /v1/pods/{uid}/stop` | asks them to stop ([`Stop`]) and does not wait; may be repeated with another grace |
+//! | `POST /v1/pods/{uid}/containers` | adds a container to a running pod and starts it ([`ContainerSpec`]); may be repeated |
 //! | `POST /v1/pods/{uid}/containers/{container}/start` | starts a container again after its exit, or after the init containers ([`StartContainer`]); may be repeated |
 //! | `POST /v1/pods/{uid}/containers/{container}/stop` | asks the program of one container to stop ([`Stop`]) and does not wait |
 //! | `POST /v1/pods/{uid}/exec/{container}` | starts a program in a container, with kubelet's parameters; with `check=true` only checks that it is possible; the bodies are messages of [`channels`](substrate::channels) |
@@ -24,7 +25,7 @@ use serde::de::DeserializeOwned;
 use substrate::HttpService;
 use substrate::body::{Body, BoxError, boxed, collect, from_service, full};
 
-use super::api::{PodSpec, StartContainer, Stop};
+use super::api::{ContainerSpec, PodSpec, StartContainer, Stop};
 use super::container_log::LogOptions;
 use super::query::query;
 use super::{Machine, attach, exec};
@@ -69,6 +70,13 @@ async fn answer(machine: &Arc<Machine>, request: Request<Body>) -> Result<Respon
             let stop: Stop = read(body).await?;
             let record = machine.stop(uid, Duration::from_millis(stop.grace_ms)).ok_or_else(|| missing(uid))?;
             json(StatusCode::OK, &record)
+        }
+        ["v1", "pods", uid, "containers"] if post => {
+            let added: ContainerSpec = read(body).await?;
+            check_name("name", &added.name)?;
+            let name = added.name.clone();
+            let refused = |why| (StatusCode::CONFLICT, format!("container `{name}` of pod `{uid}`: {why}"));
+            json(StatusCode::OK, &machine.add(uid, added).map_err(refused)?)
         }
         ["v1", "pods", uid, "containers", container, "start"] if post => {
             let start: StartContainer = read(body).await?;
@@ -122,7 +130,7 @@ async fn answer(machine: &Arc<Machine>, request: Request<Body>) -> Result<Respon
         ["healthz"]
         | ["v1", "pods"]
         | ["v1", "pods", _]
-        | ["v1", "pods", _, "stop"]
+        | ["v1", "pods", _, "stop" | "containers"]
         | ["v1", "pods", _, "logs", _]
         | ["v1", "pods", _, "exec" | "attach", _]
         | ["v1", "pods", _, "containers", _, "start" | "stop"] => {
@@ -146,16 +154,17 @@ fn missing(uid: &str) -> Refusal {
 
 /// Checks that parts of paths are plain names.
 fn check(spec: &PodSpec) -> Result<(), Refusal> {
+    check_name("uid", &spec.uid)?;
+    spec.containers.iter().try_for_each(|container| check_name("containers[].name", &container.name))
+}
+
+fn check_name(field: &str, name: &str) -> Result<(), Refusal> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let is_name = |name: &str| !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(plain);
-    let names = [("uid", &spec.uid)].into_iter().chain(spec.containers.iter().map(|c| ("containers[].name", &c.name)));
-    for (field, name) in names {
-        if !is_name(name) {
-            let why = format!("{field}: invalid name `{name}`: use letters, digits, `-`, `_` and `.`");
-            return Err((StatusCode::BAD_REQUEST, why));
-        }
+    if !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(plain) {
+        return Ok(());
     }
-    Ok(())
+    let why = format!("{field}: invalid name `{name}`: use letters, digits, `-`, `_` and `.`");
+    Err((StatusCode::BAD_REQUEST, why))
 }
 
 async fn read<T: DeserializeOwned>(body: Body) -> Result<T, Refusal> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::api::{ContainerRecord, ContainerState, Exit, PodRecord, PodSpec, State};
+use super::api::{ContainerRecord, ContainerSpec, ContainerState, Exit, Messages, PodRecord, PodSpec, State};
 
 /// Result of requesting a pod's containers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,19 +57,27 @@ impl Pods {
             }
         }
         let before = self.pods.get(&spec.uid);
-        let containers = spec.containers.iter().map(|container| ContainerRecord {
-            name: container.name.clone(),
-            attempt: container.attempt,
-            state: ContainerState::Created,
-            last: before.and_then(|before| before.container(&container.name)).and_then(ContainerRecord::exit),
+        let containers = spec.containers.iter().map(|container| {
+            let before = before.and_then(|before| before.container(&container.name));
+            let last = before.map(|before| before.messages.exit.clone()).unwrap_or_default();
+            ContainerRecord {
+                name: container.name.clone(),
+                attempt: container.attempt,
+                state: ContainerState::Created,
+                last: before.and_then(ContainerRecord::exit),
+                messages: Messages { exit: String::new(), last },
+            }
         });
+        // The containers that were added to the pod do not start again.
+        let is_added = |one: &&ContainerRecord| spec.containers.iter().all(|listed| listed.name != one.name);
+        let added = before.into_iter().flat_map(|before| &before.containers).filter(is_added).cloned();
         let record = PodRecord {
             pod: spec.pod.clone(),
             uid: spec.uid.clone(),
             attempt: spec.attempt,
             sandbox: self.sandboxes,
             state: State::Starting,
-            containers: containers.collect(),
+            containers: containers.chain(added).collect(),
         };
         self.sandboxes += 1;
         self.pods.insert(spec.uid.clone(), record.clone());
@@ -91,6 +99,14 @@ impl Pods {
         Some(record.clone())
     }
 
+    /// Records the termination message of a container that is about to be marked as exited.
+    pub fn left_message(&mut self, uid: &str, container: &str, message: String) {
+        let containers = self.pods.get_mut(uid).map(|record| &mut record.containers);
+        if let Some(container) = containers.into_iter().flatten().find(|one| one.name == container) {
+            container.messages.exit = message;
+        }
+    }
+
     /// Marks a container of a running pod as exited.
     pub fn exited(&mut self, uid: &str, container: &str, now: Timestamp, code: i32) -> Option<PodRecord> {
         let record = self.pods.get_mut(uid)?;
@@ -108,11 +124,33 @@ impl Pods {
         let Some(found) = found.filter(|_| running) else { return Again::Impossible };
         match found.state {
             ContainerState::Created => {}
-            ContainerState::Exited(exit) if attempt > found.attempt => found.last = Some(exit),
+            ContainerState::Exited(exit) if attempt > found.attempt => {
+                found.last = Some(exit);
+                found.messages.last = std::mem::take(&mut found.messages.exit);
+            }
             ContainerState::Running { .. } | ContainerState::Exited(_) => return Again::Done(record.clone()),
         }
         found.attempt = attempt;
         found.state = ContainerState::Running { since: now };
+        Again::Start(record.clone())
+    }
+
+    /// Adds a container to a running pod, as running.
+    pub fn add(&mut self, uid: &str, added: &ContainerSpec, now: Timestamp) -> Again {
+        let Some(record) = self.pods.get_mut(uid) else { return Again::Impossible };
+        if record.container(&added.name).is_some() {
+            return Again::Done(record.clone());
+        }
+        if !matches!(record.state, State::Running { .. }) {
+            return Again::Impossible;
+        }
+        record.containers.push(ContainerRecord {
+            name: added.name.clone(),
+            attempt: added.attempt,
+            state: ContainerState::Running { since: now },
+            last: None,
+            messages: Messages::default(),
+        });
         Again::Start(record.clone())
     }
 
@@ -143,7 +181,7 @@ impl Pods {
 mod tests {
     use substrate::Now;
 
-    use super::super::api::{ContainerSpec, Pace};
+    use super::super::api::Pace;
     use super::*;
 
     fn at(second: u64) -> Timestamp {
@@ -203,6 +241,44 @@ mod tests {
         pods.ask(&spec("u", 2));
         let last = pods.get("u").and_then(|record| record.container("app")).and_then(|app| app.last);
         assert_eq!(last, Some(Exit { since: at(5), at: at(7), code: 0 }));
+    }
+
+    #[test]
+    fn a_termination_message_becomes_that_of_the_exit_before() {
+        let mut pods = Pods::default();
+        pods.ask(&spec("u", 0));
+        pods.started(&spec("u", 0), at(1));
+        let messages = |exit: &str, last: &str| Messages { exit: exit.to_owned(), last: last.to_owned() };
+        let of =
+            |pods: &Pods| pods.get("u").and_then(|pod| pod.container("app")).expect("a container").messages.clone();
+        pods.left_message("u", "app", "first".to_owned());
+        pods.exited("u", "app", at(2), 1);
+        assert_eq!(of(&pods), messages("first", ""));
+        pods.restart("u", "app", 1, at(3));
+        assert_eq!(of(&pods), messages("", "first"));
+        pods.left_message("u", "app", "second".to_owned());
+        stop(&mut pods, at(4));
+        pods.ask(&spec("u", 2));
+        assert_eq!(of(&pods), messages("", "second"));
+    }
+
+    #[test]
+    fn a_container_that_is_added_runs_once_and_its_end_stays() {
+        let (mut pods, debug) = (Pods::default(), container("debug", 0));
+        assert_eq!(pods.add("u", &debug, at(1)), Again::Impossible);
+        pods.ask(&spec("u", 0));
+        assert_eq!(pods.add("u", &debug, at(1)), Again::Impossible, "the pod is not running yet");
+        pods.started(&spec("u", 0), at(1));
+        let Again::Start(record) = pods.add("u", &debug, at(2)) else { panic!("not started") };
+        assert_eq!(record.container("debug").map(|one| one.state), Some(ContainerState::Running { since: at(2) }));
+        pods.exited("u", "debug", at(3), 0);
+        assert!(matches!(pods.add("u", &debug, at(4)), Again::Done(_)), "it has run");
+        stop(&mut pods, at(5));
+        let Asked::Start(record) = pods.ask(&spec("u", 1)) else { panic!("not started") };
+        let exit = record.container("debug").and_then(ContainerRecord::exit);
+        assert_eq!(exit, Some(Exit { since: at(2), at: at(3), code: 0 }));
+        pods.started(&spec("u", 1), at(6));
+        assert!(matches!(pods.add("u", &debug, at(7)), Again::Done(_)));
     }
 
     #[test]

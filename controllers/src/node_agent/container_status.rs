@@ -14,6 +14,9 @@ use crate::machine::api::{ContainerRecord, ContainerState as MachineState, Exit}
 /// Reason of a container whose environment refers to something that does not exist (`ErrCreateContainerConfig`).
 const UNPREPARED: &str = "CreateContainerConfigError";
 
+/// Number of bytes of the termination messages of a pod (`MaxPodTerminationMessageLogLength`).
+const MESSAGES: usize = 12 << 10;
+
 /// Returns the statuses of all regular containers of a pod. `before` are the last ones.
 pub(super) fn regular(pod: &Pod, phase: &Phase, facts: &PodFacts, before: &[ContainerStatus]) -> Vec<ContainerStatus> {
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
@@ -32,7 +35,8 @@ pub(super) fn init(pod: &Pod, phase: &Phase, facts: &PodFacts, before: &[Contain
     all.collect()
 }
 
-fn status(
+/// Returns the status of one container of a pod. `before` are the last ones.
+pub(super) fn status(
     pod: &Pod,
     container: &Container,
     phase: &Phase,
@@ -80,7 +84,23 @@ fn status(
     if let Some(message) = facts.unprepared.as_ref().filter(|_| *phase == Phase::Waiting) {
         status.state = Some(waiting(UNPREPARED, message));
     }
+    let longest = longest_message(pod);
+    for state in [&mut status.state, &mut status.last_state].into_iter().flatten() {
+        if let Some(message) = state.terminated.as_mut().and_then(|terminated| terminated.message.as_mut()) {
+            message.truncate(message.floor_char_boundary(longest));
+        }
+    }
     status
+}
+
+/// Returns the number of bytes of a termination message of one container of a pod (`normalizeStatus`).
+fn longest_message(pod: &Pod) -> usize {
+    let count = pod.spec.as_ref().map_or(0, |spec| {
+        let [inits, ephemeral] =
+            [spec.init_containers.as_ref().map(Vec::len), spec.ephemeral_containers.as_ref().map(Vec::len)];
+        spec.containers.len() + inits.unwrap_or(0) + ephemeral.unwrap_or(0)
+    });
+    MESSAGES / count.max(1)
 }
 
 /// Returns true if an init container of a pod failed for good. `before` is the last status of another container.
@@ -136,7 +156,7 @@ fn last_state(
     id: Option<&str>,
 ) -> ContainerState {
     if let Some((one, exit)) = record.and_then(|one| Some((one, one.last?))) {
-        return exited(exit, container_id(pod, &one.name, one.attempt.saturating_sub(1)));
+        return exited(exit, container_id(pod, &one.name, one.attempt.saturating_sub(1)), &one.messages.last);
     }
     let Some(before) = before else { return ContainerState::default() };
     let state = before.state.as_ref().filter(|_| before.container_id.as_deref() != id);
@@ -156,10 +176,11 @@ fn last_state(
     ContainerState { terminated: Some(terminated), ..ContainerState::default() }
 }
 
-fn exited(exit: Exit, id: String) -> ContainerState {
+fn exited(exit: Exit, id: String, message: &str) -> ContainerState {
     let terminated = ContainerStateTerminated {
         exit_code: exit.code,
         reason: Some(if exit.code == 0 { "Completed" } else { "Error" }.to_owned()),
+        message: Some(message.to_owned()).filter(|message| !message.is_empty()),
         started_at: Some(time(exit.since)),
         finished_at: Some(time(exit.at)),
         container_id: Some(id),
@@ -176,7 +197,8 @@ fn container_state(
 ) -> ContainerState {
     match (phase, record.map(|one| one.state)) {
         (Phase::Running(_) | Phase::Stopped(..), Some(MachineState::Exited(exit))) => {
-            exited(exit, id.unwrap_or_default().to_owned())
+            let message = record.map(|one| one.messages.exit.as_str());
+            exited(exit, id.unwrap_or_default().to_owned(), message.unwrap_or_default())
         }
         (Phase::Running(_), Some(MachineState::Running { since })) => ContainerState {
             running: Some(ContainerStateRunning { started_at: Some(time(since)) }),
@@ -208,6 +230,7 @@ mod tests {
     use substrate::json::{from_value, json, to_value};
 
     use super::*;
+    use crate::machine::api::Messages;
 
     fn pod(init: bool) -> Pod {
         let mounts = json!([{ "name": "data", "mountPath": "/data" }, { "name": "seed", "mountPath": "/seed", "readOnly": true }]);
@@ -226,7 +249,8 @@ mod tests {
     }
 
     fn facts(state: MachineState, attempt: u32, last: Option<Exit>) -> PodFacts {
-        let record = ContainerRecord { name: "app".to_owned(), attempt, state, last };
+        let messages = Messages::default();
+        let record = ContainerRecord { name: "app".to_owned(), attempt, state, last, messages };
         PodFacts { containers: vec![record], ..PodFacts::default() }
     }
 
@@ -243,6 +267,21 @@ mod tests {
         assert_eq!(waiting["state"], json!({ "waiting": { "reason": "CrashLoopBackOff", "message": "back-off" } }));
         assert_eq!(waiting["lastState"]["terminated"]["containerID"], "mooring://u/app/2");
         assert_eq!((&waiting["restartCount"], &waiting["ready"]), (&json!(2), &json!(false)));
+    }
+
+    #[test]
+    fn an_exit_has_the_message_of_its_container_cut_to_the_share_of_the_pod() {
+        let exit = Exit { since: at(3), at: at(4), code: 1 };
+        let mut facts = facts(MachineState::Exited(exit), 1, Some(exit));
+        facts.containers[0].messages = Messages { exit: "now".to_owned(), last: "x".repeat(4096) };
+        let mut pod = pod(false);
+        let of = |pod: &Pod| to_value(&regular(pod, &Phase::Running(at(1)), &facts, &[])).unwrap()[0].clone();
+        let one = of(&pod);
+        assert_eq!(one["state"]["terminated"]["message"], "now");
+        assert_eq!(one["lastState"]["terminated"]["message"], "x".repeat(4096));
+        let others = (0..5).map(|n| Container { name: format!("c{n}"), ..Container::default() });
+        pod.spec.as_mut().unwrap().containers.extend(others);
+        assert_eq!(of(&pod)["lastState"]["terminated"]["message"], "x".repeat(2048));
     }
 
     #[test]

@@ -69,24 +69,35 @@ pub(super) fn emit_start_events(
     let inits = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
     let all = inits.chain(pod.spec.iter().flat_map(|spec| &spec.containers));
     for container in all.filter(|container| started(container)) {
-        let object = Arc::new(of_container(object, pod, &container.name));
-        let image = container.image.as_deref().unwrap_or_default();
-        let pulled = if container.image_pull_policy.as_deref() == Some("Always") {
-            // No registry exists: a pull succeeds at once.
-            agent.recorder.event(object.clone(), "Normal", "Pulling", format!("Pulling image \"{image}\""));
-            format!("Successfully pulled image \"{image}\" in 0s (0s including waiting). Image size: 0 bytes.")
-        } else {
-            format!("Container image \"{image}\" already present on machine and can be accessed by the pod")
-        };
-        agent.recorder.event(object.clone(), "Normal", "Pulled", pulled);
-        agent.recorder.event(object.clone(), "Normal", "Created", "Container created");
-        agent.recorder.event(object, "Normal", "Started", "Container started");
+        emit_start_event(agent, Arc::new(of_container(object, pod, &container.name)), container);
     }
+}
+
+/// Emits the Events of one container that was started. `object` refers to it.
+pub(super) fn emit_start_event(agent: &Agent, object: Arc<ObjectReference>, container: &Container) {
+    let image = container.image.as_deref().unwrap_or_default();
+    let pulled = if container.image_pull_policy.as_deref() == Some("Always") {
+        // No registry exists: a pull succeeds at once.
+        agent.recorder.event(object.clone(), "Normal", "Pulling", format!("Pulling image \"{image}\""));
+        format!("Successfully pulled image \"{image}\" in 0s (0s including waiting). Image size: 0 bytes.")
+    } else {
+        format!("Container image \"{image}\" already present on machine and can be accessed by the pod")
+    };
+    agent.recorder.event(object.clone(), "Normal", "Pulled", pulled);
+    agent.recorder.event(object.clone(), "Normal", "Created", "Container created");
+    agent.recorder.event(object, "Normal", "Started", "Container started");
 }
 
 /// Returns a reference to a container of a pod (`GenerateContainerRef`).
 pub(super) fn of_container(object: &ObjectReference, pod: &Pod, container: &str) -> ObjectReference {
     let mut inits = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
-    let list = if inits.any(|init| init.name == container) { "initContainers" } else { "containers" };
+    let mut ephemeral = pod.spec.iter().flat_map(|spec| spec.ephemeral_containers.iter().flatten());
+    let list = if inits.any(|init| init.name == container) {
+        "initContainers"
+    } else if ephemeral.any(|one| one.name == container) {
+        "ephemeralContainers"
+    } else {
+        "containers"
+    };
     ObjectReference { field_path: Some(format!("spec.{list}{{{container}}}")), ..object.clone() }
 }

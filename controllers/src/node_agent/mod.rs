@@ -17,6 +17,8 @@ pub mod csi;
 mod deadline;
 mod deadline_words;
 mod devices;
+mod ephemeral;
+mod ephemeral_status;
 pub mod events;
 mod expand;
 pub mod expansion;

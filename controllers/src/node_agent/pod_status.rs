@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{HostIP, Pod, PodIP, PodStatus};
 
 use super::pod_conditions::{BY_KUBELET, Statuses};
 use super::refusal::Refusal;
-use super::{container_status, deadline_words, pod_phase, restarts};
+use super::{container_status, deadline_words, ephemeral_status, pod_phase, restarts};
 use crate::kube::time;
 use crate::machine::api::ContainerRecord;
 
@@ -73,8 +73,10 @@ pub fn status(pod: &Pod, phase: &Phase, facts: &PodFacts, now: Timestamp) -> Pod
     }
     let before = status.container_statuses.take().unwrap_or_default();
     let init_before = status.init_container_statuses.take().unwrap_or_default();
+    let ephemeral_before = status.ephemeral_container_statuses.take().unwrap_or_default();
     let containers = container_status::regular(pod, phase, facts, &before);
     let init = container_status::init(pod, phase, facts, &init_before);
+    let ephemeral = ephemeral_status::ephemeral(pod, phase, facts, &ephemeral_before);
     let phase_name = match status.phase.as_deref() {
         Some(over @ ("Failed" | "Succeeded")) => over,
         _ if facts.expired => "Failed",
@@ -101,6 +103,7 @@ pub fn status(pod: &Pod, phase: &Phase, facts: &PodFacts, now: Timestamp) -> Pod
     status.conditions = Some(conditions);
     status.container_statuses = Some(containers);
     status.init_container_statuses = Some(init).filter(|all| !all.is_empty());
+    status.ephemeral_container_statuses = Some(ephemeral).filter(|all| !all.is_empty());
     status
 }
 
@@ -114,7 +117,7 @@ mod tests {
 
     use super::*;
     use crate::kube::{Guard, Patch};
-    use crate::machine::api::{ContainerState, Exit};
+    use crate::machine::api::{ContainerState, Exit, Messages};
 
     /// Returns the status patch.
     fn patch(pod: &Pod, phase: &Phase, now: Timestamp) -> Option<Value> {
@@ -153,7 +156,7 @@ mod tests {
 
     fn running(since: u64, attempt: u32) -> ContainerRecord {
         let state = ContainerState::Running { since: at(since) };
-        ContainerRecord { name: "app".to_owned(), attempt, state, last: None }
+        ContainerRecord { name: "app".to_owned(), attempt, state, last: None, messages: Messages::default() }
     }
 
     fn exited(since: u64, at_: u64, code: i32) -> PodFacts {

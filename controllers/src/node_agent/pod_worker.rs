@@ -11,6 +11,7 @@ use substrate::seed::unit;
 
 use super::agent::Agent;
 use super::containers::{emit_start_events, has_finished, of_container, restart_containers};
+use super::ephemeral;
 use super::expand::asks_to_grow;
 use super::hooks::{post_start, pre_stop};
 use super::orders::{Orders, SYNC_BACKOFF, SYNC_JITTER};
@@ -212,10 +213,16 @@ async fn live(
         if unless_ordered(orders, post_start(agent, uid, pod, &object, &started)).await.is_none() {
             return asked;
         }
+        let ephemerals = ephemeral::latest_count(agent, uid);
+        let again = async {
+            if record.since().is_none() { None } else { ephemeral::start_new(agent, uid, &record, &object).await }
+        };
+        let Some(again) = unless_ordered(orders, again).await else { return asked };
+        let due = [due, again].into_iter().flatten().min();
         status_reporter.phase(record.since().map_or(Phase::Waiting, Phase::Running));
         let kept = async {
             tokio::select! { biased;
-                () = keep(agent, uid, pod, &record, due, &mut rng) => {}
+                () = keep(agent, uid, pod, (&record, ephemerals), due, &mut rng) => {}
                 () = prober::run(agent, uid, pod, &object, &mut probes) => {}
             }
         };
@@ -236,11 +243,20 @@ async fn wait_for_report(agent: &Agent, uid: &str, attempt: u32, lists: u64) {
     }
 }
 
-/// Checks a running pod periodically, until one of its containers changes or `due`.
-async fn keep(agent: &Agent, uid: &str, pod: &Pod, record: &PodRecord, due: Option<Duration>, rng: &mut impl Rng) {
+/// Checks a running pod periodically, until one of its containers changes or `due`. `known` is the machine's record, and
+/// the number of ephemeral containers.
+async fn keep(
+    agent: &Agent,
+    uid: &str,
+    pod: &Pod,
+    known: (&PodRecord, usize),
+    due: Option<Duration>,
+    rng: &mut impl Rng,
+) {
     let mut changes = agent.runtime.changes();
     let mut next = next_sync(agent, rng);
-    while agent.runtime.get(uid).is_some_and(|now| now == *record) {
+    let is_known = |now: &PodRecord| now == known.0 && ephemeral::latest_count(agent, uid) == known.1;
+    while agent.runtime.get(uid).is_some_and(|now| is_known(&now)) {
         tokio::select! { biased;
             _ = changes.changed() => continue,
             () = agent.ctx.sleep_until(due.unwrap_or_default()), if due.is_some() => return,
@@ -290,6 +306,13 @@ async fn stop(agent: &Agent, uid: &str, pod: &Pod, orders: &mut latest::Receiver
     for container in pod.spec.iter().flat_map(restartable).filter(|container| !has_exited(&container.name)) {
         let message = format!("Stopping container {}", container.name);
         agent.recorder.event(of_container(&object, pod, &container.name), "Normal", "Killing", message);
+    }
+    let latest = agent.pods().get(uid);
+    if let Some(latest) = &latest {
+        for name in ephemeral::running(latest, record.as_ref()) {
+            let message = format!("Stopping container {name}");
+            agent.recorder.event(of_container(&object, latest, &name), "Normal", "Killing", message);
+        }
     }
     let object = Arc::new(object);
     let mut hooks = true;

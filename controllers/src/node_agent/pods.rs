@@ -9,6 +9,7 @@ use substrate::latest;
 use super::admission::admit;
 use super::agent::Agent;
 use super::deadline;
+use super::ephemeral;
 use super::orders::Orders;
 use super::pod_dirs::{HOUSEKEEPING, mounted_below, remove_pod_dirs};
 use super::pod_report::{Report, reporter};
@@ -177,6 +178,7 @@ fn renewed(agent: &Arc<Agent>, uid: &str, pod: &Arc<Pod>, terminate: Option<Dura
     let mut pods = agent.pods();
     let Some(entry) = pods.entries.get_mut(uid) else { return false };
     let has_other_limit = deadline::limit(&entry.pod) != deadline::limit(pod);
+    let has_other_containers = ephemeral::count(&entry.pod) != ephemeral::count(pod);
     entry.pod = pod.clone();
     if pod.metadata.deletion_timestamp.is_some() {
         let is_deaf = substrate::mutant!(agent.ctx, "shorter-grace-ignored");
@@ -191,6 +193,9 @@ fn renewed(agent: &Arc<Agent>, uid: &str, pod: &Arc<Pod>, terminate: Option<Dura
     drop(pods);
     if has_other_limit {
         deadline::watch(agent, uid, pod);
+    }
+    if has_other_containers {
+        agent.runtime.wake();
     }
     true
 }

@@ -155,7 +155,7 @@ mod tests {
     use substrate::json::{Value, from_value, json};
 
     use super::*;
-    use crate::machine::api::{self, ContainerRecord};
+    use crate::machine::api::{self, ContainerRecord, Messages};
 
     fn pod(fields: Value) -> Pod {
         let mut container = json!({ "name": "app", "command": ["true"] });
@@ -168,7 +168,8 @@ mod tests {
     fn running(attempt: u32) -> PodRecord {
         let since = Now::at(Duration::ZERO).wall;
         let state = ContainerState::Running { since };
-        let containers = vec![ContainerRecord { name: "app".into(), attempt, state, last: None }];
+        let containers =
+            vec![ContainerRecord { name: "app".into(), attempt, state, last: None, messages: Messages::default() }];
         let (pod, uid) = ("d/p".to_owned(), "u".to_owned());
         PodRecord { pod, uid, attempt: 0, sandbox: 0, state: api::State::Running { since }, containers }
     }

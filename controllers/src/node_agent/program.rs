@@ -89,6 +89,8 @@ fn program(seen: &Seen<'_>, container: &Container) -> Result<ProgramSpec, Unprep
         stdin_once: container.stdin_once.unwrap_or_default(),
         tty,
         stop_signal: container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.stop_signal.clone()),
+        message_path: container.termination_message_path.clone().unwrap_or_default(),
+        message_from_log: container.termination_message_policy.as_deref() == Some("FallbackToLogsOnError"),
         env,
         mounts,
         without,
@@ -235,6 +237,17 @@ mod tests {
             let all = of(&pod(container), &References::default()).expect("programs");
             assert_eq!(all["app"].stop_signal.as_deref(), signal);
         }
+    }
+
+    #[test]
+    fn a_program_has_the_termination_message_of_its_container() {
+        let container = json!({ "name": "app", "command": ["sh"], "terminationMessagePath": "/dev/termination-log",
+            "terminationMessagePolicy": "FallbackToLogsOnError" });
+        let all = of(&pod(container), &References::default()).expect("programs");
+        assert_eq!((all["app"].message_path.as_str(), all["app"].message_from_log), ("/dev/termination-log", true));
+        let file = json!({ "name": "app", "command": ["sh"], "terminationMessagePolicy": "File" });
+        let all = of(&pod(file), &References::default()).expect("programs");
+        assert_eq!((all["app"].message_path.as_str(), all["app"].message_from_log), ("", false));
     }
 
     #[test]

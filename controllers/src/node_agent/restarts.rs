@@ -218,7 +218,7 @@ mod tests {
     use substrate::json::{Value, from_value, json};
 
     use super::*;
-    use crate::machine::api::{ContainerState, State};
+    use crate::machine::api::{ContainerState, Messages, State};
 
     fn pod(policy: &str) -> Pod {
         let spec = json!({ "containers": [{ "name": "app" }], "restartPolicy": policy });
@@ -232,7 +232,8 @@ mod tests {
     fn record(attempt: u32, code: Option<i32>) -> PodRecord {
         let since = Now::at(Duration::ZERO).wall;
         let state = code.map_or(ContainerState::Running { since }, |code| Exited(Exit { since, at: since, code }));
-        let containers = vec![ContainerRecord { name: "app".into(), attempt, state, last: None }];
+        let containers =
+            vec![ContainerRecord { name: "app".into(), attempt, state, last: None, messages: Messages::default() }];
         let (pod, uid) = ("d/p".to_owned(), "u".to_owned());
         PodRecord { pod, uid, attempt: 0, sandbox: 0, state: State::Running { since }, containers }
     }
@@ -303,8 +304,13 @@ mod tests {
         let exited = |code: i32| Exited(Exit { since, at: since, code });
         let plan = |policy: &str, states: [ContainerState; 4]| {
             let named = ["a", "side", "b", "app"].into_iter().zip(states);
-            let containers =
-                named.map(|(name, state)| ContainerRecord { name: name.into(), attempt: 0, state, last: None });
+            let containers = named.map(|(name, state)| ContainerRecord {
+                name: name.into(),
+                attempt: 0,
+                state,
+                last: None,
+                messages: Messages::default(),
+            });
             let record = PodRecord { containers: containers.collect(), ..record(0, None) };
             let plan = Restarts::default().plan(&of(policy), &record, seconds(1), |wait| wait);
             (

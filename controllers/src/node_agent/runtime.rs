@@ -13,7 +13,7 @@ use substrate::link::{Frames, Streaming};
 use substrate::{Ctx, HttpService, latest};
 
 use crate::kube::Query;
-use crate::machine::api::{News, PodRecord, PodSpec, StartContainer, Stop, Trouble};
+use crate::machine::api::{ContainerSpec, News, PodRecord, PodSpec, StartContainer, Stop, Trouble};
 
 /// Timeout of a call (`runtimeRequestTimeout`).
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -98,6 +98,11 @@ impl Runtime {
         self.changes.subscribe()
     }
 
+    /// Wakes the receivers of changes: a pod has another container.
+    pub fn wake(&self) {
+        self.changes.send_replace(());
+    }
+
     /// Returns the number of lists received.
     pub fn lists(&self) -> u64 {
         self.known().lists
@@ -144,6 +149,11 @@ impl Runtime {
     pub async fn start(&self, ctx: &Ctx, uid: &str, container: &str, attempt: u32) -> Result<(), RuntimeError> {
         let path = format!("/v1/pods/{uid}/containers/{container}/start");
         self.ask(ctx, Method::POST, &path, Some(&StartContainer { attempt })).await.map(drop)
+    }
+
+    /// Adds a container to a running pod. The result arrives on the event stream.
+    pub async fn add(&self, ctx: &Ctx, uid: &str, added: &ContainerSpec) -> Result<(), RuntimeError> {
+        self.ask(ctx, Method::POST, &format!("/v1/pods/{uid}/containers"), Some(added)).await.map(drop)
     }
 
     /// Asks one container to stop. The result arrives on the event stream.

@@ -2,6 +2,7 @@
 
 mod admission;
 mod call_context;
+mod ephemeral;
 mod growth;
 mod handlers;
 mod heartbeat;

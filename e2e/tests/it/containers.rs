@@ -10,9 +10,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use e2e::{Up, eventually, have};
 
+mod ephemeral;
 mod hooks;
 mod host_paths;
 mod input;
+mod messages;
 mod probes;
 
 const MOORING: &str = env!("CARGO_BIN_EXE_mooring-under-test");

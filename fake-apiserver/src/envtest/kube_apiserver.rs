@@ -116,7 +116,7 @@ impl Front {
     /// Wraps the API server in the layers of this listener.
     pub fn layered(&self, ctx: &Ctx, service: HttpService) -> HttpService {
         let service = clients::verify(ctx, service, self.verifier.clone());
-        crate::serve::outermost(service, &self.hosts)
+        crate::serve::outermost(ctx, service, &self.hosts)
     }
 }
 

@@ -4,6 +4,7 @@
 //! every request, including the admin endpoints, needs the bearer token.
 
 mod access;
+mod audit_id;
 pub mod clients;
 mod gzip;
 mod head;
@@ -19,6 +20,7 @@ use substrate::{Ctx, guard, listen};
 use tokio::net::TcpListener;
 
 pub use self::access::require_token;
+pub use self::audit_id::identify;
 use crate::tls::Authority;
 use crate::{kubeconfig, tls};
 
@@ -130,7 +132,7 @@ pub async fn serve(ctx: &Ctx, service: HttpService, config: &ServeConfig) -> Res
     let layered = |address: SocketAddr| {
         let service = service.clone();
         let service = if address.ip().is_loopback() { service } else { require_token(service, &token) };
-        outermost(service, &config.allow_hosts)
+        outermost(ctx, service, &config.allow_hosts)
     };
     ctx.spawn(listen::tcp(ctx.clone(), listener, layered(bound), Some(tls.server)));
     let http_endpoint = plain.map(|(listener, bound)| {
@@ -140,10 +142,10 @@ pub async fn serve(ctx: &Ctx, service: HttpService, config: &ServeConfig) -> Res
     Ok(Served { endpoint, http_endpoint, kubeconfig: path, token, ca_pem: tls.ca_pem })
 }
 
-/// Wraps `service` in the outermost layers of every listener: the guard, compression, and answers to HEAD without a
-/// body.
-pub(crate) fn outermost(service: HttpService, hosts: &[String]) -> HttpService {
-    head::without_body(guard::guard(gzip::compress(service), hosts))
+/// Wraps `service` in the outermost layers of every listener: the guard, ids of requests, compression, and answers to HEAD
+/// without a body.
+pub(crate) fn outermost(ctx: &Ctx, service: HttpService, hosts: &[String]) -> HttpService {
+    head::without_body(guard::guard(identify(ctx, gzip::compress(service)), hosts))
 }
 
 async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {

@@ -75,6 +75,19 @@ async fn tls_and_plain_http_are_served_side_by_side_and_the_kubeconfig_trusts_th
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn each_answer_has_an_id_and_that_of_the_client_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let (process, served) = started(&config("127.0.0.1:0", &folder)).await;
+    let id = |answer: &str| answer.lines().find_map(|line| line.strip_prefix("audit-id: ").map(str::to_owned));
+    let first = id(&secure(&served, "/api", "").await).unwrap();
+    let second = id(&plain(&served, "/api", "localhost").await).unwrap();
+    assert!(first.len() == 36 && second.len() == 36 && first != second, "{first} {second}");
+    let own = secure(&served, "/api", "Audit-ID: mine\r\n").await;
+    assert_eq!(id(&own).as_deref(), Some("mine"));
+    process.crash();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_host_that_was_not_allowed_is_turned_away_on_every_listener() {
     let folder = tempfile::tempdir().unwrap();
     let (process, served) = started(&config("127.0.0.1:0", &folder)).await;

@@ -28,6 +28,7 @@ mod identity;
 mod internal;
 mod key_range;
 mod kind_store;
+mod legacy_tokens;
 mod limits;
 mod list;
 mod load;

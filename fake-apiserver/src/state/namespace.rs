@@ -64,6 +64,7 @@ impl Store {
     fn follow(&mut self, now: Now, event: &Arc<Event>) {
         self.follow_quotas(now, event);
         self.follow_flows(now, event);
+        self.follow_tokens(now, event);
         if event.kind == kinds::NAMESPACES {
             if let Some(namespace) = event.new.as_ref().filter(|_| self.upkeep != NamespaceUpkeep::Nothing) {
                 if is_terminating(&namespace.value) {

@@ -19,7 +19,7 @@ use crate::keys::PublicKey;
 use crate::kinds;
 
 /// Issuer of tokens in secrets.
-const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
+pub(super) const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
 /// Default lifetime of a token in seconds.
 const DEFAULT_SECONDS: i64 = 3600;
 /// Minimum lifetime that may be requested, in seconds.
@@ -119,7 +119,7 @@ impl Store {
     }
 
     /// Signs a JSON web token.
-    fn sign(&self, claims: &Value) -> Result<String, Status> {
+    pub(super) fn sign(&self, claims: &Value) -> Result<String, Status> {
         let key = self.issuer.key.as_deref();
         let header = match key {
             Some(key) => json!({"alg": key.algorithm(), "kid": key.id()}),

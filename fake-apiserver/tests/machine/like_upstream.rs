@@ -80,6 +80,22 @@ fn named(mut object: Value) -> Value {
 #[case("resourcequotas", json!({"spec": {"hard": {"bad": "1"}}}),
     "[spec.hard[bad]: Invalid value: \"bad\": must be a standard resource type or fully qualified, spec.hard[bad]: Invalid value: \"bad\": must be a standard resource for quota]")]
 #[case("resourcequotas", json!({"spec": {"scopes": ["Bad"]}}), "spec.scopes: Invalid value: [\"Bad\"]: unsupported scope")]
+#[case("limitranges", json!({"spec": {"limits": [{"type": "Container", "min": {"cpu": "2"}, "max": {"cpu": "1"}}]}}),
+    r#"[spec.limits[0].min[cpu]: Invalid value: "2": min value 2 is greater than max value 1, spec.limits[0].defaultRequest[cpu]: Invalid value: "1": min value 2 is greater than default request value 1, spec.limits[0].default[cpu]: Invalid value: "2": min value 2 is greater than default value 1]"#)]
+#[case("limitranges", json!({"spec": {"limits": [{"type": "Container", "default": {"cpu": "3"}, "max": {"cpu": "2"}, "defaultRequest": {"cpu": "1"}}]}}),
+    r#"spec.limits[0].default[cpu]: Invalid value: "2": default value 3 is greater than max value 2"#)]
+#[case("limitranges", json!({"spec": {"limits": [{"type": "Pod", "default": {"cpu": "1"}}]}}),
+    "spec.limits[0].default: Forbidden: may not be specified when `type` is 'Pod'")]
+#[case("limitranges", json!({"spec": {"limits": [{"type": "Pod", "min": {"cpu": "1"}, "max": {"cpu": "2"}, "maxLimitRequestRatio": {"cpu": "3"}}]}}),
+    r#"spec.limits[0].maxLimitRequestRatio[cpu]: Invalid value: "3": ratio 3 is greater than max/min = 2.000000"#)]
+#[case("limitranges", json!({"spec": {"limits": [{"type": "Container", "maxLimitRequestRatio": {"memory": "800m"}}]}}),
+    r#"spec.limits[0].maxLimitRequestRatio[memory]: Invalid value: "800m": ratio 800m is less than 1"#)]
+#[case("limitranges", json!({"spec": {"limits": [{"type": "PersistentVolumeClaim"}, {"type": "PersistentVolumeClaim", "max": {"storage": "1Gi"}}]}}),
+    r#"[spec.limits[0].limits: Required value: either minimum or maximum storage value is required, but neither was provided, spec.limits[1].type: Duplicate value: "PersistentVolumeClaim"]"#)]
+#[case("limitranges", json!({"spec": {"limits": [{"type": "Thing"}]}}),
+    r#"spec.limits[0].type: Invalid value: "Thing": must be a standard limit type or fully qualified"#)]
+#[case("limitranges", json!({"spec": {"limits": [{"type": "Container", "default": {"a.b/gpu": "2"}, "defaultRequest": {"a.b/gpu": "1"}}]}}),
+    r#"spec.limits[0].defaultRequest[a.b/gpu]: Invalid value: "1": default value 2 must equal to defaultRequest value 1 in a.b/gpu"#)]
 #[case("networkpolicies", json!({"spec": {"podSelector": {}, "ingress": [{"ports": [{"port": 99999, "protocol": "TCP"}]}]}}),
     "spec.ingress[0].ports[0].port: Invalid value: 99999: must be between 1 and 65535, inclusive")]
 #[case("networkpolicies", json!({"spec": {"podSelector": {}, "egress": [{"to": [{"ipBlock": {"cidr": "x"}}]}]}}),

@@ -1,5 +1,7 @@
 //! Pods and their service accounts: the account must exist, and its token is mounted as kube-apiserver mounts it.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use fake_apiserver::{Config, ServiceAccounts};
 
 use super::client::{Client, in_simulation_with};
@@ -119,6 +121,34 @@ fn the_plugin_can_be_left_out() {
             assert_eq!(found, code, "{answer}");
         });
     }
+}
+
+#[test]
+fn a_secret_for_a_token_is_filled_and_goes_with_its_account() {
+    let config = Config { publish_root_ca: true, root_ca: Some("pem".to_owned()), ..Config::default() };
+    in_simulation_with(config, |client| async move {
+        let (accounts, secrets) = ("/api/v1/namespaces/default/serviceaccounts", "/api/v1/namespaces/default/secrets");
+        let (_, account) = client.post(accounts, json!({"metadata": {"name": "bot"}})).await;
+        let of = |name: &str, account: &str| {
+            json!({"type": "kubernetes.io/service-account-token", "metadata": {"name": name, "annotations":
+                {"kubernetes.io/service-account.name": account}}})
+        };
+        assert_eq!(client.post(secrets, of("token", "bot")).await.0, 201);
+        let (_, secret) = client.get(&format!("{secrets}/token")).await;
+        let sent = &secret["metadata"]["annotations"]["kubernetes.io/service-account.uid"];
+        assert_eq!(sent, &account["metadata"]["uid"]);
+        assert_eq!((&secret["data"]["ca.crt"], &secret["data"]["namespace"]), (&json!("cGVt"), &json!("ZGVmYXVsdA==")));
+        let token = STANDARD.decode(secret["data"]["token"].as_str().expect("a token")).expect("base64");
+        let token = String::from_utf8(token).expect("text");
+        let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}});
+        let (_, review) = client.post("/apis/authentication.k8s.io/v1/tokenreviews", review).await;
+        assert_eq!(review["status"]["user"]["username"], "system:serviceaccount:default:bot", "{review}");
+        // Without its account a secret is deleted.
+        assert_eq!(client.post(secrets, of("lost", "absent")).await.0, 201);
+        assert_eq!(client.get(&format!("{secrets}/lost")).await.0, 404);
+        client.delete(&format!("{accounts}/bot")).await;
+        assert_eq!(client.get(&format!("{secrets}/token")).await.0, 404);
+    });
 }
 
 #[test]

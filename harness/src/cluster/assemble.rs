@@ -186,7 +186,8 @@ impl StartContext {
         if self.world.kind() != WorldKind::Simulated {
             return without;
         }
-        without.extend(controllers::LIVE_ONLY.iter().map(|name| (*name).to_owned()));
+        let rare = controllers::RARE_WORKLOADS.iter().filter(|(kind, _)| !self.spec.rare_workloads.contains(kind));
+        without.extend(rare.map(|(_, name)| (*name).to_owned()));
         if !self.spec.has_owners {
             without.extend([controllers::GARBAGE_COLLECTOR, controllers::EPHEMERAL_VOLUME].map(str::to_owned));
         }

@@ -200,6 +200,7 @@ impl Wiring for Sockets {
                     Some(token) => fake_apiserver::serve::require_token(service.clone(), token.reveal()),
                     None => service.clone(),
                 };
+                let service = if name == "apiserver" { fake_apiserver::serve::identify(ctx, service) } else { service };
                 let service = match &listener.front {
                     Some(front) => front.layered(ctx, service),
                     None => guard(service, &self.allowed_hosts),

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use substrate::WorldKind;
 use substrate::json::Value;
 
 use controllers::mirror_pod::{MOORING, SOURCE};
@@ -23,7 +24,9 @@ const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Kinds whose control loops create pods again.
-const OWNERS: [(&str, &str); 5] = [
+const OWNERS: [(&str, &str); 7] = [
+    ("batch/v1", "CronJob"),
+    ("v1", "ReplicationController"),
     ("apps/v1", "Deployment"),
     ("apps/v1", "ReplicaSet"),
     ("apps/v1", "StatefulSet"),
@@ -34,7 +37,7 @@ const OWNERS: [(&str, &str); 5] = [
 /// Deletes the owners of pods, pods and claims, and returns the leftovers.
 pub(crate) async fn tear_down(cluster: &Cluster, invariants: &Invariants) -> Leftovers {
     if cluster.spec().has_workloads {
-        for kind in OWNERS.iter().filter_map(|(api_version, kind)| Kind::of_manifest(api_version, kind)) {
+        for kind in owners(cluster) {
             delete_all(cluster, kind).await;
         }
     }
@@ -59,6 +62,18 @@ pub(crate) async fn tear_down(cluster: &Cluster, invariants: &Invariants) -> Lef
         }
         tokio::time::sleep(look).await;
     }
+}
+
+/// Returns the kinds whose control loops create pods in this cluster. Each list is a request, so a simulation asks only for
+/// kinds that it may have.
+fn owners(cluster: &Cluster) -> Vec<Kind> {
+    let is_live = cluster.world().kind() == WorldKind::Live;
+    let runs = |kind: &str| {
+        let is_rare = controllers::RARE_WORKLOADS.iter().any(|(rare, _)| *rare == kind);
+        !is_rare || is_live || cluster.spec().rare_workloads.contains(kind)
+    };
+    let all = OWNERS.iter().filter(|(_, kind)| runs(kind));
+    all.filter_map(|(api_version, kind)| Kind::of_manifest(api_version, kind)).collect()
 }
 
 /// Waits at most `timeout` until all objects that were already deleted are gone, and returns the leftovers.

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 
 use controllers::machine::api::ProgramSpec;
-use controllers::machine::programs::{Attach, Exec, KILLED, NOT_STARTED, Print, Program, Session};
+use controllers::machine::programs::{Attach, Exec, KILLED, NOT_STARTED, Print, Printed, Program, Session};
 use futures_util::future::BoxFuture;
 use substrate::{Ctx, latest};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -155,12 +155,12 @@ async fn copy(mut output: impl AsyncRead + Unpin, print: &Print, clients: &Attac
     let (mut lines, mut piece) = (Lines::new(&[]), vec![0; PIECE]);
     while let Ok(count @ 1..) = output.read(&mut piece).await {
         let bytes = piece.get(..count).unwrap_or_default();
-        lines.take(bytes, |line| print(&line));
+        lines.take(bytes, |line| print(Printed::Line(&line)));
         clients.send(bytes).await;
         // The cluster's tasks share this thread.
         tokio::task::yield_now().await;
     }
-    if let Some(line) = lines.end() {
-        print(&line);
+    if let Some(rest) = lines.end() {
+        print(Printed::Rest(&rest));
     }
 }

@@ -8,6 +8,7 @@
 //! | `setup` | input of the first process of a container, in its environment |
 //! | `root` | the hidden command that makes the root of a container and becomes its program |
 //! | `life` | one program, from its start to its exit, behind the guard of user programs |
+//! | `message` | the file to which such a program can write its termination message |
 //! | `signal` | the signal that asks such a program to stop |
 //! | `stdin` | the standard input of such a program |
 //! | `attach` | clients that are attached to such a program (`kubectl attach`) |
@@ -18,6 +19,7 @@
 mod attach;
 pub(crate) mod enter;
 mod life;
+mod message;
 pub(crate) mod root;
 mod session;
 mod setup;
@@ -82,6 +84,11 @@ impl HostPrograms {
         }
     }
 
+    /// Returns the path of the file to which a program can write its termination message.
+    fn message_file(&self, uid: &str, container: &str) -> PathBuf {
+        self.directory.join(uid).join("messages").join(container)
+    }
+
     /// Makes the directories of a container and returns what its first process needs.
     fn prepare(&self, uid: &str, container: &str, program: &ProgramSpec) -> std::io::Result<Setup> {
         let pod = self.directory.join(uid);
@@ -115,6 +122,11 @@ impl HostPrograms {
                 owner: volume.then(|| identity.groups.first().copied()).flatten(),
             });
         }
+        if !program.message_path.is_empty() {
+            let source = message::create(&self.message_file(uid, container))?;
+            let at = program.message_path.clone();
+            mounts.push(Mount { source, at, sub_path: None, readonly: false, device: false, host: false, owner: None });
+        }
         Ok(Setup {
             scratch,
             mounts,
@@ -132,6 +144,10 @@ impl Programs for HostPrograms {
         let setup = self.prepare(uid, container, program).map_err(|error| error.to_string())?;
         let (running, exit) = life::start(setup, program, print).map_err(|error| error.to_string())?;
         Ok(Started { program: Arc::new(running), exit })
+    }
+
+    fn message(&self, uid: &str, container: &str) -> String {
+        message::read(&self.message_file(uid, container))
     }
 
     fn forget(&self, uid: &str) {

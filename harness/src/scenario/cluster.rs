@@ -19,6 +19,7 @@ impl ClusterSpec {
             records_writes: scenario.compares_writes(),
             has_snapshots: scenario.has_snapshots(),
             has_workloads: scenario.has_workloads(),
+            rare_workloads: scenario.rare_workloads(),
             programs: scenario.programs.clone(),
             ..Self::default()
         };

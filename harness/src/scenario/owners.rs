@@ -1,9 +1,12 @@
 //! Owners and workloads in a scenario. A simulation without them needs no garbage collector, no loop that creates
 //! claims for pods, and no loop that creates pods.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::model::{Action, Expectation, Scenario};
+use crate::spec::Manifest;
 
 impl Scenario {
     /// True if a manifest, a patch or a deletion refers to owners or dependents, a pod has generic ephemeral volumes, whose
@@ -29,16 +32,23 @@ impl Scenario {
 
     /// True if an object is of a kind whose control loop makes pods, counts them, or lists their addresses.
     pub fn has_workloads(&self) -> bool {
-        let is_workload = |value: &Value| {
-            let kind = value.get("kind").and_then(Value::as_str);
-            kind.is_some_and(|kind| WORKLOADS.contains(&kind))
-        };
-        let in_step = |action: &Action| match action {
-            Action::Apply(manifests) => manifests.iter().any(|manifest| is_workload(&manifest.value)),
-            _ => false,
-        };
-        self.objects.iter().any(|manifest| is_workload(&manifest.value))
-            || self.steps.iter().any(|step| in_step(&step.action))
+        !self.rare_workloads().is_empty() || self.kinds().any(|kind| WORKLOADS.contains(&kind))
+    }
+
+    /// Returns the kinds of its objects whose loops few clusters need.
+    pub fn rare_workloads(&self) -> BTreeSet<&'static str> {
+        let kinds: BTreeSet<&str> = self.kinds().collect();
+        controllers::RARE_WORKLOADS.iter().map(|(kind, _)| *kind).filter(|kind| kinds.contains(kind)).collect()
+    }
+
+    /// Kinds of the objects that it applies.
+    fn kinds(&self) -> impl Iterator<Item = &str> {
+        let applied = self.steps.iter().flat_map(|step| match &step.action {
+            Action::Apply(manifests) => manifests.as_slice(),
+            _ => &[] as &[Manifest],
+        });
+        let all = self.objects.iter().chain(applied);
+        all.filter_map(|manifest| manifest.value.get("kind").and_then(Value::as_str))
     }
 }
 

@@ -34,16 +34,29 @@ fn workloads_and_owners_are_found() {
 }
 
 #[test]
+fn rare_workloads_are_found() {
+    let rare = |text: &str| {
+        let scenario = parse("t.yaml", text).expect("a scenario");
+        (scenario.rare_workloads().into_iter().collect::<Vec<_>>(), scenario.has_workloads(), scenario.has_owners())
+    };
+    let cron = "{apiVersion: batch/v1, kind: CronJob, metadata: {name: a}, spec: {schedule: '* * * * *', jobTemplate: \
+                {spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: b}]}}}}}}";
+    assert_eq!(rare(&with_line(&format!("objects: [{cron}]"))), (vec!["CronJob"], true, true));
+    assert_eq!(rare(&with_steps(&format!("  - apply: {cron}\n"))), (vec!["CronJob"], true, true));
+    assert_eq!(rare(&with_steps("  - claim: {name: data}\n")), (vec![], false, false));
+}
+
+#[test]
 fn a_kind_that_no_loop_works_on_deserves_a_look() {
-    let manifest = "{apiVersion: batch/v1, kind: CronJob, metadata: {name: a}, spec: {schedule: '* * * * *', jobTemplate: \
-                    {spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: b}]}}}}}}";
+    let manifest = "{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: a}, \
+                    spec: {maxReplicas: 2, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: b}}}";
     let remarks = |text: &str| {
         let scenario = parse("t.yaml", text).expect("a scenario");
         scenario.remarks.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
-    let expected = "CronJob is stored, but nothing in this cluster works on it: it makes no jobs";
-    assert_eq!(remarks(&with_line(&format!("objects: [{manifest}]"))), [format!("t.yaml:3:34: {expected}")]);
-    assert_eq!(remarks(&with_steps(&format!("  - apply: {manifest}\n"))), [format!("t.yaml:4:35: {expected}")]);
+    let expected = "HorizontalPodAutoscaler is stored, but nothing in this cluster works on it: it scales nothing";
+    assert_eq!(remarks(&with_line(&format!("objects: [{manifest}]"))), [format!("t.yaml:3:40: {expected}")]);
+    assert_eq!(remarks(&with_steps(&format!("  - apply: {manifest}\n"))), [format!("t.yaml:4:41: {expected}")]);
     assert_eq!(remarks(&with_steps("  - claim: {name: data}\n")), Vec::<String>::new());
     let theirs = with_line(&format!("without: [kube-controller-manager]\nobjects: [{manifest}]"));
     assert_eq!(remarks(&theirs), Vec::<String>::new());

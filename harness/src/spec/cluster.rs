@@ -86,6 +86,8 @@ pub struct ClusterSpec {
     pub has_snapshots: bool,
     /// True if objects may be workloads, such as StatefulSets. A simulation without workloads leaves out their loops.
     pub has_workloads: bool,
+    /// Kinds of rare workloads that objects may have, such as `CronJob`. A simulation leaves out the loops of the others.
+    pub rare_workloads: BTreeSet<&'static str>,
     /// True if control loops and drivers appear as pods of kube-system with their own logs, and the creator of an
     /// object that no control loop handles is warned. `mooring up` sets it.
     pub mirrors: bool,
@@ -123,6 +125,7 @@ impl Default for ClusterSpec {
             records_writes: false,
             has_snapshots: false,
             has_workloads: true,
+            rare_workloads: BTreeSet::new(),
             mirrors: false,
             origin: None,
             programs: Vec::new(),

@@ -44,15 +44,12 @@ impl Row {
     }
 }
 
-const BATCH: (&str, &str) = ("batch", "v1");
 const NETWORKING: (&str, &str) = ("networking.k8s.io", "v1");
 const SNAPSHOTS: (&str, &str) = ("snapshot.storage.k8s.io", "v1");
 const SNAPSHOTTER: &str = "snapshot-controller and csi-snapshotter";
 
 /// Kinds of kube-controller-manager and of drivers' add-ons.
-const ROWS: [Row; 7] = [
-    row(("", "v1"), "ReplicationController", "replicationcontrollers", MANAGER, "it makes no pods"),
-    row(BATCH, "CronJob", "cronjobs", MANAGER, "it makes no jobs"),
+const ROWS: [Row; 5] = [
     row(("autoscaling", "v2"), "HorizontalPodAutoscaler", "horizontalpodautoscalers", MANAGER, "it scales nothing"),
     row(SNAPSHOTS, "VolumeSnapshot", "volumesnapshots", SNAPSHOTTER, "no snapshot is taken"),
     row(SNAPSHOTS, "VolumeSnapshotContent", "volumesnapshotcontents", SNAPSHOTTER, "no snapshot is taken"),
@@ -61,8 +58,6 @@ const ROWS: [Row; 7] = [
 ];
 
 const MANAGER: &str = "kube-controller-manager";
-/// Kinds whose loops run in a live cluster only.
-const LIVE_ONLY: [&str; 2] = ["CronJob", "ReplicationController"];
 
 /// Reason of the Event.
 pub(crate) const REASON: &str = "NoController";
@@ -74,8 +69,6 @@ pub(crate) struct Unserved {
     foreign_manager: bool,
     /// True if one of the loops of snapshots is left out.
     no_snapshots: bool,
-    /// True in a live cluster, which has more loops than a simulation.
-    is_live: bool,
 }
 
 impl Unserved {
@@ -85,18 +78,11 @@ impl Unserved {
         Self {
             foreign_manager: controllers::manager_is_left_out(without),
             no_snapshots: snapshots.iter().any(|name| without.contains(*name)),
-            is_live: false,
         }
-    }
-
-    /// Kinds that no component handles in a live cluster, or in a simulation.
-    pub fn in_world(self, is_live: bool) -> Self {
-        Self { is_live, ..self }
     }
 
     fn rows(self) -> impl Iterator<Item = &'static Row> {
         const { &ROWS }.iter().filter(move |row| match row.by {
-            MANAGER if self.is_live && LIVE_ONLY.contains(&row.kind) => false,
             MANAGER => !self.foreign_manager,
             SNAPSHOTTER => self.no_snapshots,
             _ => true,
@@ -141,13 +127,14 @@ mod tests {
 
     use super::*;
 
-    const OURS: Unserved = Unserved { foreign_manager: false, no_snapshots: true, is_live: false };
+    const OURS: Unserved = Unserved { foreign_manager: false, no_snapshots: true };
+    const SCALER: (&str, &str) = ("autoscaling", "HorizontalPodAutoscaler");
 
     #[test]
     fn a_warning_says_what_lacks_and_what_to_do() {
         assert_eq!(
-            OURS.warning("batch", "CronJob").unwrap(),
-            "CronJob is stored, but nothing in this cluster works on it: it makes no jobs; run a \
+            OURS.warning(SCALER.0, SCALER.1).unwrap(),
+            "HorizontalPodAutoscaler is stored, but nothing in this cluster works on it: it scales nothing; run a \
              kube-controller-manager of your own beside mooring up --without kube-controller-manager"
         );
         assert!(
@@ -155,16 +142,13 @@ mod tests {
                 .unwrap()
                 .ends_with("run snapshot-controller and csi-snapshotter of your own")
         );
-        for (group, kind) in [("", "Pod"), ("apps", "StatefulSet"), ("example.com", "CronJob")] {
+        for (group, kind) in [("", "Pod"), ("apps", "StatefulSet"), ("batch", "CronJob"), ("example.com", "Ingress")] {
             assert_eq!(OURS.warning(group, kind), None);
         }
         assert_eq!(Unserved::default().warning(SNAPSHOTS.0, "VolumeSnapshot"), None);
         let theirs = Unserved { foreign_manager: true, ..OURS };
-        assert_eq!(theirs.warning("batch", "CronJob"), None);
+        assert_eq!(theirs.warning(SCALER.0, SCALER.1), None);
         assert!(theirs.warning(SNAPSHOTS.0, "VolumeSnapshot").is_some());
-        let live = OURS.in_world(true);
-        assert_eq!(live.warning("batch", "CronJob"), None);
-        assert!(live.warning("autoscaling", "HorizontalPodAutoscaler").is_some());
     }
 
     #[test]
@@ -175,9 +159,9 @@ mod tests {
             assert_eq!(OURS.find(None, row.plural).map(|row| row.kind), Some(row.kind));
             assert!(kinds::find_kind(&row.api_version(), row.kind).is_some(), "{}", row.kind);
         }
-        assert!(OURS.find(None, "pods").is_none() && OURS.find(Some("example.com"), "cronjobs").is_none());
-        let job = OURS.find(None, "cronjobs").unwrap();
-        assert_eq!(job.path("default/db"), "/apis/batch/v1/namespaces/default/cronjobs/db");
+        assert!(OURS.find(None, "pods").is_none() && OURS.find(Some("example.com"), "ingresses").is_none());
+        let ingress = OURS.find(None, "ingresses").unwrap();
+        assert_eq!(ingress.path("default/db"), "/apis/networking.k8s.io/v1/namespaces/default/ingresses/db");
         let content = OURS.find(Some("snapshot.storage.k8s.io"), "volumesnapshotcontents").unwrap();
         assert_eq!(content.path("c"), "/apis/snapshot.storage.k8s.io/v1/volumesnapshotcontents/c");
     }

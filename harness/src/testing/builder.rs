@@ -98,6 +98,13 @@ impl Builder {
         self
     }
 
+    /// Adds the loops of CronJobs and ReplicationControllers to a simulated cluster. A live cluster has them, unless
+    /// [`without`](Self::without) leaves them out.
+    pub fn rare_workloads(mut self) -> Self {
+        self.plan.spec.rare_workloads = controllers::RARE_WORKLOADS.iter().map(|(kind, _)| *kind).collect();
+        self
+    }
+
     /// Also runs the EFS driver, `efs.csi.aws.com`, with these file systems (`fs-0123456789abcdef0`).
     pub fn efs(mut self, file_systems: &[&str]) -> Self {
         let wrong = file_systems.iter().find(|id| !is_file_system(id)).map(|id| (*id).to_owned());

@@ -124,11 +124,12 @@ fn a_check_shows_every_mistake_of_a_file_to_people_and_programs() {
 #[test]
 fn a_check_warns_of_a_kind_that_no_loop_works_on() {
     let dir = tempfile::tempdir().unwrap();
-    let text = "name: x\nnodes: {count: 1}\nobjects:\n  - apiVersion: batch/v1\n    kind: CronJob\n    metadata: {name: a}\n    \
-                spec: {schedule: '* * * * *', jobTemplate: {spec: {template: {spec: {restartPolicy: Never, \
-                containers: [{name: a, image: b}]}}}}}\nsteps:\n  - sleep: 1s\n";
+    let text = "name: x\nnodes: {count: 1}\nobjects:\n  - apiVersion: networking.k8s.io/v1\n    kind: Ingress\n    \
+                metadata: {name: a}\n    spec: {defaultBackend: {service: {name: b, port: {number: 80}}}}\n\
+                steps:\n  - sleep: 1s\n";
     let path = file(&dir, text);
-    let expected = "scenario.yaml:5:5: CronJob is stored, but nothing in this cluster works on it: it makes no jobs";
+    let expected =
+        "scenario.yaml:5:5: Ingress is stored, but nothing in this cluster works on it: no traffic reaches it";
     let (code, _, error) = run(&[&path, "--check"]);
     assert!(code == 0 && error.contains("warning: ") && error.contains(expected), "{error}");
     let (_, out, _) = run(&[&path, "--check", "--output", "json"]);

@@ -123,11 +123,11 @@ impl Rig {
         Self::with_all_loops(world, nodes, &without).await
     }
 
-    /// Starts a cluster with all loops except those in `without`, without the kinds and loops of snapshots, and, as each
-    /// simulation, without the loops that run live only.
+    /// Starts a cluster with all loops except those in `without`, without the kinds and loops of snapshots, and without the
+    /// loops of rare workloads.
     pub async fn with_all_loops(world: &World, nodes: &[&str], without: &[&str]) -> Self {
         let snapshots = [controllers::SNAPSHOT_CONTROLLER, controllers::SNAPSHOTTER];
-        let others = controllers::LIVE_ONLY.iter().copied().chain(snapshots);
+        let others = controllers::RARE_WORKLOADS.iter().map(|(_, name)| *name).chain(snapshots);
         let without: Vec<&str> = without.iter().copied().chain(others).collect();
         Self::start(world, nodes, &without, json!({})).await
     }
@@ -135,7 +135,7 @@ impl Rig {
     /// Starts a cluster with the kinds and loops of snapshots, without a scheduler and without the garbage collector.
     pub async fn with_snapshots(world: &World, nodes: &[&str], without: &[&str]) -> Self {
         let others = ["kube-scheduler", controllers::GARBAGE_COLLECTOR];
-        let others = controllers::LIVE_ONLY.iter().copied().chain(others);
+        let others = controllers::RARE_WORKLOADS.iter().map(|(_, name)| *name).chain(others);
         let without: Vec<&str> = without.iter().copied().chain(others).collect();
         let definitions: Vec<Value> = controllers::snapshot::definitions().expect("definitions");
         let begin = json!({ "customresourcedefinitions.apiextensions.k8s.io": definitions });

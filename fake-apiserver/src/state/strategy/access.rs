@@ -1,4 +1,4 @@
-//! Configuration, secrets, limits, priorities, roles and requests for certificates
+//! Configuration, secrets, priorities, roles and requests for certificates
 //! (`pkg/registry/{core,scheduling,rbac,certificates}`).
 
 use base64::Engine;
@@ -33,8 +33,6 @@ pub(super) static SECRET: Strategy = Strategy {
     },
     ..PLAIN
 };
-
-pub(super) static LIMIT_RANGE: Strategy = Strategy { default: limits, ..PLAIN };
 
 pub(super) static PRIORITY_CLASS: Strategy = Strategy {
     default: |class| set(class, &[("preemptionPolicy", json!("PreemptLowerPriority"))]),
@@ -284,25 +282,6 @@ fn default_binding(object: &mut Value) {
     for subject in elements(map, "subjects") {
         if subject.get("kind").is_some_and(|kind| kind == "User" || kind == "Group") {
             default(subject, "apiGroup", RBAC);
-        }
-    }
-}
-
-/// Sets defaults for containers: the default limit is the maximum; the default request is the default limit, or else
-/// the minimum.
-fn limits(object: &mut Value) {
-    let Some(spec) = map_mut(object, "spec") else { return };
-    for item in elements(spec, "limits") {
-        if item.get("type").is_none_or(|of| of != "Container") {
-            continue;
-        }
-        for (to, from) in [("default", "max"), ("defaultRequest", "default"), ("defaultRequest", "min")] {
-            let Some(Value::Object(values)) = item.get(from).cloned() else { continue };
-            if let Some(map) = item.entry(to).or_insert_with(|| json!({})).as_object_mut() {
-                for (resource, amount) in values {
-                    default(map, &resource, amount);
-                }
-            }
         }
     }
 }

@@ -3,6 +3,7 @@
 
 mod access;
 pub(super) mod claim;
+mod limit_range;
 mod namespace;
 mod network;
 mod network_policy;
@@ -76,7 +77,7 @@ static STRATEGIES: [&Strategy; kinds::STORED] = {
     all[index::IP_ADDRESSES] = &network::IP_ADDRESS;
     all[index::JOBS] = &workload::JOB;
     all[index::LEASES] = &records::LEASE;
-    all[index::LIMIT_RANGES] = &access::LIMIT_RANGE;
+    all[index::LIMIT_RANGES] = &limit_range::LIMIT_RANGE;
     all[index::MUTATING_ADMISSION_POLICIES] = &policy::MUTATING_POLICY;
     all[index::MUTATING_ADMISSION_POLICY_BINDINGS] = &policy::MUTATING_BINDING;
     all[index::MUTATING_WEBHOOK_CONFIGURATIONS] = &policy::MUTATING_WEBHOOKS;

@@ -4,7 +4,7 @@ use substrate::json::Value;
 
 use super::{PLAIN, Strategy};
 use crate::state::command::Part;
-use crate::state::validate::{names, unchanged};
+use crate::state::validate::{resource_names, unchanged};
 use crate::state::value::{list, text};
 use crate::state::{FieldError, quantity};
 
@@ -69,14 +69,8 @@ fn quota(quota: &Value, errors: &mut Vec<FieldError>) {
     for (resource, amount) in spec["hard"].as_object().into_iter().flatten() {
         let field = format!("spec.hard[{resource}]");
         let name = resource.as_str();
-        if let Some(why) = names::qualified(name) {
-            errors.push(FieldError::invalid(&field, &name.into(), why));
-        } else if !name.contains('/') && !is_standard(name) {
-            // `storage` is a standard resource that no quota counts.
-            if name != "storage" {
-                let why = "must be a standard resource type or fully qualified";
-                errors.push(FieldError::invalid(&field, &name.into(), why));
-            }
+        resource_names::resource(name, &field, errors);
+        if !name.contains('/') && !is_standard(name) {
             errors.push(FieldError::invalid(&field, &name.into(), "must be a standard resource for quota"));
         }
         if quantity::nanos(amount.as_str().unwrap_or_default()).is_some_and(|n| n < 0) {

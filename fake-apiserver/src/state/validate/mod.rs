@@ -6,6 +6,7 @@ pub(super) mod ephemeral;
 pub(super) mod meta;
 pub(super) mod names;
 pub(super) mod pod;
+pub(super) mod resource_names;
 pub(super) mod selector;
 mod surroundings;
 

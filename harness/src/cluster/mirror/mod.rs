@@ -28,7 +28,7 @@ use mock_ec2::events::RequestEnded as CloudRequest;
 use serde_json::Value;
 use substrate::events::{ProcessCrashed, ProcessFailed, ProcessPanicked, ProcessStarted};
 use substrate::fault::Names;
-use substrate::{Clock, Event, EventType, HttpService, Process, World, WorldKind, latest};
+use substrate::{Clock, Event, EventType, HttpService, Process, World, latest};
 
 use self::drivers::Drivers;
 use self::log::ComponentLog;
@@ -121,7 +121,7 @@ impl Mirrors {
             components: names.processes.iter().cloned().collect(),
             names,
             pods: pods::of(spec),
-            unserved: Unserved::without(&spec.without).in_world(world.kind() == WorldKind::Live),
+            unserved: Unserved::without(&spec.without),
             registries: roots
                 .iter()
                 .filter(|_| spec.without.contains("csi-mock"))

@@ -190,9 +190,8 @@ fn a_deleted_pod_is_recreated_unless_its_node_is_gone() {
 #[test]
 fn an_object_that_no_loop_works_on_gets_an_event() {
     in_cluster(async |_, cluster| {
-        let pod = json!({ "restartPolicy": "Never", "containers": [{ "name": "c", "image": "i" }] });
-        let job = json!({ "spec": { "template": { "spec": pod } } });
-        apply(&cluster, "cronjob", "web", json!({ "schedule": "* * * * *", "jobTemplate": job })).await;
+        let backend = json!({ "service": { "name": "web", "port": { "number": 80 } } });
+        apply(&cluster, "ingress", "web", json!({ "defaultBackend": backend })).await;
         seconds(2).await;
         let events = cluster.objects().list(Kind::event()).await.unwrap();
         let reported: Vec<&Tree> = events.iter().filter(|e| e["reason"] == "NoController").collect();
@@ -200,10 +199,10 @@ fn an_object_that_no_loop_works_on_gets_an_event() {
         let about = &reported[0]["involvedObject"];
         assert_eq!(
             ["kind", "name", "apiVersion"].map(|key| about[key].as_str().unwrap_or_default()),
-            ["CronJob", "web", "batch/v1"]
+            ["Ingress", "web", "networking.k8s.io/v1"]
         );
         assert!(
-            about["uid"].is_string() && reported[0]["message"].as_str().unwrap().contains("it makes no jobs"),
+            about["uid"].is_string() && reported[0]["message"].as_str().unwrap().contains("no traffic reaches it"),
             "{}",
             reported[0]
         );
