@@ -282,4 +282,5 @@ pub const FILES: &[(&str, &str)] = &[
     ("features/fs-group-policies", "group-policy-ignored"),
     ("features/calls-that-fail", "retried-attach-not-reported"),
     ("features/node-status-refused", "failed-report-counts"),
+    ("features/cron-job", "failed-job-stays-active"),
 ];
