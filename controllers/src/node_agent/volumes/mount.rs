@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use csi_mock::disk::DiskError;
+use csi_mock::disk::{DiskError, GroupChange};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::storage::v1::CSIDriverSpec;
 
@@ -15,7 +15,7 @@ use crate::node_agent::agent::Agent;
 use crate::node_agent::block;
 use crate::node_agent::csi::Carried;
 use crate::node_agent::names::vol_data_path;
-use crate::node_agent::pod_facts::{fs_group, gives_group, pod_info, secrets, tokens};
+use crate::node_agent::pod_facts::{always_gives_group, fs_group, gives_group, pod_info, secrets, tokens};
 use crate::node_agent::reconstruct::VolumeData;
 use crate::node_agent::volume_manager::{StepError, Task, VolumeSpec};
 
@@ -178,7 +178,8 @@ async fn carried_to_pod(agent: &Agent, task: &Task, driver: Option<&CSIDriverSpe
 /// Gives a published volume to the pod's group (`SetVolumeOwnership`). On a disk that cannot change the group, the pod
 /// gets an event and runs anyway: the modelled workload does not depend on it.
 async fn give(agent: &Agent, task: &Task, target: &Path, group: u32) -> Result<(), StepError> {
-    let error = match agent.config.disk.give(target, group).await {
+    let always = task.pod.as_ref().is_none_or(|pod| always_gives_group(pod));
+    let error = match agent.config.disk.give(target, GroupChange { group, always }).await {
         Ok(()) => return Ok(()),
         Err(error) => error,
     };
