@@ -14,7 +14,9 @@
 //! | `session` | a user's program in a container (`kubectl exec`) |
 //! | `enter` | the hidden command that enters a container and becomes such a program |
 //! | `terminal` | the terminal of a program |
+//! | `accounts` | accounts that a container knows |
 
+mod accounts;
 mod attach;
 pub(crate) mod enter;
 mod life;
