@@ -15,6 +15,7 @@ use super::program::{self, Seen, Unprepared};
 use super::program_volumes::Published;
 use super::references::References;
 use super::restarts::{is_sidecar, restarts};
+use super::sub_path;
 use super::volume_manager::VolumeSpec;
 use crate::machine::api::{
     ContainerSpec, ContainerState, ExitPlan, Pace, PodRecord, PodSpec, ProgramSpec, VolumeLocation, VolumeUse,
@@ -87,6 +88,7 @@ pub(super) async fn programs(agent: &Agent, uid: &str, pod: &Pod) -> Result<BTre
     if !agent.config.programs {
         return Ok(BTreeMap::new());
     }
+    sub_path::check_first(agent, uid, pod).map_err(Unprepared::config)?;
     let references = References::read(agent, pod).await?;
     let published = agent.volumes().mounted(uid).into_iter().map(|(name, spec)| {
         let path = match place(agent, uid, &spec) {
