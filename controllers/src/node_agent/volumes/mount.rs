@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::storage::v1::CSIDriverSpec;
 
 use super::attachment::publish_context;
+use super::machine_path;
 use super::unmount::clear;
 use super::{disk_error, driver, encoded, volume_data};
 use crate::kube::reference;
@@ -32,6 +33,9 @@ async fn write_data(agent: &Agent, beside: &Path, data: &[u8], is_mounted: bool)
 
 pub(super) async fn stage(agent: &Agent, task: &Task) -> Result<(), StepError> {
     let spec = &task.spec;
+    if spec.path_of_machine().is_some() {
+        return Ok(());
+    }
     let driver = driver(agent, spec, "attacher.MountDevice failed to create newCsiDriverClient")?;
     if !driver.stage_unstage {
         return Ok(());
@@ -82,6 +86,9 @@ pub(super) async fn stage(agent: &Agent, task: &Task) -> Result<(), StepError> {
 
 pub(super) async fn publish(agent: &Agent, uid: &str, task: &Task) -> Result<(), StepError> {
     let spec = &task.spec;
+    if let Some(done) = machine_path::set_up(spec) {
+        return done;
+    }
     let driver = driver(agent, spec, "mounter.SetUpAt failed to get CSI client")?;
     agent.drivers_of_cluster.synced().await;
     let object = agent.drivers_of_cluster.get("", &spec.driver);
