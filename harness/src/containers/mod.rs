@@ -76,12 +76,17 @@ impl HostPrograms {
     fn identity(&self, program: &ProgramSpec) -> Identity {
         let may = |id: Option<u32>| id.filter(|id| self.as_root || *id != 0);
         let other = if self.as_root { 0 } else { NOBODY };
-        let fs_group = program.fs_group.or((!self.as_root).then_some(NOBODY));
+        let others = program.groups.iter().copied().filter(|group| self.as_root || *group != 0);
         Identity {
             user: may(program.user).unwrap_or(other),
             group: may(program.group).unwrap_or(other),
-            groups: fs_group.into_iter().collect(),
+            groups: self.owner(program).into_iter().chain(others).collect(),
         }
+    }
+
+    /// Returns the group that gets the volumes.
+    fn owner(&self, program: &ProgramSpec) -> Option<u32> {
+        program.fs_group.or((!self.as_root).then_some(NOBODY))
     }
 
     /// Makes the directories of a container and returns what its first process needs.
@@ -90,7 +95,7 @@ impl HostPrograms {
         let scratch = pod.join("roots").join(container);
         std::fs::create_dir_all(&scratch)?;
         let scratch = std::fs::canonicalize(scratch)?;
-        let identity = self.identity(program);
+        let (identity, owner) = (self.identity(program), self.owner(program));
         let mut mounts = Vec::new();
         for mount in &program.mounts {
             let (source, volume) = match &mount.source {
@@ -98,7 +103,7 @@ impl HostPrograms {
                 MountSource::Device(path) | MountSource::HostPath(path) => (path.clone(), false),
                 MountSource::EmptyDir(name) => {
                     let directory = pod.join("empty-dir").join(name);
-                    std::fs::create_dir_all(&directory)?;
+                    setup::make_empty(&directory)?;
                     (directory, true)
                 }
                 MountSource::Files { name, files } => {
@@ -114,7 +119,7 @@ impl HostPrograms {
                 readonly: mount.readonly,
                 device: matches!(mount.source, MountSource::Device(_)),
                 host: matches!(mount.source, MountSource::HostPath(_)),
-                owner: volume.then(|| identity.groups.first().copied()).flatten(),
+                owner: owner.filter(|_| volume),
             });
         }
         Ok(Setup {
