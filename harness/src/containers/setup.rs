@@ -66,7 +66,7 @@ pub(super) fn inside(path: &str) -> std::io::Result<PathBuf> {
     Ok(plain)
 }
 
-/// Makes the directory of an emptyDir, which everybody can write to (`setupDir`). One that exists stays as it is.
+/// Makes the directory of an emptyDir, which all users can write to (`setupDir`). One that exists stays as it is.
 pub(super) fn make_empty(directory: &Path) -> std::io::Result<()> {
     if directory.is_dir() {
         return Ok(());
