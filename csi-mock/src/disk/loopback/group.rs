@@ -19,7 +19,7 @@ fn fits(mode: u32, gid: u32, group: u32, wanted: u32) -> bool {
 }
 
 impl Inner {
-    /// Gives the filesystem mounted at `path` to `group`. Without a mount, nothing changes. Another driver may have
+    /// Gives the filesystem mounted at `path` to a group. Without a mount, nothing changes. Another driver may have
     /// mounted it.
     pub fn give_mounted(&self, path: &Path, change: GroupChange) -> Result<(), DiskError> {
         let path = self.root.absolute(path)?;
