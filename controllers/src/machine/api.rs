@@ -74,6 +74,9 @@ pub struct ProgramSpec {
     /// Group that owns its volumes (`fsGroup`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fs_group: Option<u32>,
+    /// Further groups that it belongs to (`supplementalGroups`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<u32>,
     /// If set, its standard input is what attached clients write. Default: it is empty.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stdin: bool,

@@ -11,7 +11,8 @@ use super::restarts::{LOST, REASON, is_sidecar};
 use crate::kube::time;
 use crate::machine::api::{ContainerRecord, ContainerState as MachineState, Exit};
 
-/// Reason of a container whose environment refers to something that does not exist (`ErrCreateContainerConfig`).
+/// Reason of a container whose environment or mounts refer to something that does not exist
+/// (`ErrCreateContainerConfig`).
 const UNPREPARED: &str = "CreateContainerConfigError";
 
 /// Number of bytes of the termination messages of a pod (`MaxPodTerminationMessageLogLength`).
@@ -80,6 +81,10 @@ pub(super) fn status(
     };
     if let Some(message) = facts.waiting.get(&container.name).filter(|_| matches!(phase, Phase::Running(_))) {
         status.last_state = status.state.replace(waiting(REASON, message));
+    }
+    if let Some(message) = facts.misconfigured.get(&container.name).filter(|_| matches!(phase, Phase::Running(_))) {
+        let before = status.state.replace(waiting(UNPREPARED, message));
+        status.last_state = before.filter(|before| before.terminated.is_some()).or(status.last_state);
     }
     if let Some(message) = facts.unprepared.as_ref().filter(|_| *phase == Phase::Waiting) {
         status.state = Some(waiting(UNPREPARED, message));
@@ -282,6 +287,18 @@ mod tests {
         let others = (0..5).map(|n| Container { name: format!("c{n}"), ..Container::default() });
         pod.spec.as_mut().unwrap().containers.extend(others);
         assert_eq!(of(&pod)["lastState"]["terminated"]["message"], "x".repeat(2048));
+    }
+
+    #[test]
+    fn a_container_that_cannot_be_made_waits_with_the_reason() {
+        let mut facts = facts(MachineState::Created, 0, None);
+        facts.misconfigured = [("app".to_owned(), "failed to prepare subPath".to_owned())].into();
+        let one = to_value(&regular(&pod(true), &Phase::Running(at(1)), &facts, &[])).unwrap()[0].clone();
+        let expected = json!({ "reason": UNPREPARED, "message": "failed to prepare subPath" });
+        assert_eq!((&one["state"]["waiting"], &one["lastState"]), (&expected, &json!({})));
+        facts.containers[0].state = MachineState::Exited(Exit { since: at(3), at: at(4), code: 1 });
+        let one = to_value(&regular(&pod(true), &Phase::Running(at(1)), &facts, &[])).unwrap()[0].clone();
+        assert_eq!((&one["state"]["waiting"], &one["lastState"]["terminated"]["exitCode"]), (&expected, &json!(1)));
     }
 
     #[test]

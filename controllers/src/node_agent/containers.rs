@@ -1,5 +1,6 @@
 //! Starts of the containers of a pod, with their Events (upstream `kuberuntime_manager.go`, `kuberuntime_container.go`).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use super::agent::Agent;
 use super::orders::SYNC_BACKOFF;
 use super::restarts::{Restarts, ends_with_machine, is_finished, name_with_uid};
 use super::status_reporter::StatusReporter;
+use super::sub_path;
 use crate::machine::api::PodRecord;
 
 /// Returns true if none of the pod's containers starts again. `record` is what the machine knows of them, if they ever
@@ -42,7 +44,16 @@ pub(super) async fn restart_containers(
     }
     status_reporter.facts.waiting = plan.waiting;
     let (mut wait, mut started) = (plan.wait, Vec::new());
+    let mut misconfigured = BTreeMap::new();
     for (name, attempt) in plan.start {
+        if let Err(why) = sub_path::check(agent, uid, pod, &name) {
+            let message = format!("Error: {why}");
+            agent.recorder.event(Arc::new(of_container(object, pod, &name)), "Warning", "Failed", message);
+            misconfigured.insert(name, why);
+            let retry = agent.ctx.scaled(SYNC_BACKOFF);
+            wait = Some(wait.map_or(retry, |wait| wait.min(retry)));
+            continue;
+        }
         match agent.runtime.start(&agent.ctx, uid, &name, attempt).await {
             Ok(()) => {
                 emit_start_events(agent, pod, object, |container| container.name == name);
@@ -56,6 +67,7 @@ pub(super) async fn restart_containers(
             }
         }
     }
+    status_reporter.facts.misconfigured = misconfigured;
     (wait.map(|wait| agent.ctx.now().mono + wait), started)
 }
 

@@ -126,6 +126,9 @@ fn finished(claim: &PersistentVolumeClaim, size: &Quantity) -> PersistentVolumeC
 /// Expands the filesystem if the claim asks for it.
 pub(super) async fn expand(agent: &Agent, task: &Task) -> Result<(), StepError> {
     let spec = &task.spec;
+    if spec.path_of_machine().is_some() {
+        return Ok(());
+    }
     let driver = driver(agent, spec, "expander.NodeExpand failed to create newCsiDriverClient")?;
     if !driver.expand_volume {
         return Ok(());

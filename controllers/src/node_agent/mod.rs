@@ -63,6 +63,7 @@ pub mod serve;
 mod socket;
 mod stats;
 mod status_reporter;
+mod sub_path;
 mod summary;
 #[cfg(test)]
 mod tests;

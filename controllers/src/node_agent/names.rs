@@ -26,6 +26,11 @@ impl VolumeName {
         Self(format!("{PLUGIN_PREFIX}/{uid}-{volume}"))
     }
 
+    /// Builds the name of a volume that is a path of the machine.
+    pub fn of_machine(plugin: &str, pv: &str) -> Self {
+        Self(format!("{plugin}/{pv}"))
+    }
+
     /// Builds a placeholder name for a volume of which only the directory is known (`cleanupMounts`).
     pub fn of_directory(name: &str) -> Self {
         Self(name.to_owned())

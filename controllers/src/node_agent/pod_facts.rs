@@ -35,6 +35,12 @@ pub fn fs_group(pod: &Pod) -> Option<u32> {
     u32::try_from(group).ok()
 }
 
+/// Returns false if a volume whose root directory belongs to the pod's group stays as it is (`skipPermissionChange`).
+pub fn always_gives_group(pod: &Pod) -> bool {
+    let context = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
+    context.and_then(|context| context.fs_group_change_policy.as_deref()) != Some("OnRootMismatch")
+}
+
 /// Returns true if kubelet changes the volume's group when the driver does not (`supportsFSGroup`).
 pub fn gives_group(policy: Option<&str>, spec: &VolumeSpec, readonly: bool) -> bool {
     match policy.unwrap_or("ReadWriteOnceWithFSType") {
@@ -152,6 +158,16 @@ mod tests {
         ];
         assert_eq!(reported, expected);
         assert_eq!(fs_group(&pod()), Some(2000));
+    }
+
+    #[test]
+    fn the_group_changes_always_unless_the_pod_looks_at_the_root() {
+        for (policy, always) in [(None, true), (Some("Always"), true), (Some("OnRootMismatch"), false)] {
+            let mut pod = pod();
+            let context = pod.spec.as_mut().and_then(|spec| spec.security_context.as_mut()).expect("a context");
+            context.fs_group_change_policy = policy.map(str::to_owned);
+            assert_eq!(always_gives_group(&pod), always, "{policy:?}");
+        }
     }
 
     #[rstest]

@@ -37,6 +37,8 @@ pub struct PodFacts {
     pub containers: Vec<ContainerRecord>,
     /// Messages of containers that wait before they start again.
     pub waiting: BTreeMap<String, String>,
+    /// Reasons why containers of the running pod cannot start.
+    pub misconfigured: BTreeMap<String, String>,
     /// Reason why the programs of its containers cannot be prepared.
     pub unprepared: Option<String>,
     /// Running containers that are not ready by their probes.

@@ -220,6 +220,10 @@ async fn look_up(agent: &Agent, pod: &Pod, use_: &ClaimUse) -> Result<(VolumeSpe
     let name = volume_of_claim(&claim, pod, use_).map_err(context)?;
     let pv = agent.client.all::<PersistentVolume>().get(&name).await.map_err(|e| unread(&format!("PV {name}"), &e))?;
     check_volume(&pv, &claim).map_err(context)?;
+    if let Some(spec) = VolumeSpec::of_machine(&pv).filter(|_| agent.config.host_paths) {
+        check_mode(use_, false)?;
+        return Ok((spec, false, Sizes::default()));
+    }
     let sizes = sizes(&pv, &claim);
     let spec = VolumeSpec::from_pv(pv).map_err(|e| context(e.to_string()))?;
     check_mode(use_, spec.block)?;

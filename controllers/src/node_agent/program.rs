@@ -72,6 +72,7 @@ fn program(seen: &Seen<'_>, container: &Container) -> Result<ProgramSpec, Unprep
     let of_pod = seen.pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
     let own = container.security_context.as_ref();
     let id = |id: Option<i64>| id.and_then(|id| u32::try_from(id).ok());
+    let groups = of_pod.and_then(|pod| pod.supplemental_groups.as_ref()).into_iter().flatten();
     let (mounts, without) = program_volumes::mounts(seen, container, &env)?;
     let command = words.map(|word| expanded(word, &env)).collect();
     let tty = container.tty.unwrap_or_default();
@@ -85,6 +86,7 @@ fn program(seen: &Seen<'_>, container: &Container) -> Result<ProgramSpec, Unprep
         user: id(own.and_then(|own| own.run_as_user).or(of_pod.and_then(|pod| pod.run_as_user))),
         group: id(own.and_then(|own| own.run_as_group).or(of_pod.and_then(|pod| pod.run_as_group))),
         fs_group: id(of_pod.and_then(|pod| pod.fs_group)),
+        groups: groups.filter_map(|group| id(Some(*group))).collect(),
         stdin: container.stdin.unwrap_or_default(),
         stdin_once: container.stdin_once.unwrap_or_default(),
         tty,
@@ -248,6 +250,15 @@ mod tests {
         let file = json!({ "name": "app", "command": ["sh"], "terminationMessagePolicy": "File" });
         let all = of(&pod(file), &References::default()).expect("programs");
         assert_eq!((all["app"].message_path.as_str(), all["app"].message_from_log), ("", false));
+    }
+
+    #[test]
+    fn a_program_belongs_to_the_groups_of_its_pod() {
+        let mut pod = pod(json!({ "name": "app", "command": ["sh"] }));
+        let context = from_value(json!({ "fsGroup": 1000, "supplementalGroups": [5, 7] })).unwrap();
+        pod.spec.as_mut().unwrap().security_context = Some(context);
+        let all = of(&pod, &References::default()).expect("programs");
+        assert_eq!((all["app"].fs_group, all["app"].groups.as_slice()), (Some(1000), [5, 7].as_slice()));
     }
 
     #[test]

@@ -18,6 +18,8 @@ use crate::machine::api::{MountSource, MountSpec};
 pub(super) struct Published {
     pub path: PathBuf,
     pub readonly: bool,
+    /// True for a hostPath.
+    pub host: bool,
 }
 
 type Files = BTreeMap<String, String>;
@@ -51,7 +53,7 @@ pub(super) fn mounts(
         });
     }
     for device in container.volume_devices.iter().flatten() {
-        if let Some(Published { path, readonly }) = seen.published.get(&device.name) {
+        if let Some(Published { path, readonly, .. }) = seen.published.get(&device.name) {
             let source = MountSource::Device(path.clone());
             mounts.push(MountSpec { source, at: device.device_path.clone(), sub_path: None, readonly: *readonly });
         }
@@ -61,8 +63,9 @@ pub(super) fn mounts(
 
 /// Returns a volume, and true if it is read-only. None for one that is not served.
 fn source(seen: &Seen<'_>, volume: &Volume) -> Result<Option<(MountSource, bool)>, Unprepared> {
-    if let Some(Published { path, readonly }) = seen.published.get(&volume.name) {
-        return Ok(Some((MountSource::Published(path.clone()), *readonly)));
+    if let Some(Published { path, readonly, host }) = seen.published.get(&volume.name) {
+        let mounted = if *host { MountSource::HostPath } else { MountSource::Published };
+        return Ok(Some((mounted(path.clone()), *readonly)));
     }
     if volume.empty_dir.is_some() {
         return Ok(Some((MountSource::EmptyDir(volume.name.clone()), false)));
@@ -162,7 +165,7 @@ mod tests {
         let mut references = References::default();
         let data = BTreeMap::from([("k", "v"), ("other", "w")].map(|(key, value)| (key.to_owned(), value.to_owned())));
         references.config_maps.insert("m".to_owned(), Some(data));
-        let data = Published { path: "/pods/u/data".into(), readonly: false };
+        let data = Published { path: "/pods/u/data".into(), readonly: false, host: false };
         let seen = Seen {
             pod: &pod,
             host_ip: String::new(),

@@ -2,6 +2,7 @@
 //! the steps of its operations.
 
 mod attachment;
+mod machine_path;
 mod mount;
 mod unmount;
 

@@ -15,6 +15,7 @@ use super::program::{self, Seen, Unprepared};
 use super::program_volumes::Published;
 use super::references::References;
 use super::restarts::{is_sidecar, restarts};
+use super::sub_path;
 use super::volume_manager::VolumeSpec;
 use crate::machine::api::{
     ContainerSpec, ContainerState, ExitPlan, Pace, PodRecord, PodSpec, ProgramSpec, VolumeLocation, VolumeUse,
@@ -87,6 +88,7 @@ pub(super) async fn programs(agent: &Agent, uid: &str, pod: &Pod) -> Result<BTre
     if !agent.config.programs {
         return Ok(BTreeMap::new());
     }
+    sub_path::check_first(agent, uid, pod).map_err(Unprepared::config)?;
     let references = References::read(agent, pod).await?;
     let published = agent.volumes().mounted(uid).into_iter().map(|(name, spec)| {
         let path = match place(agent, uid, &spec) {
@@ -94,7 +96,7 @@ pub(super) async fn programs(agent: &Agent, uid: &str, pod: &Pod) -> Result<BTre
             VolumeLocation::Device { published, .. } => published,
         };
         let readonly = spec.readonly || readonly(pod, &name);
-        (name, Published { path, readonly })
+        (name, Published { path, readonly, host: spec.is_host_path() })
     });
     let published = published.collect();
     let (host_ip, host_paths) = (internal_ip(&agent.config), agent.config.host_paths);
@@ -132,7 +134,9 @@ pub(super) fn pod_spec(
     let mut containers: Vec<ContainerSpec> = inits.map(|init| container(init, !is_sidecar(init))).collect();
     let regular = pod.spec.iter().flat_map(|spec| &spec.containers);
     containers.extend(regular.map(|one| ContainerSpec { exit, ..container(one, false) }));
-    let volumes = agent.volumes().mounted(uid).into_iter().map(|(name, spec)| {
+    // The workload writes nothing to paths of the machine.
+    let mounted = agent.volumes().mounted(uid).into_iter().filter(|(_, spec)| spec.path_of_machine().is_none());
+    let volumes = mounted.map(|(name, spec)| {
         let (container, at) = mounted_by(pod, &name).unzip();
         VolumeUse {
             volume: spec.handle.clone(),
@@ -165,7 +169,9 @@ pub(super) fn pod_name(pod: &Pod) -> String {
 
 /// Returns the place of a volume inside a pod.
 fn place(agent: &Agent, uid: &str, spec: &Arc<VolumeSpec>) -> VolumeLocation {
-    if spec.block {
+    if let Some(path) = spec.path_of_machine() {
+        VolumeLocation::Filesystem { path: path.into() }
+    } else if spec.block {
         let mapping = agent.mapping(uid, spec);
         VolumeLocation::Device { published: mapping.device, global: mapping.global, link: mapping.link }
     } else {

@@ -18,8 +18,8 @@ use super::files::file_operations;
 use super::plain_name::plain_name;
 use super::root::Root;
 use super::{
-    Backend, Device, Disk, DiskError, DiskFuture, FileLock, Mapping, Mount, MountKind, Plug, Publish, Published,
-    RawDevice, Share, Stage, Staged, Usage,
+    Backend, Device, Disk, DiskError, DiskFuture, FileLock, GroupChange, Mapping, Mount, MountKind, Plug, Publish,
+    Published, RawDevice, Share, Stage, Staged, Usage,
 };
 
 /// Node's own directory below its root: one record per device and per mount.
@@ -387,7 +387,7 @@ impl Disk for DirectoryDisk {
         Box::pin(async move { FileLock::of_directory(directory.await?).await })
     }
 
-    fn give<'a>(&'a self, _: &'a Path, _: u32) -> DiskFuture<'a, ()> {
+    fn give<'a>(&'a self, _: &'a Path, _: GroupChange) -> DiskFuture<'a, ()> {
         Box::pin(ready(Err(cannot("give a volume to a group", "giving files to a group needs root"))))
     }
 

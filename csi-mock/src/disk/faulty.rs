@@ -10,8 +10,8 @@ use substrate::{Ctx, mutant};
 use super::errnos::errno;
 use super::lossy::{self, is_lossy};
 use super::{
-    Backend, Device, Disk, DiskError, DiskFuture, FileLock, Mapping, Mount, Plug, Publish, Published, RawDevice, Share,
-    Stage, Staged, Usage,
+    Backend, Device, Disk, DiskError, DiskFuture, FileLock, GroupChange, Mapping, Mount, Plug, Publish, Published,
+    RawDevice, Share, Stage, Staged, Usage,
 };
 
 /// Disk whose operations meet the faults of the plane `disk`, before and after. Faults use the trait's names of
@@ -169,7 +169,7 @@ impl Disk for FaultyDisk {
     plain! {
         find(volume: &'a str) -> Option<Device>, volume, Path::new("");
         unmap(mapping: &'a Mapping) -> (), &mapping.volume, &mapping.device;
-        give(path: &'a Path, group: u32) -> (), "", path;
+        give(path: &'a Path, change: GroupChange) -> (), "", path;
         usage(path: &'a Path) -> Usage, "", path;
         make_dir(path: &'a Path) -> (), "", path;
         remove_dir(path: &'a Path) -> (), "", path;

@@ -39,7 +39,7 @@ pub use errnos::{ERRNOS, errno};
 pub use error::{DiskError, DiskFuture};
 pub use faulty::faulty;
 pub use memory::MemoryDisks;
-pub use mount::{Device, Mount, MountKind, Plug, Publish, Published, Stage, Staged, Usage};
+pub use mount::{Device, GroupChange, Mount, MountKind, Plug, Publish, Published, Stage, Staged, Usage};
 pub use node_disk::{Disk, EMITTING};
 pub use paced::{Pace, paced};
 pub use path_limit::MAX_PATH;

@@ -88,6 +88,15 @@ pub struct Stage {
     pub group: Option<u32>,
 }
 
+/// Change of the group of a mounted filesystem: everything in it becomes the group's, as with [`Stage::group`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupChange {
+    /// The group.
+    pub group: u32,
+    /// If not set, nothing changes where the root directory is the group's already (kubelet's policy OnRootMismatch).
+    pub always: bool,
+}
+
 /// Result of staging.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Staged {

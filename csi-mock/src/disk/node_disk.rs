@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::backend::Backend;
 use super::error::{DiskError, DiskFuture};
-use super::mount::{Device, Mount, Plug, Publish, Published, Stage, Staged, Usage};
+use super::mount::{Device, GroupChange, Mount, Plug, Publish, Published, Stage, Staged, Usage};
 use super::raw::{Mapping, RawDevice};
 use super::share::{FileLock, Share};
 
@@ -117,12 +117,12 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// filesystem that would have to grow.
     fn expand<'a>(&'a self, volume: &'a str, path: &'a Path) -> DiskFuture<'a, u64>;
 
-    /// Gives the filesystem mounted at `path` to a group, as kubelet does for fsGroup; see [`Stage::group`].
+    /// Gives the filesystem mounted at `path` to a group, as kubelet does for fsGroup.
     ///
     /// # Errors
     /// [`DiskError::NotStaged`] if no filesystem is mounted at `path`; [`DiskError::Unsupported`] if the backend cannot
     /// change ownership.
-    fn give<'a>(&'a self, path: &'a Path, group: u32) -> DiskFuture<'a, ()>;
+    fn give<'a>(&'a self, path: &'a Path, change: GroupChange) -> DiskFuture<'a, ()>;
 
     /// Returns the usage of the filesystem mounted at `path`; for raw block only the device's size.
     fn usage<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Usage>;

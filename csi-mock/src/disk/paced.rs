@@ -10,8 +10,8 @@ use substrate::Ctx;
 use substrate::seed::unit;
 
 use super::{
-    Backend, Device, Disk, DiskFuture, FileLock, Mapping, Mount, Plug, Publish, Published, RawDevice, Share, Stage,
-    Staged, Usage,
+    Backend, Device, Disk, DiskFuture, FileLock, GroupChange, Mapping, Mount, Plug, Publish, Published, RawDevice,
+    Share, Stage, Staged, Usage,
 };
 
 /// Durations of slow disk operations: each drawn uniformly from its pair.
@@ -139,7 +139,7 @@ impl Disk for PacedDisk {
         map(mapping: &'a Mapping) -> Arc<dyn RawDevice>;
         unmap(mapping: &'a Mapping) -> ();
         expand(volume: &'a str, path: &'a Path) -> u64;
-        give(path: &'a Path, group: u32) -> ();
+        give(path: &'a Path, change: GroupChange) -> ();
         usage(path: &'a Path) -> Usage;
         make_dir(path: &'a Path) -> ();
         remove_dir(path: &'a Path) -> ();

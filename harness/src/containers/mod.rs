@@ -15,7 +15,9 @@
 //! | `session` | a user's program in a container (`kubectl exec`) |
 //! | `enter` | the hidden command that enters a container and becomes such a program |
 //! | `terminal` | the terminal of a program |
+//! | `accounts` | accounts that a container knows |
 
+mod accounts;
 mod attach;
 pub(crate) mod enter;
 mod life;
@@ -76,11 +78,11 @@ impl HostPrograms {
     fn identity(&self, program: &ProgramSpec) -> Identity {
         let may = |id: Option<u32>| id.filter(|id| self.as_root || *id != 0);
         let other = if self.as_root { 0 } else { NOBODY };
-        let fs_group = program.fs_group.or((!self.as_root).then_some(NOBODY));
+        let others = program.groups.iter().copied().filter(|group| self.as_root || *group != 0);
         Identity {
             user: may(program.user).unwrap_or(other),
             group: may(program.group).unwrap_or(other),
-            groups: fs_group.into_iter().collect(),
+            groups: self.owner(program).into_iter().chain(others).collect(),
         }
     }
 
@@ -89,13 +91,18 @@ impl HostPrograms {
         self.directory.join(uid).join("messages").join(container)
     }
 
+    /// Returns the group that gets the volumes.
+    fn owner(&self, program: &ProgramSpec) -> Option<u32> {
+        program.fs_group.or((!self.as_root).then_some(NOBODY))
+    }
+
     /// Makes the directories of a container and returns what its first process needs.
     fn prepare(&self, uid: &str, container: &str, program: &ProgramSpec) -> std::io::Result<Setup> {
         let pod = self.directory.join(uid);
         let scratch = pod.join("roots").join(container);
         std::fs::create_dir_all(&scratch)?;
         let scratch = std::fs::canonicalize(scratch)?;
-        let identity = self.identity(program);
+        let (identity, owner) = (self.identity(program), self.owner(program));
         let mut mounts = Vec::new();
         for mount in &program.mounts {
             let (source, volume) = match &mount.source {
@@ -103,7 +110,7 @@ impl HostPrograms {
                 MountSource::Device(path) | MountSource::HostPath(path) => (path.clone(), false),
                 MountSource::EmptyDir(name) => {
                     let directory = pod.join("empty-dir").join(name);
-                    std::fs::create_dir_all(&directory)?;
+                    setup::make_empty(&directory)?;
                     (directory, true)
                 }
                 MountSource::Files { name, files } => {
@@ -119,7 +126,7 @@ impl HostPrograms {
                 readonly: mount.readonly,
                 device: matches!(mount.source, MountSource::Device(_)),
                 host: matches!(mount.source, MountSource::HostPath(_)),
-                owner: volume.then(|| identity.groups.first().copied()).flatten(),
+                owner: owner.filter(|_| volume),
             });
         }
         if !program.message_path.is_empty() {

@@ -15,6 +15,7 @@ use rustix::mount::{
 use rustix::process::{chdir, ioctl_tiocsctty, pivot_root, setsid};
 use rustix::thread::{UnshareFlags, set_thread_gid, set_thread_groups, set_thread_uid};
 
+use super::accounts;
 use super::setup::{Identity, Mount, Setup, VARIABLE, inside};
 
 /// The hidden subcommand of `mooring`.
@@ -89,6 +90,7 @@ fn make(setup: &Setup) -> std::io::Result<()> {
         mount_bind_recursive(old.join(directory), Path::new("/").join(directory))?;
     }
     make_devices(&old)?;
+    hide_people()?;
     for place in ["/tmp", "/var/tmp"] {
         open_to_all(Path::new(place))?;
     }
@@ -121,6 +123,15 @@ fn make_devices(old: &Path) -> std::io::Result<()> {
 fn new_namespace() -> std::io::Result<()> {
     // SAFETY: only the mount namespace is unshared, no descriptor table.
     Ok(unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }?)
+}
+
+/// Leaves the people of the machine out of the accounts. A file that does not exist stays so.
+fn hide_people() -> std::io::Result<()> {
+    for file in ["/etc/passwd", "/etc/group"] {
+        let Ok(text) = std::fs::read_to_string(file) else { continue };
+        std::fs::write(file, accounts::of_system(&text))?;
+    }
+    Ok(())
 }
 
 fn open_to_all(directory: &Path) -> std::io::Result<()> {

@@ -66,6 +66,15 @@ pub(super) fn inside(path: &str) -> std::io::Result<PathBuf> {
     Ok(plain)
 }
 
+/// Makes the directory of an emptyDir, which all users can write to (`setupDir`). One that exists stays as it is.
+pub(super) fn make_empty(directory: &Path) -> std::io::Result<()> {
+    if directory.is_dir() {
+        return Ok(());
+    }
+    std::fs::create_dir_all(directory)?;
+    std::fs::set_permissions(directory, std::os::unix::fs::PermissionsExt::from_mode(0o777))
+}
+
 /// Writes the files of a ConfigMap, a Secret or the downward API, readable by all as with `defaultMode: 0644`.
 pub(super) fn write_files(directory: &Path, files: &BTreeMap<String, String>) -> std::io::Result<()> {
     std::fs::create_dir_all(directory)?;
@@ -82,6 +91,19 @@ pub(super) fn write_files(directory: &Path, files: &BTreeMap<String, String>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_empty_dir_is_open_to_all_until_its_containers_change_it() {
+        use std::os::unix::fs::PermissionsExt;
+        let root = tempfile::tempdir().unwrap();
+        let directory = root.path().join("empty-dir/cache");
+        let mode = || std::fs::metadata(&directory).unwrap().permissions().mode() & 0o7777;
+        make_empty(&directory).unwrap();
+        assert_eq!(mode(), 0o777);
+        std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o700)).unwrap();
+        make_empty(&directory).unwrap();
+        assert_eq!(mode(), 0o700);
+    }
 
     #[test]
     fn a_path_stays_inside() {

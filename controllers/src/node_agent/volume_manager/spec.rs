@@ -44,6 +44,10 @@ impl LifeCycle {
     }
 }
 
+/// Plugins of volumes that are paths of the machine.
+const HOST_PATH: &str = "kubernetes.io/host-path";
+const LOCAL: &str = "kubernetes.io/local-volume";
+
 /// Lifecycle mode of an inline volume.
 pub const EPHEMERAL: &str = "Ephemeral";
 
@@ -104,6 +108,35 @@ impl VolumeSpec {
             life_cycle: LifeCycle::Persistent,
             object: Some(pv),
         })
+    }
+
+    /// Reads a PersistentVolume that is a path of the machine. None for another one, and for a raw device.
+    pub fn of_machine(pv: &Arc<PersistentVolume>) -> Option<Self> {
+        let spec = pv.spec.as_ref().filter(|spec| spec.volume_mode.as_deref() != Some("Block"))?;
+        let plugin = match (&spec.host_path, &spec.local) {
+            (Some(_), _) => HOST_PATH,
+            (None, Some(_)) => LOCAL,
+            (None, None) => return None,
+        };
+        let name = pv.metadata.name.as_deref().unwrap_or_default();
+        Some(Self {
+            name: VolumeName::of_machine(plugin, name),
+            access_modes: spec.access_modes.clone().unwrap_or_default(),
+            object: Some(pv.clone()),
+            ..Self::reconstructed(plugin, name, name, false)
+        })
+    }
+
+    /// Returns its path on the machine, if it is one.
+    pub fn path_of_machine(&self) -> Option<&str> {
+        let spec = self.object.as_ref()?.spec.as_ref()?;
+        let host = spec.host_path.as_ref().map(|host| host.path.as_str());
+        host.or_else(|| spec.local.as_ref().map(|local| local.path.as_str()))
+    }
+
+    /// Returns true if it is a hostPath, whose files keep their group.
+    pub fn is_host_path(&self) -> bool {
+        self.path_of_machine().is_some() && self.driver == HOST_PATH
     }
 
     /// Reads the inline volume `name` of `pod`.

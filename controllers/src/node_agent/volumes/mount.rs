@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use csi_mock::disk::DiskError;
+use csi_mock::disk::{DiskError, GroupChange};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::storage::v1::CSIDriverSpec;
 
 use super::attachment::publish_context;
+use super::machine_path;
 use super::unmount::clear;
 use super::{disk_error, driver, encoded, volume_data};
 use crate::kube::reference;
@@ -15,7 +16,7 @@ use crate::node_agent::agent::Agent;
 use crate::node_agent::block;
 use crate::node_agent::csi::Carried;
 use crate::node_agent::names::vol_data_path;
-use crate::node_agent::pod_facts::{fs_group, gives_group, pod_info, secrets, tokens};
+use crate::node_agent::pod_facts::{always_gives_group, fs_group, gives_group, pod_info, secrets, tokens};
 use crate::node_agent::reconstruct::VolumeData;
 use crate::node_agent::volume_manager::{StepError, Task, VolumeSpec};
 
@@ -32,6 +33,9 @@ async fn write_data(agent: &Agent, beside: &Path, data: &[u8], is_mounted: bool)
 
 pub(super) async fn stage(agent: &Agent, task: &Task) -> Result<(), StepError> {
     let spec = &task.spec;
+    if spec.path_of_machine().is_some() {
+        return Ok(());
+    }
     let driver = driver(agent, spec, "attacher.MountDevice failed to create newCsiDriverClient")?;
     if !driver.stage_unstage {
         return Ok(());
@@ -82,6 +86,9 @@ pub(super) async fn stage(agent: &Agent, task: &Task) -> Result<(), StepError> {
 
 pub(super) async fn publish(agent: &Agent, uid: &str, task: &Task) -> Result<(), StepError> {
     let spec = &task.spec;
+    if let Some(done) = machine_path::set_up(spec) {
+        return done;
+    }
     let driver = driver(agent, spec, "mounter.SetUpAt failed to get CSI client")?;
     agent.drivers_of_cluster.synced().await;
     let object = agent.drivers_of_cluster.get("", &spec.driver);
@@ -179,7 +186,8 @@ async fn carried_to_pod(agent: &Agent, task: &Task, driver: Option<&CSIDriverSpe
 /// Gives a published volume to the pod's group (`SetVolumeOwnership`). On a disk that cannot change the group, the pod
 /// gets an event and runs anyway: the modelled workload does not depend on it.
 async fn give(agent: &Agent, task: &Task, target: &Path, group: u32) -> Result<(), StepError> {
-    let error = match agent.config.disk.give(target, group).await {
+    let always = task.pod.as_ref().is_none_or(|pod| always_gives_group(pod));
+    let error = match agent.config.disk.give(target, GroupChange { group, always }).await {
         Ok(()) => return Ok(()),
         Err(error) => error,
     };

@@ -12,6 +12,9 @@ use crate::node_agent::reconstruct::data_of;
 use crate::node_agent::volume_manager::{StepError, VolumeSpec};
 
 pub(super) async fn unpublish(agent: &Agent, uid: &str, spec: &VolumeSpec) -> Result<(), StepError> {
+    if spec.path_of_machine().is_some() {
+        return Ok(());
+    }
     let driver = driver(agent, spec, "Unmounter.TearDownAt failed to get CSI client")?;
     let target = agent.target_path(uid, spec);
     driver.unpublish(&spec.handle, &target).await?;
@@ -37,6 +40,9 @@ pub(super) async fn clean_up(agent: &Agent, uid: &str, spec: &VolumeSpec) -> Res
 }
 
 pub(super) async fn unstage(agent: &Agent, spec: &VolumeSpec) -> Result<(), StepError> {
+    if spec.path_of_machine().is_some() {
+        return Ok(());
+    }
     let driver = driver(agent, spec, "attacher.UnmountDevice failed to create newCsiDriverClient")?;
     let staging = agent.staging_path(spec);
     if spec.block {

@@ -96,8 +96,11 @@ impl Inner {
         self.root.remove_file(&mount.path)?;
         self.root.remove_file(&self.block_record(&mount.path))?;
         let last = !self.mounts()?.iter().any(|m| m.volume == mount.volume);
-        if let Some(plugged) = self.get(&mount.volume).filter(|_| mount.readonly && last) {
-            plugged.device.set_readonly(false)?;
+        if let Some(plugged) = self.get(&mount.volume) {
+            plugged.device.write_back();
+            if mount.readonly && last {
+                plugged.device.set_readonly(false)?;
+            }
         }
         Ok(true)
     }

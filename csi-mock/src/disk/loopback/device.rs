@@ -150,6 +150,12 @@ impl LoopDevice {
             .map_err(|e| DiskError::errno("BLKROSET", self.path().display().to_string(), e))
     }
 
+    /// Writes the kernel's cache of the device back, as the kernel does when the last opener closes it: `held` keeps it
+    /// open. Like a close, it reports no error, for example that of a pulled device.
+    pub fn write_back(&self) {
+        let _ = rustix::fs::fsync(&self.held);
+    }
+
     /// Sets the device's size to zero: every opener gets EIO from now on. The backing file is not changed, except that
     /// the kernel first writes back its cache of the device.
     ///

@@ -7,7 +7,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::{Inner, mountinfo, text};
-use crate::disk::DiskError;
+use crate::disk::{DiskError, GroupChange};
 
 /// Mode bits of the group on files, and on directories.
 const FILE: u32 = 0o660;
@@ -19,24 +19,28 @@ fn fits(mode: u32, gid: u32, group: u32, wanted: u32) -> bool {
 }
 
 impl Inner {
-    /// Gives the filesystem mounted at `path` to `group`. Without a mount, nothing changes. Another driver may have
+    /// Gives the filesystem mounted at `path` to a group. Without a mount, nothing changes. Another driver may have
     /// mounted it.
-    pub fn give_mounted(&self, path: &Path, group: u32) -> Result<(), DiskError> {
+    pub fn give_mounted(&self, path: &Path, change: GroupChange) -> Result<(), DiskError> {
         let path = self.root.absolute(path)?;
         if !mountinfo::read()?.iter().any(|entry| entry.path == path) {
             return Err(DiskError::NotStaged { volume: String::new(), path: text(&path) });
         }
-        self.give(&path, Some(group))
+        self.change(&path, change)
     }
 
-    /// Gives everything in the mounted filesystem to `group`. Stops at once if the root directory is the group's
-    /// already, like kubelet's policy OnRootMismatch: a large volume is walked once.
+    /// Gives everything in the mounted filesystem to `group`, unless the root directory is the group's already: a large
+    /// volume is walked once.
     pub fn give(&self, path: &Path, group: Option<u32>) -> Result<(), DiskError> {
-        let Some(group) = group else { return Ok(()) };
+        group.map_or(Ok(()), |group| self.change(path, GroupChange { group, always: false }))
+    }
+
+    fn change(&self, path: &Path, change: GroupChange) -> Result<(), DiskError> {
+        let GroupChange { group, always } = change;
         let root = self.root.readable_dir(path)?;
         let fail = |e: Errno| DiskError::errno("chown", text(path), e);
         let stat = rustix::fs::fstat(&root).map_err(fail)?;
-        if fits(stat.st_mode, stat.st_gid, group, DIRECTORY) {
+        if !always && fits(stat.st_mode, stat.st_gid, group, DIRECTORY) {
             return Ok(());
         }
         let mut open: Vec<OwnedFd> = vec![root.try_clone().map_err(|e| DiskError::io("open", text(path), e))?];

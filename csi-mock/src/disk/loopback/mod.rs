@@ -41,8 +41,8 @@ use super::files::file_operations;
 use super::plain_name::plain_name;
 use super::root::Root;
 use super::{
-    Backend, Device, Disk, DiskError, DiskFuture, FileLock, Mapping, Mount, Plug, Publish, Published, RawDevice, Share,
-    Stage, Staged, Usage,
+    Backend, Device, Disk, DiskError, DiskFuture, FileLock, GroupChange, Mapping, Mount, Plug, Publish, Published,
+    RawDevice, Share, Stage, Staged, Usage,
 };
 
 /// Major number of loop devices.
@@ -256,9 +256,9 @@ impl Disk for LoopDisk {
         self.alone(volume, move |disk| disk.expand(&own, &path))
     }
 
-    fn give<'a>(&'a self, path: &'a Path, group: u32) -> DiskFuture<'a, ()> {
+    fn give<'a>(&'a self, path: &'a Path, change: GroupChange) -> DiskFuture<'a, ()> {
         let path = path.to_owned();
-        self.run(move |disk| disk.give_mounted(&path, group))
+        self.run(move |disk| disk.give_mounted(&path, change))
     }
 
     file_operations!();

@@ -338,10 +338,17 @@ fn a_volume_is_given_to_its_group_with_all_that_is_in_it() {
             let there = std::fs::metadata(&path).unwrap();
             assert_eq!((there.gid(), there.mode() & mode), (2000, mode), "{path:?}");
         }
-        a.give(&root, 3000).await.unwrap();
-        assert_eq!(std::fs::metadata(root.join("d/f")).unwrap().gid(), 3000);
+        let change = |group, always| GroupChange { group, always };
+        let gid = || std::fs::metadata(root.join("d/f")).unwrap().gid();
+        a.give(&root, change(3000, true)).await.unwrap();
+        assert_eq!(gid(), 3000);
+        std::os::unix::fs::chown(root.join("d/f"), None, Some(4000)).unwrap();
+        a.give(&root, change(3000, false)).await.unwrap();
+        assert_eq!(gid(), 4000, "the root belongs to the group already");
+        a.give(&root, change(3000, true)).await.unwrap();
+        assert_eq!(gid(), 3000);
         assert!(
-            matches!(a.give(&at(&a, "pods/p"), 3000).await, Err(DiskError::NotStaged { .. })),
+            matches!(a.give(&at(&a, "pods/p"), change(3000, true)).await, Err(DiskError::NotStaged { .. })),
             "only what is mounted"
         );
         let after = std::fs::metadata("/etc/passwd").unwrap();

@@ -27,8 +27,8 @@ use self::model::{Node, State, Volume, clean};
 use self::raw::MemoryDevice;
 use self::share::{ShareFile, Shares};
 use super::{
-    Backend, Device, Disk, DiskError, DiskFuture, FileLock, Mapping, Mount, Plug, Publish, Published, RawDevice, Share,
-    Stage, Staged, Usage,
+    Backend, Device, Disk, DiskError, DiskFuture, FileLock, GroupChange, Mapping, Mount, Plug, Publish, Published,
+    RawDevice, Share, Stage, Staged, Usage,
 };
 
 /// Group of a filesystem that was not given to any group.
@@ -232,8 +232,8 @@ impl Disk for MemoryDisk {
         self.with(|volumes, node| node.expand(volumes, volume, path))
     }
 
-    fn give<'a>(&'a self, path: &'a Path, group: u32) -> DiskFuture<'a, ()> {
-        self.with(|volumes, node| node.give(volumes, path, group))
+    fn give<'a>(&'a self, path: &'a Path, change: GroupChange) -> DiskFuture<'a, ()> {
+        self.with(|volumes, node| node.give(volumes, path, change.group))
     }
 
     fn mount_share<'a>(&'a self, share: &'a Share) -> DiskFuture<'a, Published> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use csi_mock::capabilities::Capabilities;
-use csi_mock::disk::{self, Disk, DiskError, Mapping, MemoryDisks, Plug, Publish, RawDevice, Stage};
+use csi_mock::disk::{self, Disk, DiskError, GroupChange, Mapping, MemoryDisks, Plug, Publish, RawDevice, Stage};
 use csi_mock::faults::{CONTROLLER, DISK, IDENTITY, NODE_SERVICE, OPERATIONS, REGISTRATION};
 use csi_mock::registration;
 use csi_proto::Channel;
@@ -357,7 +357,7 @@ impl Rig {
             "map" => disk.map(&mapping()).await.map(drop),
             "unmap" => disk.unmap(&mapping()).await,
             "expand" => disk.expand(FILES, staged).await.map(drop),
-            "give" => disk.give(staged, 7).await,
+            "give" => disk.give(staged, GroupChange { group: 7, always: true }).await,
             "usage" => disk.usage(staged).await.map(drop),
             "make_dir" => disk.make_dir(Path::new("/made")).await,
             "remove_dir" => disk.remove_dir(Path::new("/empty")).await,

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use csi_mock::disk::{
-    Backend, Device, Disk, DiskError, DiskFuture, Mapping, Mount, MountKind, Plug, Publish, Published, RawDevice,
-    Stage, Staged, Usage,
+    Backend, Device, Disk, DiskError, DiskFuture, GroupChange, Mapping, Mount, MountKind, Plug, Publish, Published,
+    RawDevice, Stage, Staged, Usage,
 };
 use serde_json::Value;
 
@@ -137,7 +137,7 @@ impl Disk for ContainerDisk {
         untouched()
     }
 
-    fn give<'a>(&'a self, _: &'a Path, _: u32) -> DiskFuture<'a, ()> {
+    fn give<'a>(&'a self, _: &'a Path, _: GroupChange) -> DiskFuture<'a, ()> {
         untouched()
     }
 

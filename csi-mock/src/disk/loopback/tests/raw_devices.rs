@@ -50,6 +50,21 @@ fn a_raw_device_is_the_volume_itself_and_its_mount_survives_a_restart() {
 }
 
 #[test]
+fn bytes_that_a_pod_did_not_sync_survive_the_detach_of_a_raw_device() {
+    live("block-cache", async |bench| {
+        let a = bench.node("a");
+        published_raw(&bench, &a).await;
+        let target = at(&a, "pods/p/b");
+        let opened = File::options().write(true).open(&target).unwrap();
+        opened.write_all_at(b"cached", 0).unwrap();
+        drop(opened);
+        assert!(a.unpublish(VOLUME, &target).await.unwrap());
+        assert!(a.unplug(VOLUME, false).await.unwrap());
+        assert_eq!(&std::fs::read(bench.backing(VOLUME)).unwrap()[..6], b"cached");
+    });
+}
+
+#[test]
 fn a_raw_device_that_is_pulled_gives_eio_and_goes_with_its_last_opener() {
     live("pull-block", async |bench| {
         let a = bench.node("a");
