@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderValue, Request, Response};
 use substrate::body::{Body, BoxError, Holding, boxed, collect, full};
@@ -94,10 +93,7 @@ impl Server {
             entry.event["impersonatedUser"] = acting.user_info();
         }
         let sent = if level >= Level::Request && !matches!(verb, "get" | "list" | "watch") {
-            let bytes = match body::whole(sent, LIMIT).await {
-                Ok(bytes) => bytes,
-                Err(_) => Bytes::new(),
-            };
+            let bytes = body::whole(sent, LIMIT).await.unwrap_or_default();
             entry.event["requestObject"] = object(&bytes, body::content_type(&parts.headers));
             // Keeps the parsed tree that a caller in the same process passed along with the text.
             full(bytes)
