@@ -44,7 +44,7 @@ pub(super) fn check(agent: &Agent, uid: &str, pod: &Pod, name: &str) -> Result<(
     Ok(())
 }
 
-/// Checks a path inside the mounted `volume`. What does not exist is made later, below the part that exists.
+/// Checks a path inside the mounted `volume`. The missing part is made later, below the part that exists.
 fn check_path(volume: &Path, path: &str) -> Result<(), &'static str> {
     // The mount of the volume itself fails then.
     let Ok(volume) = std::fs::canonicalize(volume) else { return Ok(()) };
