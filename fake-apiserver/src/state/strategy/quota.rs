@@ -19,28 +19,6 @@ pub(super) static QUOTA: Strategy = Strategy {
     ..PLAIN
 };
 
-/// Resources without a domain that a quota may limit.
-const STANDARD: &[&str] = &[
-    "configmaps",
-    "cpu",
-    "ephemeral-storage",
-    "limits.cpu",
-    "limits.ephemeral-storage",
-    "limits.memory",
-    "memory",
-    "persistentvolumeclaims",
-    "pods",
-    "replicationcontrollers",
-    "requests.cpu",
-    "requests.ephemeral-storage",
-    "requests.memory",
-    "requests.storage",
-    "resourcequotas",
-    "secrets",
-    "services",
-    "services.loadbalancers",
-    "services.nodeports",
-];
 /// Resources of scopes of pods, except for BestEffort, which is for `pods` only.
 const OF_PODS: &[&str] = &["pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"];
 /// Resources of scopes of claims.
@@ -58,11 +36,6 @@ const SCOPES: &[(&str, &[&str])] = &[
     ("VolumeAttributesClass", OF_CLAIMS),
 ];
 
-fn is_standard(resource: &str) -> bool {
-    let of = resource.strip_prefix("requests.").unwrap_or(resource);
-    STANDARD.contains(&resource) || of.starts_with("hugepages-")
-}
-
 fn quota(quota: &Value, errors: &mut Vec<FieldError>) {
     let spec = &quota["spec"];
     let hard: Vec<&str> = spec["hard"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
@@ -70,7 +43,7 @@ fn quota(quota: &Value, errors: &mut Vec<FieldError>) {
         let field = format!("spec.hard[{resource}]");
         let name = resource.as_str();
         resource_names::resource(name, &field, errors);
-        if !name.contains('/') && !is_standard(name) {
+        if !name.contains('/') && !resource_names::is_of_quotas(name) {
             errors.push(FieldError::invalid(&field, &name.into(), "must be a standard resource for quota"));
         }
         if quantity::nanos(amount.as_str().unwrap_or_default()).is_some_and(|n| n < 0) {
@@ -86,7 +59,8 @@ fn wrong(scope: &str, hard: &[&str]) -> Vec<&'static str> {
     match SCOPES.iter().find(|(known, _)| *known == scope) {
         None => vec!["unsupported scope"],
         Some((_, resources)) => {
-            let foreign = hard.iter().filter(|resource| is_standard(resource) && !resources.contains(resource));
+            let foreign =
+                hard.iter().filter(|resource| resource_names::is_of_quotas(resource) && !resources.contains(resource));
             foreign.map(|_| "unsupported scope applied to resource").collect()
         }
     }

@@ -29,11 +29,20 @@ const HUGE_PAGES: &str = "hugepages-";
 
 /// Checks that a name is qualified, or that of a standard resource.
 pub(in crate::state) fn resource(name: &str, field: &str, errors: &mut Vec<FieldError>) {
-    let is_page = name.strip_prefix("requests.").unwrap_or(name).starts_with(HUGE_PAGES);
-    let is_known = name.contains('/') || OF_CONTAINERS.contains(&name) || OTHERS.contains(&name) || is_page;
+    let is_known = name.contains('/') || is_standard(name);
     let why = names::qualified(name)
         .or_else(|| (!is_known).then(|| "must be a standard resource type or fully qualified".to_owned()));
     errors.extend(why.map(|why| FieldError::invalid(field, &name.into(), why)));
+}
+
+/// Returns true for a resource without a domain that a quota may limit (`IsStandardQuotaResourceName`).
+pub(in crate::state) fn is_of_quotas(name: &str) -> bool {
+    is_standard(name) && name != "storage"
+}
+
+fn is_standard(name: &str) -> bool {
+    let is_page = name.strip_prefix("requests.").unwrap_or(name).starts_with(HUGE_PAGES);
+    OF_CONTAINERS.contains(&name) || OTHERS.contains(&name) || is_page
 }
 
 /// Checks the name of a resource of a container.
