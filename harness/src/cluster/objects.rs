@@ -19,6 +19,7 @@ use super::condition::Look;
 use crate::scenario::acts::{Patch, PatchType};
 use crate::scenario::reapplied;
 use crate::spec::Manifest;
+use crate::spec::names::RUNNER;
 use crate::spec::object::{Kind, ObjectRef};
 
 /// Maximum size of an answer in bytes.
@@ -29,9 +30,6 @@ pub(crate) const TRIES: u32 = 30;
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Pause between attempts.
 pub(crate) const PAUSE: Duration = Duration::from_secs(1);
-
-/// User agent of the runner.
-pub(crate) const USER_AGENT: &str = "mooring-scenario";
 
 /// Errors of requests for objects.
 #[derive(Debug, displaydoc::Display, thiserror::Error)]
@@ -91,7 +89,7 @@ pub struct Objects {
 impl Objects {
     /// Creates a client of the API server behind `service`.
     pub fn new(service: HttpService) -> Self {
-        Self { service, agent: USER_AGENT.into(), tries: TRIES, applied: Arc::default() }
+        Self { service, agent: RUNNER.into(), tries: TRIES, applied: Arc::default() }
     }
 
     /// Creates a client for a program, with the user agent `agent` and a single attempt for each request.

@@ -9,7 +9,7 @@
 //! | I5 | nothing leaks: cloud volumes, attachments, finalizers, loops, mounts, directories | after everything was deleted |
 //! | I6 | bytes synced before a clean unmount are readable afterwards; a volume of a snapshot has the bytes that were synced when the snapshot was requested; no claim gets the bytes of a deleted one | at every event |
 //! | I7 | each watch stream is ordered, unique, atomic, reliable, resumable, bookmarked, filtered, and distinguishes creations from changes | at every event of a stream |
-//! | I8 | when faults are over, everything converges within 20 minutes; failed calls are repeated after a pause, and reported by Events; a node is given up after its grace period | at quiescence, and at every event |
+//! | I8 | when faults are over, everything converges within 20 minutes; failed calls are repeated after a pause, and reported by Events; no component writes an object without a pause; a node is given up after its grace period | at quiescence, and at every event |
 //! | I9 | a volume is staged from the device that its attachment's metadata names, and mounted as and where its PersistentVolume and its pods request; a read-only PersistentVolume is published so | at every event |
 //! | I10 | volumes are created, changed, bound and used as claims, classes, limits, taints and the scheduler request; rollouts and Jobs keep to their numbers of pods | at every event |
 //! | I11 | no driver deletes a volume with the reclaim policy Retain, a volume of a running pod, or an attached volume; no component removes a claim or a class in use, a bound volume, a pod that was not deleted, a claim whose owner exists, a pod of a Ready node for an out-of-service taint, a pod of an untainted node by eviction, or a pod that tolerates the taints of its node for longer; an eviction spends a disruption of its budget; the source of a snapshot is free when the last snapshot goes | at every event |
@@ -65,6 +65,7 @@ mod i8_heartbeats;
 mod i8_idle;
 mod i8_pace;
 mod i8_surfaced;
+mod i8_writes;
 mod i9_devices;
 mod i9_mounts;
 mod i9_targets;
@@ -99,6 +100,7 @@ use fake_apiserver::events::Reset;
 use substrate::Event;
 use substrate::clock::TimeScale;
 use substrate::events::{ProcessFailed, ProcessPanicked};
+use tokio::sync::Notify;
 
 use facts::Facts;
 use found::Found;
@@ -110,7 +112,11 @@ const BREAKS: &str = "no component breaks";
 
 /// All invariants of a run. Feed it every event in order; readers of violations may share it.
 #[derive(Debug, Default)]
-pub struct Invariants(Mutex<State>);
+pub struct Invariants {
+    state: Mutex<State>,
+    /// Notified when a component writes without a pause: the run would never end.
+    spins: Notify,
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -135,6 +141,7 @@ struct State {
     teardown: i2_teardown::Teardown,
     in_use: i3_in_use::InUse,
     pace: i8_pace::Pace,
+    writes: i8_writes::Writes,
     surfaced: i8_surfaced::Surfaced,
     heartbeats: i8_heartbeats::Heartbeats,
     idle: i8_idle::Idle,
@@ -164,7 +171,7 @@ impl Invariants {
         let mut state = State::default();
         state.facts.scale = scale;
         state.staleness = staleness::Staleness::new(scale);
-        Self(Mutex::new(state))
+        Self { state: Mutex::new(state), spins: Notify::new() }
     }
 
     /// Sets the time without a heartbeat after which node-lifecycle gives up a node (`node-monitor-grace-period`).
@@ -203,6 +210,7 @@ impl Invariants {
             teardown,
             in_use,
             pace,
+            writes,
             surfaced,
             heartbeats,
             idle,
@@ -272,6 +280,10 @@ impl Invariants {
         ];
         let apart = apart.map(|(id, found)| (id, found.filter(|_| compares)));
         let waits = pace.check(facts, facts.scale, event);
+        let spins = writes.check(facts.scale, event);
+        if spins.is_some() {
+            self.spins.notify_one();
+        }
         surfaced.observe(facts, checked, event);
         idle.observe(event);
         let lost = heartbeats.check(facts.scale, event);
@@ -310,6 +322,7 @@ impl Invariants {
             (Id::I9, i9),
             (Id::I9, mounts),
             (Id::I8, waits),
+            (Id::I8, spins),
             (Id::I8, lost),
             (Id::I10, i10),
             (Id::I10, placed),
@@ -330,6 +343,11 @@ impl Invariants {
             state.add(event.ms, event.n, &event.process, BREAKS, found);
         }
         state.last = Some((event.ms, event.n, String::new()));
+    }
+
+    /// Completes when a component has written without a pause, so that waiting for the end of the run is useless.
+    pub(crate) async fn spins(&self) {
+        self.spins.notified().await;
     }
 
     /// Returns true if a violation was found.
@@ -371,7 +389,7 @@ impl Invariants {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock()
+        self.state.lock()
     }
 }
 
@@ -406,7 +424,7 @@ impl State {
         self.sources = i11_sources::Sources::default();
         self.surfaced = i8_surfaced::Surfaced::default();
         self.heartbeats.forget();
-        self.deleted = i3_deleted::Deleted::default();
+        (self.writes, self.deleted) = Default::default();
     }
 
     fn at(&mut self, event: &Event, id: Id, found: Option<Found>) {

@@ -20,10 +20,10 @@ use substrate::events::{
 };
 use substrate::fault::Effect;
 
-use crate::cluster::objects::USER_AGENT;
 use crate::events::{ClusterNode, ScenarioStep};
 use crate::output::took;
 use crate::spec::Kind;
+use crate::spec::names::RUNNER;
 
 /// Role of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -368,7 +368,7 @@ impl Facts {
 /// Process that requested a commit, from its User-Agent.
 fn by(commit: &Commit) -> String {
     let user = commit.user.as_str();
-    if user == USER_AGENT {
+    if user == RUNNER {
         return "scenario".to_owned();
     }
     let program = user.split('/').next().unwrap_or(user);

@@ -17,10 +17,10 @@ use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
 use super::mirror::{self, Mirror};
-use crate::cluster::objects::USER_AGENT;
 use crate::events::ClusterNode;
 use crate::scenario::model::{Action, Expectation, Scenario};
 use crate::scenario::predicate::{CallPlane, Calls, Cloud, Forbidden, MetricsOf, Never, Pattern};
+use crate::spec::names::RUNNER;
 use crate::spec::object::{Kind, ObjectRef};
 
 /// Access key with which the runner signs.
@@ -224,7 +224,7 @@ impl CallRecorder {
                 ("reads", request.reads.clone()),
             ];
             let status = request.status.map(|status| Text::from(status.to_string()));
-            let own = request.caller == USER_AGENT;
+            let own = request.caller == RUNNER;
             state.calls.push(recorded_call(event, CallPlane::K8s, request.verb.clone(), reported, status, own));
             return Some(Changed::Call(CallPlane::K8s));
         }

@@ -138,7 +138,7 @@ impl CloudReader {
         );
         let request = Request::post("/")
             .header("host", "localhost")
-            .header("user-agent", "mooring-scenario")
+            .header("user-agent", crate::spec::names::RUNNER)
             .header("content-type", "application/x-www-form-urlencoded; charset=utf-8")
             .header("authorization", signature)
             .body(full(body))

@@ -119,7 +119,7 @@ async fn send(
     request: http::request::Builder,
     body: String,
 ) -> Result<(StatusCode, String), String> {
-    let request = request.header("host", "localhost").header("user-agent", "mooring-scenario");
+    let request = request.header("host", "localhost").header("user-agent", crate::spec::names::RUNNER);
     let request = request.body(body).map_err(|e| format!("the request cannot be made: {e}"))?;
     for _ in 1..TRIES {
         match send_once(cluster.ec2(), request.clone()).await.map(text) {

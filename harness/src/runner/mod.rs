@@ -101,6 +101,7 @@ pub async fn run_watched(
         result = steps_run => End::Steps(result),
         () = pause_hook.outlast(begin, deadline) => End::Deadline,
         limit = pause_hook.exceeds_timeout(begin) => End::GivenUp(limit),
+        () = invariants.spins() => End::Spins,
     };
     let given_up = if let End::GivenUp(limit) = end { Some(limit) } else { None };
     let mut result: Result<(), Failure> = match end {
@@ -109,6 +110,7 @@ pub async fn run_watched(
             Err(run.cut_off(&format!("the scenario ends within its deadline of {}", Span(scenario.deadline))))
         }
         End::GivenUp(limit) => Err(run.cut_off(&format!("the run ends within --timeout {} of wall time", Span(limit)))),
+        End::Spins => Err(run.cut_off("components pause between their writes of an object")),
     };
     let steps_over = world.clock().mono();
     let programs = programs::reports(cluster);
@@ -116,17 +118,23 @@ pub async fn run_watched(
     let silent_faults = run.silent_faults(result.is_ok());
     let mut leftovers = Leftovers::default();
     if result.is_ok() {
-        settle::heal(cluster).await;
         let applied_objects = run.applied_objects().clone();
-        settle::converge(cluster, &invariants, &applied_objects).await;
-        rests().await;
-        if scenario.teardown {
-            settle::start_fresh_loops(cluster, &invariants).await;
-            leftovers = teardown::tear_down(cluster, &invariants).await;
-            invariants.at_end(&leftovers);
+        let settled = async {
+            settle::heal(cluster).await;
+            settle::converge(cluster, &invariants, &applied_objects).await;
+            rests().await;
+            if scenario.teardown {
+                settle::start_fresh_loops(cluster, &invariants).await;
+                leftovers = teardown::tear_down(cluster, &invariants).await;
+                invariants.at_end(&leftovers);
+            }
+            settle::rest(cluster, &invariants).await;
+            rests().await;
+        };
+        tokio::select! { biased;
+            () = settled => {}
+            () = invariants.spins() => {}
         }
-        settle::rest(cluster, &invariants).await;
-        rests().await;
     }
     if let Err(failure) = &result {
         invariants.waited(&failure.expected, &failure.seen);
@@ -171,4 +179,6 @@ enum End {
     Deadline,
     /// The wall time limit was exceeded.
     GivenUp(Duration),
+    /// A component wrote without a pause.
+    Spins,
 }

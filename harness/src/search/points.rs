@@ -13,8 +13,8 @@ use substrate::fault::{
     Effect, Fault, Hit, Kind, Lease, Match, Moment, Operation, Plane, Span, WatchFault, When, wild,
 };
 
-use crate::cluster::objects::USER_AGENT;
 use crate::spec::names::OPERATIONS;
+use crate::spec::names::RUNNER;
 
 /// Longer than any caller waits for an answer: kubelet gives a CSI call two minutes.
 const LATE: Duration = Duration::from_secs(180);
@@ -220,7 +220,7 @@ impl Occurrence<'_> {
 
     /// Returns true if the scenario itself makes the call.
     fn is_users(&self) -> bool {
-        self.hit.process == USER || self.attribute("caller").starts_with(USER_AGENT)
+        self.hit.process == USER || self.attribute("caller").starts_with(RUNNER)
     }
 
     fn can(&self, kind: Kind) -> bool {

@@ -19,6 +19,9 @@ use substrate::fault::{Catalogue, Names};
 
 use super::ClusterSpec;
 
+/// User agent of the runner, which performs the steps.
+pub(crate) const RUNNER: &str = "mooring-scenario";
+
 /// Group of all processes of control loops.
 pub const CONTROLLERS: &str = "controllers";
 

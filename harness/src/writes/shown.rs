@@ -24,9 +24,6 @@ pub struct Shown {
     pub answer: Option<u16>,
 }
 
-/// The client of the scenario.
-const USER: &str = "mooring-scenario";
-
 static PATTERNS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     [
         (r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$", "<time>"),
@@ -120,7 +117,7 @@ impl Names {
     pub fn show(&self, write: &Write) -> Option<Shown> {
         let target = Target::parse(&write.target)?;
         let by = client(&write.agent);
-        if by == USER || target.resource == "leases" || write.status == 409 {
+        if by == crate::spec::names::RUNNER || target.resource == "leases" || write.status == 409 {
             return None;
         }
         let patch = write.method == "PATCH";
