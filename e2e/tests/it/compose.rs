@@ -1,14 +1,16 @@
-//! The cluster of compose.yaml as a user runs it: an image of the program under test, docker-compose up, a claim and a
-//! pod by kubectl, a machine killed, a machine cut off, down; and no loop device is left.
+//! The cluster of compose.yaml as a user runs it: an image of the program under test, docker-compose up, scenarios, a
+//! claim and a pod by kubectl, a machine killed, a machine cut off, down; and no loop device is left.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use e2e::{CLAIM_AND_POD, alone_with, eventually, have, root};
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -91,48 +93,89 @@ fn docker_answers(host: &str) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// A compose project with its own image, taken down when dropped.
-struct Project {
+/// Docker with an image of the program under test. The tests of this process share it; those of other processes wait
+/// for it.
+struct Docker {
     /// Docker's address; taken from the environment if empty.
     host: String,
-    name: String,
-    home: tempfile::TempDir,
-    env: BTreeMap<String, String>,
-    // The last field: the daemon must outlive its containers.
+    image: String,
+    // The daemon must outlive the image, and the lock the daemon.
     _daemon: Option<Daemon>,
+    _alone: std::fs::File,
 }
 
-impl Project {
-    fn prepare() -> Result<Self> {
-        let daemon = if docker_answers("") { None } else { Some(Daemon::start()?) };
-        let host = daemon.as_ref().map(Daemon::host).unwrap_or_default();
-        let name = format!("mooring-e2e-{}", std::process::id());
-        let project = Self { host, name, home: tempfile::tempdir()?, env: BTreeMap::new(), _daemon: daemon };
-        let context = project.home.path().join("context");
-        let size = image::gather(&root().join("Dockerfile"), Path::new(MOORING), &context)?;
-        eprintln!("image: {size}");
-        image::build(&mut project.command("docker"), &context, &project.name)?;
-        // The image has the bytes now.
-        std::fs::remove_dir_all(&context)?;
-        Ok(project)
+impl Docker {
+    fn shared() -> Result<Arc<Self>> {
+        static SHARED: Mutex<Weak<Docker>> = Mutex::new(Weak::new());
+        let mut shared = SHARED.lock();
+        if let Some(docker) = shared.upgrade() {
+            return Ok(docker);
+        }
+        let docker = Arc::new(Self::prepare()?);
+        *shared = Arc::downgrade(&docker);
+        Ok(docker)
     }
 
-    fn command(&self, program: &str) -> Command {
+    fn prepare() -> Result<Self> {
+        let alone = alone_with("docker")?;
+        let daemon = if docker_answers("") { None } else { Some(Daemon::start()?) };
+        let host = daemon.as_ref().map(Daemon::host).unwrap_or_default();
+        let docker =
+            Self { host, image: format!("mooring-e2e-{}", std::process::id()), _daemon: daemon, _alone: alone };
+        let home = tempfile::tempdir()?;
+        let context = home.path().join("context");
+        let size = image::gather(&root().join("Dockerfile"), Path::new(MOORING), &context)?;
+        eprintln!("image: {size}");
+        image::build(&mut docker.command("docker", home.path()), &context, &docker.image)?;
+        Ok(docker)
+    }
+
+    fn command(&self, program: &str, home: &Path) -> Command {
         let mut command = Command::new(program);
         if !self.host.is_empty() {
             command.env("DOCKER_HOST", &self.host);
         }
+        command.env("HOME", home).current_dir(root()).stdin(Stdio::null());
+        command
+    }
+}
+
+impl Drop for Docker {
+    fn drop(&mut self) {
+        let removed = self.command("docker", &std::env::temp_dir()).args(["rmi", "--force", &self.image]).output();
+        match removed {
+            Ok(output) if output.status.success() => {}
+            other => eprintln!("docker rmi {}: {other:?}", self.image),
+        }
+    }
+}
+
+/// A compose project, taken down when dropped.
+struct Project {
+    name: String,
+    home: tempfile::TempDir,
+    env: BTreeMap<String, String>,
+    docker: Arc<Docker>,
+}
+
+impl Project {
+    /// Creates a project, not started yet; `part` distinguishes the projects of this process.
+    fn prepare(part: &str) -> Result<Self> {
+        let docker = Docker::shared()?;
+        let name = format!("{}-{part}", docker.image);
+        Ok(Self { name, home: tempfile::tempdir()?, env: BTreeMap::new(), docker })
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = self.docker.command(program, self.home.path());
         command
             .envs(&self.env)
-            .env("HOME", self.home.path())
-            .env("MOORING_IMAGE", &self.name)
+            .env("MOORING_IMAGE", &self.docker.image)
             .env("MOORING_RUN", &self.name)
             // Any free port.
             .env("MOORING_EC2_PORT", "0")
             .env("MOORING_KUBERNETES_PORT", "0")
-            .env("COMPOSE_PROJECT_NAME", &self.name)
-            .current_dir(root())
-            .stdin(Stdio::null());
+            .env("COMPOSE_PROJECT_NAME", &self.name);
         command
     }
 
@@ -199,9 +242,6 @@ impl Drop for Project {
                 eprintln!("{error:#}");
             }
         }
-        if let Err(error) = self.run("docker", &["rmi", "--force", &self.name]) {
-            eprintln!("{error:#}");
-        }
     }
 }
 
@@ -243,9 +283,19 @@ fn a_cluster_of_containers_lives_through_a_crash_and_a_partition_live() {
     if !has_docker() {
         return;
     }
-    let _alone = alone_with("docker").unwrap();
-    let mut project = Project::prepare().unwrap();
+    let mut project = Project::prepare("day").unwrap();
     if let Err(error) = run_cluster(&mut project) {
+        panic!("{error:#}\n{}", project.logs());
+    }
+}
+
+#[test]
+fn scenarios_run_on_a_cluster_of_containers_live() {
+    if !has_docker() {
+        return;
+    }
+    let project = Project::prepare("scenarios").unwrap();
+    if let Err(error) = run_scenarios(&project) {
         panic!("{error:#}\n{}", project.logs());
     }
 }
@@ -255,9 +305,8 @@ fn one_container_has_a_whole_cluster_behind_its_published_ports_live() {
     if !has_docker() {
         return;
     }
-    let _alone = alone_with("docker").unwrap();
-    let project = Project::prepare().unwrap();
-    let name = format!("{}-one", project.name);
+    let project = Project::prepare("one").unwrap();
+    let name = project.name.clone();
     let reported = one(&project, &name);
     let logs = project.run("docker", &["logs", &name]).unwrap_or_default();
     let removed = project.run("docker", &["rm", "--force", &name]);
@@ -273,7 +322,7 @@ fn one(project: &Project, name: &str) -> Result<()> {
     let run = ["run", "--detach", "--name", name, "--publish", ec2, "--publish", kubernetes];
     let up = ["up", "--token", "any-eight-characters", "--ec2-listen", "0.0.0.0:4566"];
     let up = [&up[..], &["--kubernetes-listen", "0.0.0.0:6443"]].concat();
-    project.run("docker", &[&run[..], &safe, &[&project.name], &up].concat())?;
+    project.run("docker", &[&run[..], &safe, &[&project.docker.image], &up].concat())?;
     let inside = |args: &[&str]| project.run("docker", &[&["exec", name, "mooring"], args].concat());
     eventually(Duration::from_secs(30), || inside(&["wait", "--ready", "--timeout", "20s"]))?;
     let published = |port: &str| -> Result<String> {
@@ -303,7 +352,7 @@ fn one(project: &Project, name: &str) -> Result<()> {
     ensure!(code.trim() != "137", "it was killed");
     // The shortest command: as root, without flags.
     let plain = format!("{name}-plain");
-    project.run("docker", &["run", "--detach", "--name", &plain, &project.name, "up"])?;
+    project.run("docker", &["run", "--detach", "--name", &plain, &project.docker.image, "up"])?;
     let ready = eventually(Duration::from_secs(30), || {
         project.run("docker", &["exec", &plain, "mooring", "wait", "--ready", "--timeout", "20s"])
     });
@@ -343,15 +392,18 @@ fn day(project: &Project) -> Result<()> {
     Ok(())
 }
 
-fn run_cluster(project: &mut Project) -> Result<()> {
+fn start(project: &Project) -> Result<()> {
     let begin = Instant::now();
     project.compose(&["up", "--detach", "--no-build"])?;
     let up = begin.elapsed();
     project.mooring(&["wait", "--ready", "--compose", "--project", &project.name, "--timeout", "60s"])?;
     eprintln!("docker-compose up: {up:?}, ready after {:?}", begin.elapsed());
-    project.source()?;
-    is_unprivileged(project)?;
+    Ok(())
+}
 
+fn run_scenarios(project: &Project) -> Result<()> {
+    let begin = Instant::now();
+    start(project)?;
     let migration = root().join("scenarios/migration.yaml");
     let checked = scenario(project, &migration)?;
     for (invariant, least) in [("I1", 1), ("I2", 1), ("I3", 4), ("I4", 1), ("I5", 1), ("I6", 1), ("I8", 1)] {
@@ -371,6 +423,14 @@ fn run_cluster(project: &mut Project) -> Result<()> {
         ensure!(refused.status.code() == Some(2) && text.contains(message), "{step}: {refused:?}");
     }
     eprintln!("three scenarios after {:?}", begin.elapsed());
+    Ok(())
+}
+
+fn run_cluster(project: &mut Project) -> Result<()> {
+    let begin = Instant::now();
+    start(project)?;
+    project.source()?;
+    is_unprivileged(project)?;
 
     let manifest = project.home.path().join("claim-and-pod.yaml");
     std::fs::write(
