@@ -175,9 +175,9 @@ fn findings_are_fixed_or_declared() {
     for file in files {
         let document = Document::load(&file).unwrap();
         let declares = ["violations", "possible-violations"].iter().any(|key| document.tree().get(key).is_some());
-        // Some depend on chance, and list the seeds that show them.
+        // Some depend on chance, and list the seeds that show them. `.ci/nightly scenarios` runs all with ten seeds.
         let text = std::fs::read_to_string(&file).unwrap();
-        let wording = text.lines().find_map(|line| line.strip_prefix("# Seeds: ")).unwrap_or("1 2 3");
+        let wording = text.lines().find_map(|line| line.strip_prefix("# Seeds: ")).unwrap_or("1");
         for seed in wording.split(' ').map(|seed| seed.parse().unwrap()) {
             let verdict = judge(&Task { text: document.text(), seed, ..Task::default() }, LIMIT);
             let right = if declares { Class::Declared } else { Class::Survived };
