@@ -324,4 +324,24 @@ pub const MUTANTS: &[Mutant] = &[
         about: "ControllerExpandVolume and ControllerModifyVolume answer OK if the modification failed in the cloud",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "expansion-rounded-down",
+        about: "ControllerExpandVolume rounds the requested size down to whole GiB",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "group-ready-with-first-member",
+        about: "CreateVolumeGroupSnapshot answers that a group is ready if its first snapshot is",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "last-gid-refused",
+        about: "a repeated CreateVolume of the EFS driver refuses its own access point if that has the last group of the range",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "listed-volume-taken-for-attached",
+        about: "ControllerPublishVolume does not wait for the attachment if the instance lists the volume already",
+        recreates: "no public issue is known",
+    },
 ];

@@ -219,4 +219,44 @@ pub const MUTANTS: &[Mutant] = &[
         about: "a watch with a selector that goes on after a gap is not told of objects that left it in the gap",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "unready-pod-evicted-freely",
+        about: "an eviction of a pod that is not ready does not ask the disruption budget, although too few pods are healthy",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "second-quota-not-charged",
+        about: "a write is checked against the first ResourceQuota of its namespace and charged to it only",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "limits-checked-at-creation-only",
+        about: "a claim may grow beyond the maximum of a LimitRange",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "unchanged-write-stored",
+        about: "a write that changes nothing makes a new resourceVersion and a watch event",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "apply-takes-fields-of-updates",
+        about: "server-side apply reports no conflict for a field that an update or patch has set",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "named-rule-allows-lists",
+        about: "RBAC allows a list of all objects by a rule with resourceNames",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "neighbour-namespace-watched",
+        about: "a watch of a namespace also gets events of namespaces whose names begin with its name",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "definition-goes-before-objects",
+        about: "a deleted CustomResourceDefinition goes although objects with finalizers remain",
+        recreates: "no public issue is known",
+    },
 ];

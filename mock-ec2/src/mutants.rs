@@ -227,6 +227,36 @@ pub const MUTANTS: &[Mutant] = &[
         about: "ModifyInstanceAttribute changes DeleteOnTermination of the first device in the request only",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "first-attachment-filtered",
+        about: "DescribeVolumes with a filter on attachments compares the first attachment of a volume only",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "first-resource-tagged",
+        about: "CreateTags with several resources tags the first of them only",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "restore-uses-default-key",
+        about: "a volume from a snapshot is encrypted with the default key, not with the snapshot's",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "one-attachment-too-many",
+        about: "a Multi-Attach volume can be attached to seventeen instances",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "launch-token-ignored",
+        about: "RunInstances with a ClientToken that was used before starts further instances",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "snapshot-fails-with-its-volume",
+        about: "a snapshot that is not completed yet fails when its volume is deleted",
+        recreates: "no public issue is known",
+    },
 ];
 
 /// Returns the seeded bugs that are switched on in the world of `ctx`.
@@ -276,5 +306,11 @@ pub(crate) fn seeded_bugs(ctx: &Ctx) -> SeededBugs {
         deletes_any_value: mutant!(ctx, "tag-of-other-value-deleted"),
         ignores_late_force: mutant!(ctx, "force-after-detach-ignored"),
         changes_first_device: mutant!(ctx, "first-device-attribute-changed"),
+        filters_first_attachment: mutant!(ctx, "first-attachment-filtered"),
+        tags_first: mutant!(ctx, "first-resource-tagged"),
+        restores_with_default_key: mutant!(ctx, "restore-uses-default-key"),
+        attaches_one_more: mutant!(ctx, "one-attachment-too-many"),
+        launches_again: mutant!(ctx, "launch-token-ignored"),
+        fails_with_volume: mutant!(ctx, "snapshot-fails-with-its-volume"),
     }
 }

@@ -138,6 +138,8 @@ pub struct Reconciler {
     pub(super) ignores_failed_detaches: bool,
     /// Seeded bug: keeps the request to detach a volume that is needed again.
     pub(super) keeps_detach_requests: bool,
+    /// Seeded bug: runs one operation of a shared volume at a time.
+    pub(super) serializes_shared: bool,
 }
 
 /// Volume on a node that no pod there needs, and without a known reason to wait.
@@ -148,11 +150,12 @@ struct Candidate {
     spec: Option<Arc<VolumeSpec>>,
 }
 
-fn key<'a>(volume: &'a str, node: &'a str, multi_attach: bool) -> OperationKeyRef<'a> {
-    OperationKeyRef { volume, pod: "", node: if multi_attach { node } else { "" } }
-}
-
 impl Reconciler {
+    fn key<'a>(&self, volume: &'a str, node: &'a str, multi_attach: bool) -> OperationKeyRef<'a> {
+        let node = if multi_attach && !self.serializes_shared { node } else { "" };
+        OperationKeyRef { volume, pod: "", node }
+    }
+
     /// Creates an empty world.
     pub fn new(pending: PendingOperations, max_wait_for_unmount: Duration, disable_force_detach: bool) -> Self {
         Self {
@@ -171,6 +174,7 @@ impl Reconciler {
             forgets_failed_attaches: false,
             ignores_failed_detaches: false,
             keeps_detach_requests: false,
+            serializes_shared: false,
         }
     }
 
@@ -249,7 +253,7 @@ impl Reconciler {
         let blocked = |key, operation| self.pending.blocked_until(now, key, operation).map(Wait::Until);
         if let Some(wanted) = self.desired.get(volume, node) {
             let multi_attach = wanted.spec.multi_attach;
-            let key = key(volume, node, multi_attach);
+            let key = self.key(volume, node, multi_attach);
             if self.pending.is_pending(key) {
                 return Some(Wait::Event);
             }
@@ -263,7 +267,7 @@ impl Reconciler {
         }
         let entry = self.actual.volumes().get(volume)?;
         let on = entry.nodes.get(node)?;
-        let key = key(volume, node, entry.multi_attach());
+        let key = self.key(volume, node, entry.multi_attach());
         if self.pending.is_pending(key) {
             return Some(Wait::Event);
         }
@@ -313,7 +317,7 @@ impl Reconciler {
             }
             let Some(entry) = self.actual.volumes().get(volume) else { continue };
             let Some(on) = entry.nodes.get(node) else { continue };
-            let key = key(volume, node, entry.multi_attach());
+            let key = self.key(volume, node, entry.multi_attach());
             if !self.pending.is_pending(key) && self.pending.blocked_until(now, key, DETACH).is_none() {
                 let (node, spec) = (node.clone(), entry.spec.clone());
                 candidates.push(Candidate { key: key.into(), node, mounted: on.mounted, spec });
@@ -357,7 +361,7 @@ impl Reconciler {
                 continue;
             }
             let multi_attach = wanted.spec.multi_attach;
-            let key = key(volume, node, multi_attach);
+            let key = self.key(volume, node, multi_attach);
             if self.pending.is_pending(key) {
                 continue;
             }

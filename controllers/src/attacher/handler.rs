@@ -277,6 +277,7 @@ impl Handler {
     /// Returns the attachments whose status differs from the driver's list.
     pub fn diverged(&self, published: &BTreeMap<String, Vec<String>>) -> Vec<String> {
         let mut names = Vec::new();
+        let ignores_nodes = mutant!(self.ctx, "listed-volume-counts-as-attached");
         self.attachments.each(|attachment| {
             if attachment.spec.attacher != self.driver_name {
                 return;
@@ -284,7 +285,8 @@ impl Handler {
             let Ok(pv) = self.volume_of(attachment) else { return };
             let Some(csi) = pv.spec.as_ref().and_then(|spec| spec.csi.as_ref()) else { return };
             let Ok(node_id) = self.node_id(&attachment.spec.node_name, Some(attachment)) else { return };
-            let listed = published.get(&csi.volume_handle).is_some_and(|nodes| nodes.contains(&node_id));
+            let listed =
+                published.get(&csi.volume_handle).is_some_and(|nodes| ignores_nodes || nodes.contains(&node_id));
             if listed != attachment.status.as_ref().is_some_and(|s| s.attached) {
                 names.push(attachment.name().to_owned());
             }

@@ -324,6 +324,9 @@ impl Controller {
                 let start = job.status.as_ref().and_then(|status| status.start_time.as_ref()).map(|start| start.0);
                 (start.is_none(), start, job.name().to_owned())
             });
+            if mutant!(self.ctx, "newest-finished-job-deleted") {
+                done.reverse();
+            }
             let surplus = done.len().saturating_sub(limit);
             for job in done.into_iter().take(surplus) {
                 self.delete(work, job).await;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use substrate::mutant;
 
 use crate::kube::{Client, Informer, Kind};
 use crate::workload::controller_ref::controller_of;
@@ -44,7 +45,11 @@ impl Controllers {
                 continue;
             }
             let found = self.find(pod.namespace(), reference).await?;
-            let (uid, replicas) = found.ok_or_else(|| format!("found no controllers for pod \"{}\"", pod.name()))?;
+            let (mut uid, replicas) =
+                found.ok_or_else(|| format!("found no controllers for pod \"{}\"", pod.name()))?;
+            if mutant!(self.client.ctx(), "old-and-new-set-counted") {
+                uid.clone_from(&reference.uid);
+            }
             known.insert(uid, replicas);
         }
         scale.replicas = known.values().sum();

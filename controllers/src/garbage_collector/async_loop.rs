@@ -375,7 +375,10 @@ impl Collector {
         let (owner, dependents) = {
             let graph = self.graph();
             let Some(node) = graph.node(&uid) else { return Outcome::Done };
-            let dependents: Vec<Identity> = graph.dependents(node).map(|one| one.identity.clone()).collect();
+            let mut dependents: Vec<Identity> = graph.dependents(node).map(|one| one.identity.clone()).collect();
+            if mutant!(self.0.ctx, "one-dependent-released") {
+                dependents.truncate(1);
+            }
             (node.identity.clone(), dependents)
         };
         if mutant!(self.0.ctx, "orphan-finalizer-first") && self.remove_finalizer(&owner, ORPHAN).await.is_err() {

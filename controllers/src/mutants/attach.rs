@@ -213,4 +213,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "attach-detach leaves a volume out of status.volumesAttached if an earlier attempt had failed",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "shared-volume-attached-one-by-one",
+        about: "attach-detach attaches a shared volume to a node only after its operation on another node has ended",
+        recreates: "kubernetes#73972",
+    },
+    Mutant {
+        name: "listed-volume-counts-as-attached",
+        about: "external-attacher takes a volume in ListVolumes for attached to each node, whatever nodes the entry names",
+        recreates: "no public issue is known",
+    },
 ];

@@ -278,4 +278,19 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "node-lifecycle does not mark the pods of a lost node again after a write that failed",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "affinity-across-namespaces",
+        about: "kube-scheduler counts pods of all namespaces for an affinity term that names no namespace",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "one-dependent-released",
+        about: "the garbage collector releases one dependent of an owner that is deleted with its dependents kept",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "placed-pod-not-evicted",
+        about: "taint-eviction overlooks the taints of a node when a pod that exists already is placed there",
+        recreates: "no public issue is known",
+    },
 ];

@@ -108,4 +108,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "snapshot-controller does not mark the content of a deleted snapshot if the deletion policy is Retain",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "any-default-class-taken",
+        about: "snapshot-controller gives a snapshot the first default class, whatever driver that class is for",
+        recreates: "no public issue is known",
+    },
 ];

@@ -353,4 +353,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "the binder binds a claim to the volume that it names, even if that is too small or of another class",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "restore-size-not-compared",
+        about: "external-provisioner restores a snapshot to a claim that requests less than the snapshot's size",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "infeasible-expansion-not-delayed",
+        about: "external-resizer repeats an infeasible expansion after its usual backoff, not after five minutes",
+        recreates: "no public issue is known",
+    },
 ];

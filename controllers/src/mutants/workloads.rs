@@ -173,4 +173,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "the CronJob controller removes a Job from its active list if it succeeded, but not if it failed",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "newest-finished-job-deleted",
+        about: "the CronJob controller deletes the newest finished Jobs beyond the history limits, and keeps the oldest",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "old-and-new-set-counted",
+        about: "the disruption controller counts a Deployment once for each of its ReplicaSets",
+        recreates: "no public issue is known",
+    },
 ];

@@ -264,4 +264,14 @@ pub const MUTANTS: &[Mutant] = &[
         about: "the kubelet counts activeDeadlineSeconds of a running pod from its own restart",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "hook-of-first-container-only",
+        about: "the kubelet runs the preStop hook of the first container of a pod only",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "one-volume-republished",
+        about: "of the volumes whose drivers require it, the kubelet publishes only the first one of a pod again",
+        recreates: "no public issue is known",
+    },
 ];

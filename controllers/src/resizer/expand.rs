@@ -123,7 +123,8 @@ impl Resizer {
         }
         let same = |allocated| quantity::value(allocated) == quantity::value(&target);
         let begins = !size::allocated(&claim).is_some_and(same);
-        if let Some(remaining) = slow.filter(|_| !begins) {
+        let is_hasty = mutant!(self.common.ctx, "infeasible-expansion-not-delayed");
+        if let Some(remaining) = slow.filter(|_| !begins && !is_hasty) {
             // The queue scales it again.
             return Err(Trouble::After(remaining.mul_f64(self.common.ctx.world().scale().factor())));
         }

@@ -78,6 +78,7 @@ pub async fn run(ctx: Ctx, client: Client, config: Config) {
         ignores_resets: mutant!(ctx, "reset-selection-not-noticed"),
         keeps_assumed: mutant!(ctx, "failed-reservation-kept"),
         ignores_terms_of_others: mutant!(ctx, "anti-affinity-of-others-ignored"),
+        mixes_namespaces: mutant!(ctx, "affinity-across-namespaces"),
         skips: match () {
             () if mutant!(ctx, "node-selector-ignored") => Some(Plugin::NodeAffinity),
             () if mutant!(ctx, "requests-not-compared") => Some(Plugin::NodeResourcesFit),

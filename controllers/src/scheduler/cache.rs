@@ -66,6 +66,8 @@ pub struct SeededBugs {
     pub keeps_assumed: bool,
     /// Ignores the anti-affinity of the pods that are on a node.
     pub ignores_terms_of_others: bool,
+    /// Counts pods of all namespaces for terms without a namespace.
+    pub mixes_namespaces: bool,
     /// Filter of the node that is skipped.
     pub skips: Option<Plugin>,
 }

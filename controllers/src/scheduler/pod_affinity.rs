@@ -74,7 +74,12 @@ impl Counts {
         let mut counts = Self::default();
         for info in cache.nodes.values() {
             let Some(node) = &info.node else { continue };
-            info.pods.values().for_each(|placed| counts.change(pod, &placed.pod, node, 1));
+            for placed in info.pods.values() {
+                match cache.seeded_bugs.mixes_namespaces {
+                    true => counts.change(pod, &moved(&placed.pod, pod.namespace()), node, 1),
+                    false => counts.change(pod, &placed.pod, node, 1),
+                }
+            }
         }
         if cache.seeded_bugs.ignores_terms_of_others {
             counts.of_others.clear();
@@ -95,6 +100,13 @@ impl Counts {
             count(&mut self.anti_affinity, term, node, by);
         }
     }
+}
+
+/// Returns a pod as if it were in another namespace: a seeded bug.
+fn moved(pod: &Pod, namespace: &str) -> Pod {
+    let mut pod = pod.clone();
+    pod.metadata.namespace = Some(namespace.to_owned());
+    pod
 }
 
 /// Applies InterPodAffinity.

@@ -135,7 +135,9 @@ impl AsyncLoop {
         let unchanged = old.as_ref().is_some_and(|old| {
             node_of(old) == Some(node) && view(&self.ctx, old).tolerations == view(&self.ctx, pod).tolerations
         });
-        if unchanged {
+        // A pod that was there before it got its node.
+        let is_missed = old.is_some() && mutant!(self.ctx, "placed-pod-not-evicted");
+        if unchanged || is_missed {
             return;
         }
         if let Some(taints) = self.tainted.get(node) {

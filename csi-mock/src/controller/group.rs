@@ -12,6 +12,7 @@ use csi_proto::csi::{
     VolumeGroupSnapshot,
 };
 use sha2::{Digest, Sha256};
+use substrate::mutant;
 use tonic::{Request, Response, Status};
 
 use super::ec2::{Form, pair};
@@ -91,7 +92,11 @@ impl ControllerService {
             return Err(Status::already_exists(format!("a group called `{name}` of other volumes exists")));
         };
         call.after_effect().await?;
-        Ok(CreateVolumeGroupSnapshotResponse { group_snapshot: Some(group(&id, snapshots)) })
+        let mut made = group(&id, snapshots);
+        if mutant!(self.calls.ctx(), "group-ready-with-first-member") {
+            made.ready_to_use = made.snapshots.first().is_some_and(|first| first.ready_to_use);
+        }
+        Ok(CreateVolumeGroupSnapshotResponse { group_snapshot: Some(made) })
     }
 
     /// Takes the snapshots at one moment: CreateSnapshots of the instance that holds all the volumes.

@@ -71,7 +71,10 @@ impl ControllerService {
     ) -> Result<ControllerExpandVolumeResponse, Status> {
         let id = check::required("volume_id", &request.volume_id)?;
         let range = request.capacity_range.as_ref().ok_or_else(|| invalid("capacity_range", "is required"))?;
-        let wanted = size(Some(range))?;
+        let mut wanted = size(Some(range))?;
+        if mutant!(self.calls.ctx(), "expansion-rounded-down") && range.required_bytes >= GIB {
+            wanted = (range.required_bytes / GIB).unsigned_abs();
+        }
         let settings = self.calls.settings();
         let block = match &request.volume_capability {
             None => false,

@@ -112,6 +112,10 @@ impl ControllerService {
         } else {
             self.request_attach(call, volume, node, (look, &instance)).await?;
         }
+        if mapped && mutant!(self.calls.ctx(), "listed-volume-taken-for-attached") {
+            let listed = instance.block_device_mapping.item.iter().find(|m| m.ebs.volume_id == volume);
+            return Ok(listed.map(|m| m.device_name.clone()).unwrap_or_default());
+        }
         if mutant!(self.calls.ctx(), "attach-is-not-waited-for") {
             return Ok(String::new());
         }

@@ -80,6 +80,9 @@ impl ControllerService {
                 return Err(Status::internal(format!("Failed to create Access point: {there}")));
             }
             let other = |why| Status::already_exists(format!("Invalid existing access point: {}: {why}", there.id));
+            if mutant!(ctx, "last-gid-refused") && wanted.is_last_gid(there.gid) {
+                return Err(other("its GID is not that of the storage class"));
+            }
             return wanted.matches(there).map_err(other).map(|()| there.clone());
         }
         let (uid, gid) = wanted.owners(if mutant!(ctx, "gid-shared") { &[] } else { &others })?;

@@ -164,6 +164,11 @@ impl Parameters {
         Ok(directory)
     }
 
+    /// Returns true for the last group of the range.
+    pub fn is_last_gid(&self, gid: i64) -> bool {
+        gid == self.gids.1
+    }
+
     /// Checks an access point that the client token of the volume has made before (`validateExistingAccessPoint`).
     ///
     /// # Errors

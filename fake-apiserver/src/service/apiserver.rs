@@ -162,7 +162,15 @@ impl Apiserver {
                 spends_dry_runs: substrate::mutant!(ctx, "dry-run-eviction-counted"),
                 charges_in_full: substrate::mutant!(ctx, "growth-charged-in-full"),
                 forgets_leavers: substrate::mutant!(ctx, "leaving-object-missed-while-away"),
+                frees_unready: substrate::mutant!(ctx, "unready-pod-evicted-freely"),
+                charges_one_quota: substrate::mutant!(ctx, "second-quota-not-charged"),
+                checks_limits_once: substrate::mutant!(ctx, "limits-checked-at-creation-only"),
+                stores_no_ops: substrate::mutant!(ctx, "unchanged-write-stored"),
+                overrides_updates: substrate::mutant!(ctx, "apply-takes-fields-of-updates"),
+                lists_by_name: substrate::mutant!(ctx, "named-rule-allows-lists"),
+                forgets_custom_objects: substrate::mutant!(ctx, "definition-goes-before-objects"),
             });
+            state.hub.matches_prefixes = substrate::mutant!(ctx, "neighbour-namespace-watched");
         }
         ctx.faults().declare(OPERATIONS);
         let server = Server { shared: self.0.clone(), ctx: ctx.clone() };

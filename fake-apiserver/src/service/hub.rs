@@ -59,12 +59,14 @@ struct WatcherIndex {
 pub(crate) struct Hub {
     indexes: Vec<WatcherIndex>,
     next: u64,
+    /// Seeded bug: a namespace matches each one whose name begins with it.
+    pub(super) matches_prefixes: bool,
 }
 
 impl Hub {
     /// Creates a hub without watchers.
     pub(crate) fn new() -> Self {
-        Self { indexes: Vec::new(), next: 0 }
+        Self { indexes: Vec::new(), next: 0, matches_prefixes: false }
     }
 
     /// Adds a watcher of a stored kind for commits above `after`.
@@ -122,7 +124,9 @@ impl Hub {
                 if event.revision <= watcher.after {
                     continue;
                 }
-                let Some(event_type) = event_type_for(event, watcher.namespace.as_deref(), &watcher.selector) else {
+                let is_near = |namespace: &&str| self.matches_prefixes && event.key.starts_with(*namespace);
+                let namespace = watcher.namespace.as_deref().filter(|namespace| !is_near(namespace));
+                let Some(event_type) = event_type_for(event, namespace, &watcher.selector) else {
                     continue;
                 };
                 match watcher.sender.try_send(Delivery { event: event.clone(), event_type, receivers }) {

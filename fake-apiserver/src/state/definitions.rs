@@ -215,7 +215,8 @@ impl Store {
     pub(super) fn finish_definition(&mut self, now: Now, name: &str) {
         let definitions = kinds::CUSTOM_RESOURCE_DEFINITIONS;
         let Some(found) = self.get(definitions, name).cloned() else { return };
-        if !is_terminating(&found.value) || self.has_objects(&found.value) {
+        let waits = self.has_objects(&found.value) && !self.defects.forgets_custom_objects;
+        if !is_terminating(&found.value) || waits {
             return;
         }
         let rest: Vec<Value> = finalizers(&found.value).iter().filter(|f| *f != CLEANUP).cloned().collect();

@@ -48,6 +48,8 @@ pub struct Roles {
     cluster_roles: Objects,
     roles: Objects,
     attachments: Objects,
+    /// Seeded bug: allows a list by a rule that names objects.
+    lists_by_name: bool,
 }
 
 impl Store {
@@ -60,6 +62,7 @@ impl Store {
             cluster_roles: all(kinds::CLUSTER_ROLES),
             roles: all(kinds::ROLES),
             attachments: all(kinds::VOLUME_ATTACHMENTS),
+            lists_by_name: self.defects.lists_by_name,
         }
     }
 
@@ -107,7 +110,7 @@ impl Roles {
         }
         self.rules_of(user, access.namespace)
             .into_iter()
-            .find(|(rule, _)| rule_allows(rule, access))
+            .find(|(rule, _)| rule_allows(rule, access, self.lists_by_name))
             .map(|(_, why)| why)
     }
 
@@ -214,7 +217,7 @@ fn is_subject(subject: &Value, user: &Identity, within: &str) -> bool {
     }
 }
 
-fn rule_allows(rule: &Value, access: &Access<'_>) -> bool {
+fn rule_allows(rule: &Value, access: &Access<'_>, lists_by_name: bool) -> bool {
     let has = |field: &str, wanted: &str| list(rule, &[field]).iter().any(|v| v == "*" || v == wanted);
     if !has("verbs", access.verb) {
         return false;
@@ -231,7 +234,7 @@ fn rule_allows(rule: &Value, access: &Access<'_>) -> bool {
         sub => format!("{}/{sub}", access.resource),
     };
     has("apiGroups", access.group)
-        && (names.is_empty() || names.iter().any(|n| n == access.name))
+        && (names.is_empty() || lists_by_name && access.name.is_empty() || names.iter().any(|n| n == access.name))
         && list(rule, &["resources"]).iter().filter_map(Value::as_str).any(|allowed| {
             allowed == "*"
                 || allowed == resource

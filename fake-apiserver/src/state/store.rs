@@ -100,6 +100,20 @@ pub struct Defects {
     pub charges_in_full: bool,
     /// Does not tell a resumed watch of objects that have stopped matching its selector.
     pub forgets_leavers: bool,
+    /// Evicts a pod that is not ready, whatever its disruption budget says.
+    pub frees_unready: bool,
+    /// Charges an object to the first quota of its namespace that counts it.
+    pub charges_one_quota: bool,
+    /// Checks the LimitRanges of a claim at its creation only.
+    pub checks_limits_once: bool,
+    /// Stores a write that changes nothing as a new revision.
+    pub stores_no_ops: bool,
+    /// Applies a configuration over the fields of updates without a conflict.
+    pub overrides_updates: bool,
+    /// Allows a list by a rule that names objects.
+    pub lists_by_name: bool,
+    /// Removes a definition whose objects are terminating.
+    pub forgets_custom_objects: bool,
 }
 
 /// The state of the cluster.

@@ -197,6 +197,7 @@ impl Store {
         let policy = text(budget, &["spec", "unhealthyPodEvictionPolicy"]);
         if !ready
             && (policy == "AlwaysAllow"
+                || self.defects.frees_unready
                 || (count("currentHealthy") >= count("desiredHealthy") && count("desiredHealthy") > 0))
         {
             return Ok(None);

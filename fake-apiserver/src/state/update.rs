@@ -110,7 +110,8 @@ impl Store {
             shape::drop_empty(kind, &mut made);
             return self.write(Write::new(served, target.namespace.as_deref(), made, options, now));
         };
-        let mut object = managed::apply(&writer, &old.value, &applied, &as_sent, force)?;
+        let overrides = self.defects.overrides_updates;
+        let mut object = managed::apply(&writer, &old.value, &applied, &as_sent, force, overrides)?;
         shape::drop_empty(kind, &mut object);
         self.judge_applied(&options)?;
         check_unconditional(served, target, &object)?;

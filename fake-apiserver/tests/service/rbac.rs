@@ -7,14 +7,15 @@ use substrate::body::full;
 use super::*;
 
 const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
-const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+pub(super) const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
-fn guarded() -> Config {
+/// Returns the settings of a server that asks roles, with the token `secret` of an administrator.
+pub(super) fn guarded() -> Config {
     Config { rbac: Some(Rbac::new("secret")), ..Config::default() }
 }
 
 /// Sends a request with a token, optionally with impersonation.
-async fn send(
+pub(super) async fn send(
     client: &client::Client,
     token: &str,
     as_user: &[&str],

@@ -50,7 +50,8 @@ impl State {
         }
         let is_early = self.seeded_bugs.attaches_early && volume.state == VolumeState::Creating;
         if !is_early {
-            check_free(volume, instance_id, self.switches.unsafe_multi_attach || self.seeded_bugs.attach_twice)?;
+            let several = self.switches.unsafe_multi_attach || self.seeded_bugs.attach_twice;
+            check_free(volume, instance_id, several, usize::from(self.seeded_bugs.attaches_one_more))?;
         }
         let is_taken = instance.slots.contains_key(&slot) && !self.seeded_bugs.shares_devices;
         if is_taken || instance.hidden.contains(&slot) {
@@ -381,8 +382,8 @@ pub(super) fn attach_operation(volume: &Volume) -> Operation {
 }
 
 /// Checks that `volume` can take one more attachment, to `instance`. `several` allows several attachments of any
-/// volume.
-fn check_free(volume: &Volume, instance: &InstanceId, several: bool) -> Result<(), Ec2Error> {
+/// volume. `more` is added to the largest number, as a seeded bug does.
+fn check_free(volume: &Volume, instance: &InstanceId, several: bool, more: usize) -> Result<(), Ec2Error> {
     match volume.state {
         VolumeState::Creating | VolumeState::Deleting | VolumeState::Error => {
             Err(Ec2Error::VolumeNotAvailable(volume.id.clone()))
@@ -391,7 +392,7 @@ fn check_free(volume: &Volume, instance: &InstanceId, several: bool) -> Result<(
         VolumeState::InUse => {
             let room = (several || volume.multi_attach_enabled)
                 && !volume.attachments.contains_key(instance)
-                && volume.attachments.len() < MULTI_ATTACH_MOST;
+                && volume.attachments.len() < MULTI_ATTACH_MOST + more;
             if room { Ok(()) } else { Err(Ec2Error::AlreadyAttached(volume.id.clone())) }
         }
     }

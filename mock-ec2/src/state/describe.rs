@@ -146,7 +146,8 @@ impl Filterable for VolumeView<'_> {
     fn values(&self, name: &str, found: &mut dyn FnMut(&str)) {
         let volume = self.volume;
         if let Some(field) = name.strip_prefix("attachment.") {
-            for (instance, attachment) in &volume.attachments {
+            let most = if self.state.seeded_bugs.filters_first_attachment { 1 } else { volume.attachments.len() };
+            for (instance, attachment) in volume.attachments.iter().take(most) {
                 match field {
                     "instance-id" => found(instance.as_str()),
                     field => attachment_value(attachment, field, found),

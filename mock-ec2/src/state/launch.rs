@@ -46,7 +46,7 @@ impl State {
     pub(super) fn run_instances(&mut self, call: Call<'_>, request: &RunInstances) -> Result<Reply, Ec2Error> {
         let plan = self.plan_launch(call, request)?;
         let essence = RunInstances { client_token: None, ..request.clone() };
-        if let Some(token) = &request.client_token
+        if let Some(token) = self.launch_token(request)
             && let Some(ids) = self.instance_tokens.replay(call.now.mono, token, &essence)?
         {
             call.check_dry_run()?;
@@ -92,6 +92,11 @@ impl State {
         Ok(self.reservation(&ids))
     }
 
+    /// Returns the token by which a request is recognised.
+    fn launch_token<'a>(&self, request: &'a RunInstances) -> Option<&'a String> {
+        request.client_token.as_ref().filter(|_| !self.seeded_bugs.launches_again)
+    }
+
     /// Places an instance in a subnet that the account created, with an address there.
     fn place(&self, instance: &mut Instance, subnet: Option<&String>) {
         let Some((id, own)) = subnet.and_then(|id| Some((id, self.account.subnets.get(id)?))) else { return };
@@ -112,7 +117,7 @@ impl State {
         let call = Call { now, dry_run: dry, stick: None };
         let plan = self.plan_launch(call, request)?;
         let essence = RunInstances { client_token: None, ..request.clone() };
-        if let Some(token) = &request.client_token
+        if let Some(token) = self.launch_token(request)
             && self.instance_tokens.replay(now.mono, token, &essence)?.is_some()
         {
             return Ok(Vec::new());

@@ -2,8 +2,12 @@
 
 use std::sync::Arc;
 
+use substrate::Now;
+
 use super::State;
+use super::ids::VolumeId;
 use super::seeded_bugs::SeededBugs;
+use super::snapshot::SnapshotState;
 use super::volume::Volume;
 
 impl State {
@@ -15,6 +19,14 @@ impl State {
     /// Returns the active seeded bugs.
     pub fn seeded_bugs(&self) -> SeededBugs {
         self.seeded_bugs
+    }
+
+    /// Fails the snapshots of a volume that are not completed yet, as a seeded bug does.
+    pub(super) fn fail_snapshots_of(&mut self, now: Now, volume: &VolumeId) {
+        let pending = self.snapshots.values().filter(|s| s.volume == *volume && s.state == SnapshotState::Pending);
+        for id in pending.map(|snapshot| snapshot.id.clone()).collect::<Vec<_>>() {
+            self.snapshot_copied(now, &id, Some("The source volume was deleted.".to_owned()));
+        }
     }
 
     /// Returns a volume with all its attachments, including hidden ones.

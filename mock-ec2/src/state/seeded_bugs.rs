@@ -96,6 +96,18 @@ pub struct SeededBugs {
     pub ignores_late_force: bool,
     /// A change of DeleteOnTermination applies to the first device of the request.
     pub changes_first_device: bool,
+    /// A filter on attachments looks at the first attachment of a volume.
+    pub filters_first_attachment: bool,
+    /// New tags go to the first resource of the request.
+    pub tags_first: bool,
+    /// A volume from a snapshot with a key of its own has the default key.
+    pub restores_with_default_key: bool,
+    /// A volume may have one attachment more than the largest number.
+    pub attaches_one_more: bool,
+    /// Client tokens of RunInstances are ignored.
+    pub launches_again: bool,
+    /// A pending snapshot fails when its volume is deleted.
+    pub fails_with_volume: bool,
 }
 
 /// Attachments hidden from callers of the API while their devices exist.

@@ -41,7 +41,8 @@ impl State {
         }
         call.check_dry_run()?;
         let replaces = self.seeded_bugs.replaces_tags;
-        for resource in &request.resources {
+        let tagged = if self.seeded_bugs.tags_first { 1 } else { request.resources.len() };
+        for resource in request.resources.iter().take(tagged) {
             self.retag(resource, |tags| {
                 if replaces {
                     tags.clear();

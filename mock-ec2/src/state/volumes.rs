@@ -157,7 +157,8 @@ impl State {
         }
         check_tags(&BTreeMap::new(), &request.tags)?;
         let key = request.kms_key_id.as_deref().map(|key| self.key_arn(key));
-        let key = key.or_else(|| snapshot.and_then(|s| s.kms_key_id.clone()));
+        let keyed = snapshot.filter(|_| !self.seeded_bugs.restores_with_default_key);
+        let key = key.or_else(|| keyed.and_then(|s| s.kms_key_id.clone()));
         Ok(Volume {
             size_gib,
             fast_restored: snapshot.is_some_and(|s| s.fast_in(&zone)),
@@ -396,6 +397,9 @@ impl State {
                     if let Some(instance) = self.instances.get_mut(instance) {
                         Arc::make_mut(instance).slots.retain(|_, held| held != id);
                     }
+                }
+                if self.seeded_bugs.fails_with_volume {
+                    self.fail_snapshots_of(now, &v.id);
                 }
                 if v.root || !self.recycle_volume(now.wall, &v) {
                     self.note_deleted(&v);

@@ -69,6 +69,11 @@ impl Controller {
         {
             status.ready_to_use = Some(true);
         }
+        if mutant!(self.ctx, "restore-size-not-compared")
+            && let Some(status) = &mut Arc::make_mut(&mut snapshot).status
+        {
+            status.restore_size = None;
+        }
         let content = source::content_name(&snapshot)?;
         let found = self.client.all::<VolumeSnapshotContent>().get(content).await;
         let content = found.map_err(|_| format!("error getting snapshotcontent {content} for snapshot {name}"))?;

@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::{PersistentVolume, SecretReference};
 use substrate::mutant;
 
 use super::super::group::group_name;
+use super::super::names::DEFAULT_CLASS;
 use super::super::objects::{VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent};
 use super::super::secret::{self, Purpose};
 use super::super::{class_missing, update_error};
@@ -57,7 +58,13 @@ impl Controller {
         let csi = csi.ok_or_else(|| {
             format!("snapshotting non-CSI volumes is not supported, snapshot:{}", snapshot_key(snapshot))
         })?;
-        let class = default_class(classes, &csi.driver)?;
+        let class = match mutant!(self.ctx, "any-default-class-taken") {
+            true => {
+                let marked = classes.into_iter().find(|class| class.annotation(DEFAULT_CLASS) == Some("true"));
+                marked.ok_or_else(|| "cannot find default snapshot class".to_owned())?
+            }
+            false => default_class(classes, &csi.driver)?,
+        };
         let patch = Patch::json(&[Operation::Replace {
             path: "/spec/volumeSnapshotClassName".to_owned(),
             value: class.name().into(),

@@ -94,6 +94,9 @@ impl Store {
                 ));
             }
             charges.push((key, with_used(quota, &after)));
+            if self.defects.charges_one_quota {
+                break;
+            }
         }
         Ok(charges)
     }

@@ -17,7 +17,7 @@ pub(super) static CLAIM: Strategy = Strategy {
     check_create: |store, kind, claim| store.check_limits(kind, claim),
     check_update: |store, part, kind, claim, old| match part {
         Part::Main => {
-            if !value::is_terminating(old) {
+            if !value::is_terminating(old) && !store.defects.checks_limits_once {
                 store.check_limits(kind, claim)?;
             }
             store.admit_resize(kind, claim, old)

@@ -21,6 +21,9 @@ pub const ELSEWHERE: &[(&str, &str)] = &[
     ("former-account-trusted", "no loop keeps a token of an account; fake-apiserver/tests/service/mutants.rs shows it"),
     ("dry-run-eviction-counted", "no step makes a dry run; fake-apiserver/tests/service/mutants.rs shows it"),
     ("leaving-object-missed-while-away", "no loop watches by labels; fake-apiserver/tests/service/mutants.rs shows it"),
+    ("neighbour-namespace-watched", "no loop watches one namespace; fake-apiserver/tests/service/mutants.rs shows it"),
+    ("apply-takes-fields-of-updates", "no loop and no step applies; fake-apiserver/tests/service/mutants.rs shows it"),
+    ("named-rule-allows-lists", "no scenario has roles; fake-apiserver/tests/service/mutants.rs shows it"),
     ("snapshot-retain-ignored", "no invariant follows snapshots; controllers/tests/it/snapshot_mutants.rs shows it"),
     ("snapshot-timeout-is-final", "the same"),
     (
