@@ -37,6 +37,7 @@ mod respond;
 mod review;
 mod server;
 mod verb;
+mod wanted;
 mod watch;
 mod webhook;
 mod workers;
@@ -66,7 +67,8 @@ use self::respond::{Shown, deprecation, failure, failure_to, warn_first};
 use self::review::is_review;
 use self::server::{Server, Shared};
 use self::verb::{Sub, Verb};
-use crate::events::{Commit, RequestEnded};
+use self::wanted::Wanted;
+use crate::events::{Asked, Commit, RequestEnded};
 use crate::kinds::{self, KindRef};
 use crate::state::{Event, Matched, Status, Store};
 
@@ -109,7 +111,20 @@ impl Server {
     /// Changes the store and notifies all watchers under one lock, so that the trace and every stream have the order of
     /// the revisions.
     fn commit<T>(&self, verb: &str, user: &str, change: impl FnOnce(&mut Store) -> T) -> T {
+        self.commit_wanted((verb, user), None, change, |_, _| {})
+    }
+
+    /// Like [`commit`](Self::commit), for a request that names an object. `answered` gets the revision before the
+    /// change, and its result, under the same lock.
+    fn commit_wanted<T>(
+        &self,
+        (verb, user): (&str, &str),
+        mut wanted: Option<Wanted>,
+        change: impl FnOnce(&mut Store) -> T,
+        answered: impl FnOnce(u64, &T),
+    ) -> T {
         let mut state = self.shared.lock();
+        let before = state.store.revision();
         let result = change(&mut state.store);
         let committed = state.store.take_committed();
         if !committed.is_empty()
@@ -118,9 +133,11 @@ impl Server {
             keeper.append(&committed);
         }
         for event in &committed {
-            self.trace(event, verb, user);
+            let asked = wanted.take_if(|wanted| wanted.is_in(event)).map(Wanted::into_asked);
+            self.trace(event, verb, user, asked);
             state.hub.dispatch(event);
         }
+        answered(before, &result);
         if !committed.is_empty() {
             self.shared.revision.send_replace(state.store.revision());
         }
@@ -128,7 +145,7 @@ impl Server {
     }
 
     /// Traces a commit. Leases and Events change often and matter little: they are at trace level.
-    fn trace(&self, event: &Event, verb: &str, user: &str) {
+    fn trace(&self, event: &Arc<Event>, verb: &str, user: &str, asked: Option<Box<Asked>>) {
         let commit = || {
             let resource = Text::new_static(event.kind.plural);
             let mut commit = Commit {
@@ -147,6 +164,7 @@ impl Server {
             self.ctx.trace().trace(self.ctx.name(), commit);
         } else {
             self.ctx.emit(commit());
+            self.show_stored(event, verb, asked);
         }
     }
 

@@ -35,12 +35,14 @@ impl Server {
         let object = {
             let state = self.shared.lock();
             let kind = kinds::stored(&call.kind);
-            if request_fault.stale > 0 {
+            let object = if request_fault.stale > 0 {
                 let revision = state.store.revision().saturating_sub(request_fault.stale.into());
                 state.store.at(kind, revision)?.get(&*key).cloned()
             } else {
                 state.store.get(kind, &key).cloned()
-            }
+            };
+            self.show_got(call, &key, object.as_ref(), &state, request_fault.stale > 0);
+            object
         };
         let object = object.ok_or_else(|| Status::not_found(&call.kind, call.named()))?;
         if call.subresource == Sub::Scale {
@@ -87,7 +89,10 @@ impl Server {
                 let revision = state.store.revision().saturating_sub(request_fault.stale.into()).max(1);
                 (options.version, options.matching) = (Version::At(revision), Some(Match::Exact));
             }
-            state.store.list(kinds::stored(&call.kind), call.namespace.as_deref(), &selector, &options)?
+            let kind = kinds::stored(&call.kind);
+            let listed = state.store.list(kind, call.namespace.as_deref(), &selector, &options)?;
+            self.show_listed(call, options.limit, &listed, &request_fault);
+            listed
         };
         if request_fault.stale > 0 {
             self.ctx.trace().show_observers(self.ctx.name(), || opening::stale(call));
