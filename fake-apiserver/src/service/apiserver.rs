@@ -162,6 +162,12 @@ impl Apiserver {
                 spends_dry_runs: substrate::mutant!(ctx, "dry-run-eviction-counted"),
                 charges_in_full: substrate::mutant!(ctx, "growth-charged-in-full"),
                 forgets_leavers: substrate::mutant!(ctx, "leaving-object-missed-while-away"),
+                counts_statuses: substrate::mutant!(ctx, "status-raises-generation"),
+                binds_bare: substrate::mutant!(ctx, "binding-drops-tolerations"),
+                answers_former: substrate::mutant!(ctx, "write-answers-former"),
+                derives_uids: substrate::mutant!(ctx, "uid-of-the-name"),
+                ends_deletions: substrate::mutant!(ctx, "late-status-ends-deletion"),
+                drops_volume_mode: substrate::mutant!(ctx, "claim-update-drops-volume-mode"),
             });
         }
         ctx.faults().declare(OPERATIONS);

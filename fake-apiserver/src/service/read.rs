@@ -35,7 +35,12 @@ impl Server {
         let object = {
             let state = self.shared.lock();
             let kind = kinds::stored(&call.kind);
-            let object = if request_fault.stale > 0 {
+            let object = if substrate::mutant!(self.ctx, "get-reads-past") {
+                let present = state.store.get(kind, &key);
+                let revision = present.map_or(0, |object| object.revision.saturating_sub(1));
+                let past = state.store.at(kind, revision).ok().and_then(|objects| objects.get(&*key).cloned());
+                past.or_else(|| present.cloned())
+            } else if request_fault.stale > 0 {
                 let revision = state.store.revision().saturating_sub(request_fault.stale.into());
                 state.store.at(kind, revision)?.get(&*key).cloned()
             } else {
@@ -90,7 +95,10 @@ impl Server {
                 (options.version, options.matching) = (Version::At(revision), Some(Match::Exact));
             }
             let kind = kinds::stored(&call.kind);
-            let listed = state.store.list(kind, call.namespace.as_deref(), &selector, &options)?;
+            let mut listed = state.store.list(kind, call.namespace.as_deref(), &selector, &options)?;
+            if substrate::mutant!(self.ctx, "list-lacks-last") {
+                listed.items.pop();
+            }
             self.show_listed(call, options.limit, &listed, &request_fault);
             listed
         };

@@ -100,6 +100,18 @@ pub struct Defects {
     pub charges_in_full: bool,
     /// Does not tell a resumed watch of objects that have stopped matching its selector.
     pub forgets_leavers: bool,
+    /// Raises metadata.generation with each write of a status.
+    pub counts_statuses: bool,
+    /// Removes the tolerations of a pod when it is bound.
+    pub binds_bare: bool,
+    /// Answers an update or a patch with the object before it.
+    pub answers_former: bool,
+    /// Derives uids from the names of objects.
+    pub derives_uids: bool,
+    /// Takes the deletionTimestamp of a terminating pod away with a write of its status.
+    pub ends_deletions: bool,
+    /// Removes the volumeMode of a claim with an update.
+    pub drops_volume_mode: bool,
 }
 
 /// The state of the cluster.

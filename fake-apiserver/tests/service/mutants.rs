@@ -78,6 +78,10 @@ fn each_defect_shows_and_none_without() {
             "former-account-trusted" | "dry-run-eviction-counted" | "leaving-object-missed-while-away" => continue,
             // They need a scale and a quota: harness/tests/it/mutants/shipped.rs has the scenarios.
             "stale-scale-accepted" | "growth-charged-in-full" => continue,
+            // `of_writes_and_reads` shows them.
+            "status-raises-generation" | "binding-drops-tolerations" | "list-lacks-last" => continue,
+            "get-reads-past" | "write-answers-former" | "uid-of-the-name" => continue,
+            "late-status-ends-deletion" | "claim-update-drops-volume-mode" => continue,
             other => panic!("{other} is not looked at"),
         }
         assert_eq!(seen(Some(mutant.name)), expected, "{}", mutant.name);
@@ -235,4 +239,51 @@ fn created_late(mutants: &[&str]) -> u16 {
 fn an_ending_namespace_gets_an_object_only_by_the_defect() {
     assert_eq!(created_late(&[]), 403);
     assert_eq!(created_late(&["created-in-ending-namespace"]), 201);
+}
+
+/// Returns facts of writes and reads, each under the name of the seeded bug that makes it false.
+fn of_writes_and_reads(mutants: &[&str]) -> Vec<(&'static str, bool)> {
+    let mutants = mutants.iter().map(|name| (*name).to_owned()).collect();
+    simulate(Options { level: Level::Info, mutants, ..Options::default() }, |world| async move {
+        let client = client::serve(&world, &Apiserver::new(&Seed::root(1), Config::default())).await;
+        let web = format!("{PODS}/web");
+        let (_, made) = client.post(PODS, pod("web")).await;
+        client.post(&format!("{web}/binding"), json!({"target": {"kind": "Node", "name": "n"}})).await;
+        let (_, started) = client.merge(&format!("{web}/status"), json!({"status": {"phase": "Running"}})).await;
+        let (_, listed) = client.get(PODS).await;
+        let (_, read) = client.get(&web).await;
+        client.delete(&web).await;
+        client.merge(&format!("{web}/status"), json!({"status": {"message": "ends"}})).await;
+        let (_, ending) = client.get(&format!("{PODS}?resourceVersion=0")).await;
+        client.delete(&format!("{web}?gracePeriodSeconds=0")).await;
+        let (_, again) = client.post(PODS, pod("web")).await;
+        client.post(CLAIMS, claim("data")).await;
+        let (_, labelled) = client.merge(&format!("{CLAIMS}/data"), json!({"metadata": {"labels": {"a": "b"}}})).await;
+        client.post(CLAIMS, claim("other")).await;
+        let (_, claims) = client.get(CLAIMS).await;
+        let generation = |pod: &Value| pod["metadata"]["generation"].as_i64();
+        let ends = ending["items"].as_array().is_none_or(|items| {
+            items.iter().all(|pod| !pod["metadata"]["deletionTimestamp"].is_null())
+        });
+        vec![
+            ("status-raises-generation", generation(&started) == generation(&made)),
+            ("binding-drops-tolerations", read["spec"]["tolerations"].is_array()),
+            ("list-lacks-last", listed["items"].as_array().is_some_and(|items| items.len() == 1)),
+            ("get-reads-past", read["status"]["phase"] == "Running"),
+            ("write-answers-former", labelled["metadata"]["labels"]["a"] == "b"),
+            ("uid-of-the-name", again["metadata"]["uid"] != made["metadata"]["uid"]),
+            ("late-status-ends-deletion", ends),
+            ("claim-update-drops-volume-mode", claims["items"][0]["spec"]["volumeMode"] == "Filesystem"),
+        ]
+    })
+}
+
+#[test]
+fn writes_and_reads_are_wrong_only_by_the_defect() {
+    let right = of_writes_and_reads(&[]);
+    assert!(right.iter().all(|(_, holds)| *holds), "{right:?}");
+    for (name, _) in &right {
+        let seen = of_writes_and_reads(&[*name]);
+        assert!(seen.contains(&(*name, false)), "{name}: {seen:?}");
+    }
 }
