@@ -11,7 +11,6 @@ pub const ELSEWHERE: &[(&str, &str)] = &[
     ),
     ("retries-without-wait", "the same"),
     ("failed-calls-pile-up", "the same"),
-    ("list-ignores-selector", "I7 follows streams, not lists, and a kubelet ignores pods of other nodes"),
     ("continue-skips-one", "the loops list without pages; fake-apiserver/tests/service/mutants.rs shows it"),
     ("continued-list-reads-present", "the same"),
     (
