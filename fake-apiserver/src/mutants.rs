@@ -229,11 +229,7 @@ pub const MUTANTS: &[Mutant] = &[
         about: "the binding of a pod to a node removes the pod's tolerations",
         recreates: "no public issue is known",
     },
-    Mutant {
-        name: "list-lacks-last",
-        about: "a list lacks its last object",
-        recreates: "no public issue is known",
-    },
+    Mutant { name: "list-lacks-last", about: "a list lacks its last object", recreates: "no public issue is known" },
     Mutant {
         name: "get-reads-past",
         about: "a get answers with the object before its last change",

@@ -374,9 +374,8 @@ impl Store {
 /// Returns a uid that depends only on the kind and the key of an object, for a seeded bug.
 fn derived_uid(kind: &Kind, key: &Key) -> String {
     let bytes = kind.plural.bytes().chain(key.bytes());
-    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash =
+        bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     format!("{:08x}-{:04x}-4000-8000-{:012x}", hash >> 32, (hash >> 16) & 0xffff, hash & 0xffff_ffff_ffff)
 }
 

@@ -262,9 +262,9 @@ fn of_writes_and_reads(mutants: &[&str]) -> Vec<(&'static str, bool)> {
         client.post(CLAIMS, claim("other")).await;
         let (_, claims) = client.get(CLAIMS).await;
         let generation = |pod: &Value| pod["metadata"]["generation"].as_i64();
-        let ends = ending["items"].as_array().is_none_or(|items| {
-            items.iter().all(|pod| !pod["metadata"]["deletionTimestamp"].is_null())
-        });
+        let ends = ending["items"]
+            .as_array()
+            .is_none_or(|items| items.iter().all(|pod| !pod["metadata"]["deletionTimestamp"].is_null()));
         vec![
             ("status-raises-generation", generation(&started) == generation(&made)),
             ("binding-drops-tolerations", read["spec"]["tolerations"].is_array()),

@@ -39,5 +39,6 @@ pub(super) fn check(
         return Some(format!("was created with the uid {uid:?}, which is not new"));
     }
     let named = meta(new, "resourceVersion");
-    (named.parse::<u64>().ok() != Some(write.rv)).then(|| format!("was written with the resourceVersion {named:?} at {}", write.rv))
+    (named.parse::<u64>().ok() != Some(write.rv))
+        .then(|| format!("was written with the resourceVersion {named:?} at {}", write.rv))
 }
