@@ -76,14 +76,17 @@ substrate::events! {
         /// The object before and after. Only for observers in the same OS process.
         #[serde(skip)]
         pub change: Held<Event>,
+        /// True for a dry run, which must write nothing.
+        #[serde(default, skip_serializing_if = "is_false")]
+        pub dry_run: bool,
         /// The revision.
         pub rv: u64,
         /// The verb of the request, or the server's own action (`bootstrap`, `expire`).
         pub verb: Text,
     }
 
-    /// A get, or a write that was not a dry run, was answered with an object; or a get found none. Not for Leases and
-    /// Events. Only for observers, and at the trace level.
+    /// A get or a write was answered with an object, a get found none, or a delete was answered. Not for dry runs, Leases
+    /// and Events. Only for observers, and at the trace level.
     pub struct ObjectShown = "api.shown" {
         /// The revision before the request.
         pub before: u64,
@@ -97,7 +100,7 @@ substrate::events! {
         pub object: Arc<str>,
         /// The resource, as in URLs.
         pub resource: Text,
-        /// The revision of the object; absent if there is none.
+        /// The revision of the object; absent if there is none, and for a delete.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub rv: Option<u64>,
         /// True if a fault made the answer some revisions old.

@@ -67,8 +67,8 @@ use self::respond::{Shown, deprecation, failure, failure_to, warn_first};
 use self::review::is_review;
 use self::server::{Server, Shared};
 use self::verb::{Sub, Verb};
-use self::wanted::Wanted;
-use crate::events::{Asked, Commit, RequestEnded};
+use self::wanted::Cause;
+use crate::events::{Commit, RequestEnded};
 use crate::kinds::{self, KindRef};
 use crate::state::{Event, Matched, Status, Store};
 
@@ -111,15 +111,14 @@ impl Server {
     /// Changes the store and notifies all watchers under one lock, so that the trace and every stream have the order of
     /// the revisions.
     fn commit<T>(&self, verb: &str, user: &str, change: impl FnOnce(&mut Store) -> T) -> T {
-        self.commit_wanted((verb, user), None, change, |_, _| {})
+        self.commit_for(Cause::new(verb, user), change, |_, _| {})
     }
 
-    /// Like [`commit`](Self::commit), for a request that names an object. `answered` gets the revision before the
-    /// change, and its result, under the same lock.
-    fn commit_wanted<T>(
+    /// Like [`commit`](Self::commit). `answered` gets the revision before the change, and its result, under the same
+    /// lock.
+    fn commit_for<T>(
         &self,
-        (verb, user): (&str, &str),
-        mut wanted: Option<Wanted>,
+        mut cause: Cause<'_>,
         change: impl FnOnce(&mut Store) -> T,
         answered: impl FnOnce(u64, &T),
     ) -> T {
@@ -133,8 +132,7 @@ impl Server {
             keeper.append(&committed);
         }
         for event in &committed {
-            let asked = wanted.take_if(|wanted| wanted.is_in(event)).map(Wanted::into_asked);
-            self.trace(event, verb, user, asked);
+            self.trace(event, &mut cause);
             state.hub.dispatch(event);
         }
         answered(before, &result);
@@ -145,13 +143,13 @@ impl Server {
     }
 
     /// Traces a commit. Leases and Events change often and matter little: they are at trace level.
-    fn trace(&self, event: &Arc<Event>, verb: &str, user: &str, asked: Option<Box<Asked>>) {
+    fn trace(&self, event: &Arc<Event>, cause: &mut Cause<'_>) {
         let commit = || {
             let resource = Text::new_static(event.kind.plural);
             let mut commit = Commit {
                 group: event.kind.custom.as_ref().map(|_| event.kind.group.into()),
-                user: user.into(),
-                verb: verb.into(),
+                user: cause.user.into(),
+                verb: cause.verb.into(),
                 ..Commit::new(resource, event.key.clone(), event.revision, event.own_type())
             };
             if let Some(object) = event.new.as_ref().or(event.old.as_ref()).filter(|_| Commit::has_details(&event.kind))
@@ -164,7 +162,7 @@ impl Server {
             self.ctx.trace().trace(self.ctx.name(), commit);
         } else {
             self.ctx.emit(commit());
-            self.show_stored(event, verb, asked);
+            self.show_stored(event, cause);
         }
     }
 

@@ -8,11 +8,42 @@ use substrate::json::{Text, Value};
 use super::call::Call;
 use super::fault::RequestFault;
 use super::server::{Server, State};
-use super::verb::Verb;
+use super::verb::{Sub, Verb};
 use crate::events::{Asked, Held, ListShown, ObjectShown, ObjectStored};
 use crate::kinds::{self, Kind, KindRef};
 use crate::state::value::{name, namespace, text};
 use crate::state::{Asking, Command, Event, Key, Listed, Object, Reply, Status, key};
+
+/// Cause of commits: a request, or the server itself.
+pub(super) struct Cause<'a> {
+    pub verb: &'a str,
+    pub user: &'a str,
+    /// True for a dry run.
+    pub dry_run: bool,
+    /// The object that the request names; `None` after its first commit.
+    pub wanted: Option<Wanted>,
+}
+
+impl<'a> Cause<'a> {
+    /// Creates a cause that names no object.
+    pub fn new(verb: &'a str, user: &'a str) -> Self {
+        Self { verb, user, dry_run: false, wanted: None }
+    }
+}
+
+/// Returns true if a command must store nothing.
+fn is_dry_run(command: &Command) -> bool {
+    match command {
+        Command::Create { options, .. }
+        | Command::Update { options, .. }
+        | Command::Patch { options, .. }
+        | Command::Apply { options, .. } => options.dry_run,
+        Command::Delete { options, .. } | Command::DeleteCollection { options, .. } => options.dry_run,
+        Command::Bind { dry_run, .. } | Command::Evict { dry_run, .. } | Command::RequestToken { dry_run, .. } => {
+            *dry_run
+        }
+    }
+}
 
 /// The object that a command names, with the conditions of the request.
 pub(super) struct Wanted {
@@ -23,8 +54,8 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// Returns the object that `command` names; `None` for the deletion of a collection, for a token, and for a dry run.
-    pub fn of(call: &Call, command: &Command) -> Option<Self> {
+    /// Returns the object that `command` names; `None` for the deletion of a collection, and for a token.
+    fn of(call: &Call, command: &Command) -> Option<Self> {
         let subresource = Text::new_static(call.subresource.name());
         let wanted = |kind: &KindRef, key: Option<Key>, conditions: &Value| {
             let metadata = &conditions["metadata"];
@@ -35,14 +66,6 @@ impl Wanted {
         };
         let pod = |namespace: &str, name: &str| Some(key(Some(namespace), name));
         match command {
-            Command::Create { options, .. }
-            | Command::Update { options, .. }
-            | Command::Patch { options, .. }
-            | Command::Apply { options, .. }
-                if options.dry_run =>
-            {
-                None
-            }
             Command::Create { kind, namespace, object, .. } => {
                 let named = Some(name(object)).filter(|name| !name.is_empty());
                 wanted(kind, named.map(|name| key(namespace.as_deref(), name)), &Value::Null)
@@ -57,7 +80,10 @@ impl Wanted {
                 Some(wanted)
             }
             Command::Bind { namespace, name, binding, .. } => {
-                wanted(&kinds::PODS.into(), pod(namespace, name), binding)
+                // Also the deprecated way, a Binding that is posted to its own collection.
+                let mut wanted = wanted(&kinds::PODS.into(), pod(namespace, name), binding)?;
+                wanted.asked.subresource = Text::new_static(Sub::Binding.name());
+                Some(wanted)
             }
             Command::Evict { namespace, name, eviction, .. } => {
                 let mut wanted = wanted(&kinds::PODS.into(), pod(namespace, name), &Value::Null)?;
@@ -71,14 +97,9 @@ impl Wanted {
     }
 
     /// Returns true if a commit is of this object.
-    pub fn is_in(&self, event: &Event) -> bool {
+    fn is_in(&self, event: &Event) -> bool {
         let named = self.key.as_ref().map_or(event.old.is_none(), |key| *key == event.key);
         event.kind.index == self.kind.index && named
-    }
-
-    /// Returns the conditions of the request.
-    pub fn into_asked(self) -> Box<Asked> {
-        self.asked
     }
 }
 
@@ -97,29 +118,37 @@ fn group(kind: &Kind) -> Option<Text> {
 impl Server {
     /// Applies the command of a call, and shows checkers the request with its commits and its answer.
     pub(super) fn apply(&self, now: Now, call: &Call, asking: Option<&Asking>, command: Command) -> Applied {
+        let dry_run = is_dry_run(&command);
         let wanted = Wanted::of(call, &command);
-        let is_wanted = wanted.is_some();
-        self.commit_wanted(
-            (call.verb.name(), call.agent.as_str()),
-            wanted,
+        let is_judged = wanted.is_some() && !dry_run;
+        self.commit_for(
+            Cause { dry_run, wanted, ..Cause::new(call.verb.name(), &call.agent) },
             |store| (store.apply_for(now, asking, command), store.take_warnings(), store.take_annotations()),
-            |before, applied: &Applied| self.show_written(call, is_wanted, before, &applied.0),
+            |before, applied: &Applied| self.show_written(call, is_judged, before, &applied.0),
         )
     }
 
     /// Shows checkers the content of a commit.
-    pub(super) fn show_stored(&self, event: &Arc<Event>, verb: &str, asked: Option<Box<Asked>>) {
+    pub(super) fn show_stored(&self, event: &Arc<Event>, cause: &mut Cause<'_>) {
+        let wanted = cause.wanted.take_if(|wanted| wanted.is_in(event));
         self.ctx.trace().show_observers(self.ctx.name(), || ObjectStored {
-            asked,
+            asked: wanted.map(|wanted| wanted.asked),
             change: Held::new(event.clone()),
+            dry_run: cause.dry_run,
             rv: event.revision,
-            verb: verb.into(),
+            verb: cause.verb.into(),
         });
     }
 
     /// Shows checkers the answer of a write that is not a dry run. `before` is the revision before it.
-    fn show_written(&self, call: &Call, wanted: bool, before: u64, reply: &Result<Reply, Status>) {
-        let (Ok(Reply::Object(object) | Reply::Created(object)), true) = (reply, wanted) else { return };
+    fn show_written(&self, call: &Call, is_judged: bool, before: u64, reply: &Result<Reply, Status>) {
+        if !is_judged {
+            return;
+        }
+        if call.verb == Verb::Delete && reply.is_ok() {
+            return self.show(call, key(call.namespace.as_deref(), call.named()), None, before, false);
+        }
+        let Ok(Reply::Object(object) | Reply::Created(object)) = reply else { return };
         if !call.verb.writes() {
             return;
         }

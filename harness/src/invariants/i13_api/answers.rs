@@ -1,8 +1,9 @@
 //! Answers: a get shows the stored object, or finds none if there is none. A write answers with the object that it
-//! stored, or with the stored one if it changed nothing. An object that a write removed has no finalizers.
+//! stored, or with the stored one if it changed nothing. An object that a write removed has no finalizers. An object whose
+//! delete was accepted is gone or being deleted.
 //!
 //! Custom objects are compared by their revisions alone, because a definition can add fields to stored objects. A get
-//! that a fault made stale is not judged, nor the answer of a delete or a dry run.
+//! that a fault made stale is not judged, nor the object in the answer of a delete, nor a dry run.
 
 use std::sync::Arc;
 
@@ -24,6 +25,12 @@ impl Contract {
         let is_get = verb == "get";
         match (shown.held.get(), entry) {
             (None, None) => None,
+            (None, Some(entry)) if verb == "delete" => {
+                // The server creates the default service account of a namespace again at once.
+                let value = entry.object.as_ref().filter(|_| entry.rv <= shown.before)?.value.read();
+                let stays = value["metadata"]["deletionTimestamp"].is_null();
+                stays.then(|| format!("{thing} was deleted, and it stays without a deletionTimestamp"))
+            }
             (None, Some(entry)) => Some(format!("{thing} is at revision {}, and a get did not find it", entry.rv)),
             (Some(_), None) if is_get => Some(format!("{thing} does not exist, and a get found it")),
             (Some(held), None) => {

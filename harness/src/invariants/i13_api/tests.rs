@@ -69,7 +69,7 @@ impl Server {
         let process = Arc::from("fake-apiserver");
         self.trace.info(&process, Commit::new(resource, place, self.rv, change.own_type()));
         let (change, asked) = (Held::new(change), asked.map(Box::new));
-        self.trace.info(&process, ObjectStored { asked, change, rv: self.rv, verb: verb.into() });
+        self.trace.info(&process, ObjectStored { asked, change, dry_run: false, rv: self.rv, verb: verb.into() });
     }
 
     fn create(&mut self, resource: &'static str, value: Value) -> Arc<Object> {
@@ -218,6 +218,9 @@ fn a_required_revision_is_the_stored_one() {
     let value = server.object("pods", WEB).value.read().into_owned();
     server.put("pods", "patch", asked, value);
     assert!(server.wrong().contains("has another uid than former"));
+    let mut server = with_pod();
+    server.create("pods", pod());
+    assert_eq!(server.wrong(), "pods/default/web was created while it exists");
 }
 
 #[test]
@@ -345,6 +348,11 @@ fn answers_show_the_stored_object() {
     server.create("configmaps", config("a"));
     server.show("get", "configmaps", "default/a", None, false);
     assert!(server.wrong().contains("and a get did not find it"));
+    let mut server = Server::new();
+    server.create("configmaps", config("a"));
+    server.create("configmaps", config("b"));
+    server.show("delete", "configmaps", "default/a", None, false);
+    assert!(server.wrong().contains("was deleted, and it stays"));
 }
 
 #[test]

@@ -18,6 +18,7 @@ pub(super) struct Write<'a> {
     pub rv: u64,
     /// The verb of the request, which may have been about another object.
     pub verb: &'a str,
+    pub dry_run: bool,
     /// The request, if it names this object.
     pub asked: Option<&'a Asked>,
     pub old: Option<Cow<'a, Value>>,
@@ -35,6 +36,7 @@ impl<'a> Write<'a> {
             key: &change.key,
             rv: stored.rv,
             verb: &stored.verb,
+            dry_run: stored.dry_run,
             asked: stored.asked.as_deref(),
             old: change.old.as_ref().map(|object| object.value.read()),
             old_rv: change.old.as_ref().map_or(0, |object| object.revision),

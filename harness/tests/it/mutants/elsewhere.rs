@@ -3,7 +3,6 @@
 /// Seeded bugs that break no invariant of a whole run, and the reason. The tests of their crates show the effect of
 /// each.
 pub const ELSEWHERE: &[(&str, &str)] = &[
-    ("stale-write-accepted", "loops patch what they own; who overwrites whom breaks no invariant while they do"),
     ("publish-trusts-directory", "a target directory outlives its mount only where a machine loses its power"),
     (
         "panics-on-failed-detach",
