@@ -14,7 +14,7 @@
 //! | `answers` | a get and a write answer with the stored object |
 //!
 //! The content of objects is in events for observers of the same OS process ([`ObjectStored`], [`ObjectShown`],
-//! [`ListShown`]). Clusters of containers have none of them, so there nothing is checked. Leases and Events are not
+//! [`ListShown`]). Clusters of containers have none of them, so I13 is not checked there. Leases and Events are not
 //! checked, because they are committed most often. A stale read by a fault is compared with the past revision that it
 //! claims to show; the fault excuses only the age of that revision.
 
