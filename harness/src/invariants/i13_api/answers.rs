@@ -1,6 +1,6 @@
 //! Answers: a get shows the stored object, or finds none if there is none. A write answers with the object that it
-//! stored, or with the stored one if it changed nothing. An object that a write removed has no finalizers. An object whose
-//! delete was accepted is gone or being deleted.
+//! stored, or with the stored one if it changed nothing. An object that a write removed has no finalizers. An object
+//! whose delete was accepted is gone or being deleted.
 //!
 //! Custom objects are compared by their revisions alone, because a definition can add fields to stored objects. A get
 //! that a fault made stale is not judged, nor the object in the answer of a delete, nor a dry run.

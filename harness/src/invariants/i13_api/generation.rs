@@ -1,9 +1,9 @@
 //! Generation: it starts at 1, and never becomes smaller. An update counts one if the content besides the status
 //! changed. The beginning of a deletion counts one (upstream's `BeforeDelete`). Nothing else counts.
 //!
-//! Only kinds whose upstream strategy counts the whole spec are judged by their content. The annotations of a Deployment
-//! count upstream, so a Deployment with changed annotations is not judged. Neither is a custom object whose status changed
-//! by a write of the object: upstream counts it, because the kind has no status subresource.
+//! Only kinds whose upstream strategy counts the whole spec are judged by their content. The annotations of a
+//! Deployment count upstream, so a Deployment with changed annotations is not judged. Neither is a custom object whose
+//! status changed by a write of the object: upstream counts it, because the kind has no status subresource.
 
 use super::write::{Write, content, meta, number};
 

@@ -1,5 +1,5 @@
-//! Identity: an object keeps its uid, creationTimestamp, name and namespace. A new object has a uid that no other object
-//! had. Each commit has a greater revision than the one before, and replaces the newest revision of its object.
+//! Identity: an object keeps its uid, creationTimestamp, name and namespace. A new object has a uid that no other
+//! object had. Each commit has a greater revision than the one before, and replaces the newest revision of its object.
 //!
 //! `generateName` is not compared: upstream lets a client change it.
 

@@ -1,7 +1,7 @@
 //! Immutable fields: upstream's validation of updates refuses their change, so no commit changes them.
 //!
-//! Fields with exceptions that depend on other objects are left out, such as the addresses of a service, the requests of
-//! a claim, and the containers of a pod.
+//! Fields with exceptions that depend on other objects are left out, such as the addresses of a service, the requests
+//! of a claim, and the containers of a pod.
 
 use substrate::json::Value;
 

@@ -1,6 +1,7 @@
 //! Lists: a list shows exactly the objects that its namespace and its selectors select at its revision, each at its own
-//! revision and in the order of keys. Without a resourceVersion the revision is not older than the last commit, and with
-//! one it is as the request says. The pages of a list show one revision, and each goes on where the one before ended.
+//! revision and in the order of keys. Without a resourceVersion the revision is not older than the last commit, and
+//! with one it is as the request says. The pages of a list show one revision, and each goes on where the one before
+//! ended.
 //!
 //! Lists with selectors that [`Selection`] does not model are not judged, nor lists of revisions that are no longer
 //! known, nor those of objects whose content no observer has seen.

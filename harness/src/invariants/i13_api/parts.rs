@@ -1,4 +1,5 @@
-//! Parts: a write of an object keeps its status, and a write of a subresource changes only the part of that subresource.
+//! Parts: a write of an object keeps its status, and a write of a subresource changes only the part of that
+//! subresource.
 //!
 //! Metadata are compared only where upstream resets them: in status writes of custom objects and VolumeAttachments, and
 //! the owners of a pod. Services and certificate requests are not judged by writes of the object: upstream drops parts
