@@ -6,14 +6,18 @@ use serde::{Deserialize, Serialize};
 use substrate::json::{Text, Value};
 
 use crate::kinds::{Kind, index};
-use crate::state::EventType;
+use crate::state::{Event, EventType, Object};
 
+mod asked;
+mod held;
 mod manifest;
 mod nodes;
 mod spec;
 mod volumes;
 mod workload;
 
+pub use asked::Asked;
+pub use held::Held;
 pub use nodes::{CsiNode, Driver, Node, Pod};
 pub use spec::Spec;
 pub use volumes::{Attachment, Claim, Volume};
@@ -61,6 +65,89 @@ substrate::events! {
         /// The state of a workload, of a disruption budget, or of a pod that has labels or a controller.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub workload: Option<Box<Workload>>,
+    }
+
+    /// A write of an object, with its content before and after; it belongs to the commit before it. None for Leases and
+    /// Events. Only for observers, and at the trace level.
+    pub struct ObjectStored = "api.stored" {
+        /// The request, if it names this object; absent for further objects, and for writes of the server itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub asked: Option<Box<Asked>>,
+        /// The object before and after. Only for observers in the same OS process.
+        #[serde(skip)]
+        pub change: Held<Event>,
+        /// True for a dry run, which must write nothing.
+        #[serde(default, skip_serializing_if = "is_false")]
+        pub dry_run: bool,
+        /// The revision.
+        pub rv: u64,
+        /// The verb of the request, or the server's own action (`bootstrap`, `expire`).
+        pub verb: Text,
+    }
+
+    /// A get or a write was answered with an object, a get found none, or a delete was answered. Not for dry runs, Leases
+    /// and Events. Only for observers, and at the trace level.
+    pub struct ObjectShown = "api.shown" {
+        /// The revision before the request.
+        pub before: u64,
+        /// The API group of a custom kind; absent for built-in kinds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub group: Option<Text>,
+        /// The object in the answer. Only for observers in the same OS process.
+        #[serde(skip)]
+        pub held: Held<Object>,
+        /// The object's key.
+        pub object: Arc<str>,
+        /// The resource, as in URLs.
+        pub resource: Text,
+        /// The revision of the object; absent if there is none, and for a delete.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub rv: Option<u64>,
+        /// True if a fault made the answer some revisions old.
+        #[serde(default, skip_serializing_if = "is_false")]
+        pub stale: bool,
+        /// The verb.
+        pub verb: Text,
+    }
+
+    /// A list was answered. Not for Leases and Events. Only for observers, and at the trace level.
+    pub struct ListShown = "api.listed" {
+        /// The selector of fields; empty for none.
+        #[serde(default, skip_serializing_if = "Text::is_empty")]
+        pub fields: Text,
+        /// The API group of a custom kind; absent for built-in kinds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub group: Option<Text>,
+        /// The objects in the answer. Only for observers in the same OS process.
+        #[serde(skip)]
+        pub held: Held<Vec<Arc<Object>>>,
+        /// The selector of labels; empty for none.
+        #[serde(default, skip_serializing_if = "Text::is_empty")]
+        pub labels: Text,
+        /// The maximum number of objects; 0 for none.
+        pub limit: u64,
+        /// The `resourceVersionMatch` of the request; empty for none.
+        #[serde(default, skip_serializing_if = "Text::is_empty")]
+        pub matching: Text,
+        /// The namespace, for a list of one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub namespace: Option<Text>,
+        /// The continue token in the answer; empty for the last page.
+        #[serde(default, skip_serializing_if = "Text::is_empty")]
+        pub next: Text,
+        /// The resource, as in URLs.
+        pub resource: Text,
+        /// The revision of the list.
+        pub rv: u64,
+        /// True if a fault made the answer some revisions old.
+        #[serde(default, skip_serializing_if = "is_false")]
+        pub stale: bool,
+        /// The continue token of the request; empty for the first page.
+        #[serde(default, skip_serializing_if = "Text::is_empty")]
+        pub token: Text,
+        /// The `resourceVersion` of the request; empty for none.
+        #[serde(default, skip_serializing_if = "Text::is_empty")]
+        pub version: Text,
     }
 
     /// A request on a resource was answered, or its connection broken; a watch counts when its stream starts. Only at

@@ -259,4 +259,40 @@ pub const MUTANTS: &[Mutant] = &[
         about: "a deleted CustomResourceDefinition goes although objects with finalizers remain",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "status-raises-generation",
+        about: "a status write raises metadata.generation",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "binding-drops-tolerations",
+        about: "the binding of a pod to a node removes the pod's tolerations",
+        recreates: "no public issue is known",
+    },
+    Mutant { name: "list-lacks-last", about: "a list lacks its last object", recreates: "no public issue is known" },
+    Mutant {
+        name: "get-reads-past",
+        about: "a get answers with the object before its last change",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "write-answers-former",
+        about: "an update or a patch answers with the object before it",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "uid-of-the-name",
+        about: "an object that is created again under its name has the uid of the former one",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "late-status-ends-deletion",
+        about: "a status write of a terminating pod takes its deletionTimestamp away",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "claim-update-drops-volume-mode",
+        about: "an update of a claim removes its volumeMode",
+        recreates: "no public issue is known",
+    },
 ];

@@ -169,6 +169,12 @@ impl Apiserver {
                 overrides_updates: substrate::mutant!(ctx, "apply-takes-fields-of-updates"),
                 lists_by_name: substrate::mutant!(ctx, "named-rule-allows-lists"),
                 forgets_custom_objects: substrate::mutant!(ctx, "definition-goes-before-objects"),
+                counts_statuses: substrate::mutant!(ctx, "status-raises-generation"),
+                binds_bare: substrate::mutant!(ctx, "binding-drops-tolerations"),
+                answers_former: substrate::mutant!(ctx, "write-answers-former"),
+                derives_uids: substrate::mutant!(ctx, "uid-of-the-name"),
+                ends_deletions: substrate::mutant!(ctx, "late-status-ends-deletion"),
+                drops_volume_mode: substrate::mutant!(ctx, "claim-update-drops-volume-mode"),
             });
             state.hub.matches_prefixes = substrate::mutant!(ctx, "neighbour-namespace-watched");
         }

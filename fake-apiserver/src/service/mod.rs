@@ -37,6 +37,7 @@ mod respond;
 mod review;
 mod server;
 mod verb;
+mod wanted;
 mod watch;
 mod webhook;
 mod workers;
@@ -66,6 +67,7 @@ use self::respond::{Shown, deprecation, failure, failure_to, warn_first};
 use self::review::is_review;
 use self::server::{Server, Shared};
 use self::verb::{Sub, Verb};
+use self::wanted::Cause;
 use crate::events::{Commit, RequestEnded};
 use crate::kinds::{self, KindRef};
 use crate::state::{Event, Matched, Status, Store};
@@ -109,7 +111,19 @@ impl Server {
     /// Changes the store and notifies all watchers under one lock, so that the trace and every stream have the order of
     /// the revisions.
     fn commit<T>(&self, verb: &str, user: &str, change: impl FnOnce(&mut Store) -> T) -> T {
+        self.commit_for(Cause::new(verb, user), change, |_, _| {})
+    }
+
+    /// Like [`commit`](Self::commit). `answered` gets the revision before the change, and its result, under the same
+    /// lock.
+    fn commit_for<T>(
+        &self,
+        mut cause: Cause<'_>,
+        change: impl FnOnce(&mut Store) -> T,
+        answered: impl FnOnce(u64, &T),
+    ) -> T {
         let mut state = self.shared.lock();
+        let before = state.store.revision();
         let result = change(&mut state.store);
         let committed = state.store.take_committed();
         if !committed.is_empty()
@@ -118,9 +132,10 @@ impl Server {
             keeper.append(&committed);
         }
         for event in &committed {
-            self.trace(event, verb, user);
+            self.trace(event, &mut cause);
             state.hub.dispatch(event);
         }
+        answered(before, &result);
         if !committed.is_empty() {
             self.shared.revision.send_replace(state.store.revision());
         }
@@ -128,13 +143,13 @@ impl Server {
     }
 
     /// Traces a commit. Leases and Events change often and matter little: they are at trace level.
-    fn trace(&self, event: &Event, verb: &str, user: &str) {
+    fn trace(&self, event: &Arc<Event>, cause: &mut Cause<'_>) {
         let commit = || {
             let resource = Text::new_static(event.kind.plural);
             let mut commit = Commit {
                 group: event.kind.custom.as_ref().map(|_| event.kind.group.into()),
-                user: user.into(),
-                verb: verb.into(),
+                user: cause.user.into(),
+                verb: cause.verb.into(),
                 ..Commit::new(resource, event.key.clone(), event.revision, event.own_type())
             };
             if let Some(object) = event.new.as_ref().or(event.old.as_ref()).filter(|_| Commit::has_details(&event.kind))
@@ -147,6 +162,7 @@ impl Server {
             self.ctx.trace().trace(self.ctx.name(), commit);
         } else {
             self.ctx.emit(commit());
+            self.show_stored(event, cause);
         }
     }
 

@@ -35,12 +35,19 @@ impl Server {
         let object = {
             let state = self.shared.lock();
             let kind = kinds::stored(&call.kind);
-            if request_fault.stale > 0 {
+            let object = if substrate::mutant!(self.ctx, "get-reads-past") {
+                let present = state.store.get(kind, &key);
+                let revision = present.map_or(0, |object| object.revision.saturating_sub(1));
+                let past = state.store.at(kind, revision).ok().and_then(|objects| objects.get(&*key).cloned());
+                past.or_else(|| present.cloned())
+            } else if request_fault.stale > 0 {
                 let revision = state.store.revision().saturating_sub(request_fault.stale.into());
                 state.store.at(kind, revision)?.get(&*key).cloned()
             } else {
                 state.store.get(kind, &key).cloned()
-            }
+            };
+            self.show_got(call, &key, object.as_ref(), &state, request_fault.stale > 0);
+            object
         };
         let object = object.ok_or_else(|| Status::not_found(&call.kind, call.named()))?;
         if call.subresource == Sub::Scale {
@@ -87,7 +94,13 @@ impl Server {
                 let revision = state.store.revision().saturating_sub(request_fault.stale.into()).max(1);
                 (options.version, options.matching) = (Version::At(revision), Some(Match::Exact));
             }
-            state.store.list(kinds::stored(&call.kind), call.namespace.as_deref(), &selector, &options)?
+            let kind = kinds::stored(&call.kind);
+            let mut listed = state.store.list(kind, call.namespace.as_deref(), &selector, &options)?;
+            if substrate::mutant!(self.ctx, "list-lacks-last") {
+                listed.items.pop();
+            }
+            self.show_listed(call, options.limit, &listed, &request_fault);
+            listed
         };
         if request_fault.stale > 0 {
             self.ctx.trace().show_observers(self.ctx.name(), || opening::stale(call));

@@ -159,10 +159,7 @@ impl Server {
         command: Command,
         warnings: &mut Vec<String>,
     ) -> Result<Reply, Status> {
-        let now = self.ctx.now();
-        let (reply, wording, noted) = self.commit(call.verb.name(), &call.agent, |store| {
-            (store.apply_for(now, asking, command), store.take_warnings(), store.take_annotations())
-        });
+        let (reply, wording, noted) = self.apply(self.ctx.now(), call, asking, command);
         for (key, text) in noted {
             note(parts, key, text);
         }

@@ -93,8 +93,7 @@ impl Server {
         let mut reply = self.admitted(parts, call, asking, command, &mut message).await;
         if let Some((times, command)) = duplicate {
             for _ in 0..times {
-                let command = command.clone();
-                reply = self.commit(call.verb.name(), &call.agent, |store| store.apply_for(now, asking, command));
+                (reply, ..) = self.apply(now, call, asking, command.clone());
             }
         }
         let reply = reply.map_err(|mut status| {

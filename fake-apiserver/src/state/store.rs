@@ -114,6 +114,18 @@ pub struct Defects {
     pub lists_by_name: bool,
     /// Removes a definition whose objects are terminating.
     pub forgets_custom_objects: bool,
+    /// Raises metadata.generation with each write of a status.
+    pub counts_statuses: bool,
+    /// Removes the tolerations of a pod when it is bound.
+    pub binds_bare: bool,
+    /// Answers an update or a patch with the object before it.
+    pub answers_former: bool,
+    /// Derives uids from the names of objects.
+    pub derives_uids: bool,
+    /// Takes the deletionTimestamp of a terminating pod away with a write of its status.
+    pub ends_deletions: bool,
+    /// Removes the volumeMode of a claim with an update.
+    pub drops_volume_mode: bool,
 }
 
 /// The state of the cluster.

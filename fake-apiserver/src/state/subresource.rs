@@ -55,6 +55,9 @@ impl Store {
         let mut bound = pod.value.clone();
         if let Some(spec) = value::map_mut(&mut bound, "spec") {
             spec.insert("nodeName", chosen.into());
+            if self.defects.binds_bare {
+                spec.remove("tolerations");
+            }
         }
         self.merge_binding_metadata(&mut bound, binding, chosen);
         // Binding clears the nomination: the scheduler no longer reserves room on the nominated node.

@@ -180,7 +180,7 @@ impl Store {
                 return Err(Status::already_exists(write.served, &named));
             }
         }
-        let uid = self.new_uid();
+        let uid = if self.defects.derives_uids { derived_uid(kind, &key) } else { self.new_uid() };
         strategy::finish(kind, &mut write.object, &uid);
         value::metadata(&mut write.object).insert("uid", uid.into());
         if write.options.dry_run {
@@ -250,6 +250,7 @@ impl Store {
             _ => Vec::new(),
         };
         write.note_managers(managed_as_sent, sent_managers);
+        self.spoil(kind, part, &mut write.object, &old.value);
         if let Some(field) = identity::changed(&old.value, &write.object) {
             let why = format!("Internal error occurred: the write would change {field} of a stored object");
             return Err(Status::new(500, "InternalError", why));
@@ -319,7 +320,28 @@ impl Store {
             return Reply::Object(Object::at(object, old.revision));
         }
         self.settle_charges(now, charges);
-        Reply::Object(self.put(now, kind, key, object))
+        let written = self.put(now, kind, key, object);
+        Reply::Object(if self.defects.answers_former { old.clone() } else { written })
+    }
+
+    /// Changes what a write must not change, if a seeded bug is on.
+    fn spoil(&self, kind: &Kind, part: Part, object: &mut Value, old: &Value) {
+        let is_status = part == Part::Status;
+        if self.defects.counts_statuses
+            && is_status
+            && let Some(generation) = int(old, &["metadata", "generation"])
+        {
+            value::metadata(object).insert("generation", (generation + 1).into());
+        }
+        if self.defects.ends_deletions && is_status && kind == kinds::PODS {
+            value::metadata(object).remove("deletionTimestamp");
+        }
+        if self.defects.drops_volume_mode
+            && kind == kinds::PERSISTENT_VOLUME_CLAIMS
+            && let Some(spec) = value::map_mut(object, "spec")
+        {
+            spec.remove("volumeMode");
+        }
     }
 
     /// Returns the key of a new object. Generates its name from generateName if needed.
@@ -347,6 +369,14 @@ impl Store {
         value::metadata(object).insert("name", drawn.as_str().into());
         Ok(key(namespace, &drawn))
     }
+}
+
+/// Returns a uid that depends only on the kind and the key of an object, for a seeded bug.
+fn derived_uid(kind: &Kind, key: &Key) -> String {
+    let bytes = kind.plural.bytes().chain(key.bytes());
+    let hash =
+        bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    format!("{:08x}-{:04x}-4000-8000-{:012x}", hash >> 32, (hash >> 16) & 0xffff, hash & 0xffff_ffff_ffff)
 }
 
 /// Returns true if a terminating object can be removed.

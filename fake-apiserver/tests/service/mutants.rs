@@ -86,6 +86,10 @@ fn each_defect_shows_and_none_without() {
             "unchanged-write-stored" | "definition-goes-before-objects" => continue,
             // The tests below show them.
             "apply-takes-fields-of-updates" | "named-rule-allows-lists" | "neighbour-namespace-watched" => continue,
+            // `of_writes_and_reads` shows them.
+            "status-raises-generation" | "binding-drops-tolerations" | "list-lacks-last" => continue,
+            "get-reads-past" | "write-answers-former" | "uid-of-the-name" => continue,
+            "late-status-ends-deletion" | "claim-update-drops-volume-mode" => continue,
             other => panic!("{other} is not looked at"),
         }
         assert_eq!(seen(Some(mutant.name)), expected, "{}", mutant.name);
@@ -320,4 +324,51 @@ fn watched_in_team(mutants: &[&str]) -> Vec<String> {
 fn a_namespace_with_a_similar_name_is_watched_only_by_the_defect() {
     assert_eq!(watched_in_team(&[]), ["ADDED of-team"]);
     assert_eq!(watched_in_team(&["neighbour-namespace-watched"]), ["ADDED of-team-b", "ADDED of-team"]);
+}
+
+/// Returns facts of writes and reads, each under the name of the seeded bug that makes it false.
+fn of_writes_and_reads(mutants: &[&str]) -> Vec<(&'static str, bool)> {
+    let mutants = mutants.iter().map(|name| (*name).to_owned()).collect();
+    simulate(Options { level: Level::Info, mutants, ..Options::default() }, |world| async move {
+        let client = client::serve(&world, &Apiserver::new(&Seed::root(1), Config::default())).await;
+        let web = format!("{PODS}/web");
+        let (_, made) = client.post(PODS, pod("web")).await;
+        client.post(&format!("{web}/binding"), json!({"target": {"kind": "Node", "name": "n"}})).await;
+        let (_, started) = client.merge(&format!("{web}/status"), json!({"status": {"phase": "Running"}})).await;
+        let (_, listed) = client.get(PODS).await;
+        let (_, read) = client.get(&web).await;
+        client.delete(&web).await;
+        client.merge(&format!("{web}/status"), json!({"status": {"message": "ends"}})).await;
+        let (_, ending) = client.get(&format!("{PODS}?resourceVersion=0")).await;
+        client.delete(&format!("{web}?gracePeriodSeconds=0")).await;
+        let (_, again) = client.post(PODS, pod("web")).await;
+        client.post(CLAIMS, claim("data")).await;
+        let (_, labelled) = client.merge(&format!("{CLAIMS}/data"), json!({"metadata": {"labels": {"a": "b"}}})).await;
+        client.post(CLAIMS, claim("other")).await;
+        let (_, claims) = client.get(CLAIMS).await;
+        let generation = |pod: &Value| pod["metadata"]["generation"].as_i64();
+        let ends = ending["items"]
+            .as_array()
+            .is_none_or(|items| items.iter().all(|pod| !pod["metadata"]["deletionTimestamp"].is_null()));
+        vec![
+            ("status-raises-generation", generation(&started) == generation(&made)),
+            ("binding-drops-tolerations", read["spec"]["tolerations"].is_array()),
+            ("list-lacks-last", listed["items"].as_array().is_some_and(|items| items.len() == 1)),
+            ("get-reads-past", read["status"]["phase"] == "Running"),
+            ("write-answers-former", labelled["metadata"]["labels"]["a"] == "b"),
+            ("uid-of-the-name", again["metadata"]["uid"] != made["metadata"]["uid"]),
+            ("late-status-ends-deletion", ends),
+            ("claim-update-drops-volume-mode", claims["items"][0]["spec"]["volumeMode"] == "Filesystem"),
+        ]
+    })
+}
+
+#[test]
+fn writes_and_reads_are_wrong_only_by_the_defect() {
+    let right = of_writes_and_reads(&[]);
+    assert!(right.iter().all(|(_, holds)| *holds), "{right:?}");
+    for (name, _) in &right {
+        let seen = of_writes_and_reads(&[*name]);
+        assert!(seen.contains(&(*name, false)), "{name}: {seen:?}");
+    }
 }

@@ -73,7 +73,7 @@ mod tests {
         checked.cannot(Id::I7);
         assert_eq!(
             checked.to_string(),
-            "I1 3 · I2 0 · I3 0 · I4 0 · I5 0 · I6 0 · I7 not checked · I8 0 · I9 0 · I10 0 · I11 0 · I12 0"
+            "I1 3 · I2 0 · I3 0 · I4 0 · I5 0 · I6 0 · I7 not checked · I8 0 · I9 0 · I10 0 · I11 0 · I12 0 · I13 0"
         );
         let data = serde_json::to_value(&checked).unwrap();
         assert_eq!((&data["I1"], data.get("I7")), (&3.into(), None));

@@ -14,6 +14,7 @@
 //! | I10 | volumes are created, changed, bound and used as claims, classes, limits, taints and the scheduler request; rollouts and Jobs keep to their numbers of pods | at every event |
 //! | I11 | no driver deletes a volume with the reclaim policy Retain, a volume of a running pod, or an attached volume; no component removes a claim or a class in use, a bound volume, a pod that was not deleted, a claim whose owner exists, a pod of a Ready node for an out-of-service taint, a pod of an untainted node by eviction, or a pod that tolerates the taints of its node for longer; an eviction spends a disruption of its budget; the source of a snapshot is free when the last snapshot goes | at every event |
 //! | I12 | at the end each object, and the volume of each claim and pod, matches its manifest and has the marks of its components; deleted objects are gone | at quiescence |
+//! | I13 | each commit of the API server changes only what its request may change, and each get and list shows the stored objects | at every commit and answer |
 //!
 //! A forced detach is legitimate if, at that moment, the stored Node has the out-of-service taint, or is not Ready and
 //! upstream's six minutes have passed since the last pod stopped wanting the volume on that node. It allows only the
@@ -43,6 +44,7 @@ mod i11_evictions;
 mod i11_lifetimes;
 mod i11_sources;
 pub(crate) mod i12_as_asked;
+mod i13_api;
 mod i1_one_attachment;
 mod i1_one_writer;
 mod i2_detach_after_unstage;
@@ -158,6 +160,7 @@ struct State {
     evictions: i11_evictions::Evictions,
     sources: i11_sources::Sources,
     present: i12_as_asked::Present,
+    contract: i13_api::Contract,
     /// True if events come from several OS processes: events of the same millisecond may be out of order.
     is_mixed: bool,
     violations: Vec<Violation>,
@@ -227,9 +230,14 @@ impl Invariants {
             evictions,
             sources,
             present,
+            contract,
             is_mixed,
             ..
         } = state;
+        if contract.sees(event) {
+            let found = contract.check(event, checked);
+            return state.at(event, Id::I13, found);
+        }
         staleness.observe(event, |instance| facts.name(instance).to_owned());
         orphaned_volumes.observe(event);
         if streams.sees(event) {
@@ -305,6 +313,7 @@ impl Invariants {
         asked.observe(event);
         present.observe(event);
         streams.learn(event, checked);
+        contract.learn(event);
         if event.is::<Reset>() {
             // All objects are gone, and the nodes restart.
             return state.forget();

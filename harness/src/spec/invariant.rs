@@ -40,6 +40,7 @@ ids! {
     I10 "volumes made, bound and placed",
     I11 "deletions of volumes, and claims of kept ones",
     I12 "objects and volumes compared with what was asked",
+    I13 "commits, gets and lists of the API server",
 }
 
 impl fmt::Display for Id {

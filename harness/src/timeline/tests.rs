@@ -526,11 +526,11 @@ fn the_summary_names_the_times_and_the_seed() {
     let simulated = Summary { seed: 7, events: 1432, ..Summary::new("node-crash", WorldKind::Simulated, Exit::Passed) };
     assert_eq!(
         times(simulated).render(Style::PLAIN),
-        "✓ node-crash passed · virtual time 760.100s · wall time 48ms · seed 7 · 1432 events\n  checked: I1 0 · I2 0 · I3 0 · I4 0 · I5 0 · I6 0 · I7 0 · I8 0 · I9 0 · I10 0 · I11 0 · I12 0\n"
+        "✓ node-crash passed · virtual time 760.100s · wall time 48ms · seed 7 · 1432 events\n  checked: I1 0 · I2 0 · I3 0 · I4 0 · I5 0 · I6 0 · I7 0 · I8 0 · I9 0 · I10 0 · I11 0 · I12 0\n  · I13 0\n"
     );
     let live = Summary { time_scale: 30.0, backend: "loop".into(), ..Summary::new("t", WorldKind::Live, Exit::Failed) };
     assert_eq!(
         times(live).render(Style::PLAIN),
-        "✗ t failed · live on the loop backend · wall time 48ms · time-scale 30 · seed 0 · 0 events\n  checked: I1 0 · I2 0 · I3 0 · I4 0 · I5 0 · I6 0 · I7 0 · I8 0 · I9 0 · I10 0 · I11 0 · I12 0\n"
+        "✗ t failed · live on the loop backend · wall time 48ms · time-scale 30 · seed 0 · 0 events\n  checked: I1 0 · I2 0 · I3 0 · I4 0 · I5 0 · I6 0 · I7 0 · I8 0 · I9 0 · I10 0 · I11 0 · I12 0\n  · I13 0\n"
     );
 }

@@ -162,6 +162,11 @@ fn i12_stops_an_end_that_is_not_as_asked() {
 }
 
 #[test]
+fn i13_stops_an_api_server_that_breaks_its_contract() {
+    all_show(Id::I13);
+}
+
+#[test]
 fn every_planted_defect_and_every_invariant_is_here() {
     let planted: BTreeSet<&str> = harness::mutants::all().iter().map(|mutant| mutant.name).collect();
     let stopped: BTreeSet<&str> = cases().flat_map(|case| case.mutants).copied().collect();

@@ -91,6 +91,7 @@ fn value(kind: &EventKind, field: &FieldType) -> Result<(String, Option<Value>),
         "VolumeId" => id("vol-0123456789abcdef0"),
         "SnapshotId" => id("snap-0123456789abcdef0"),
         "InstanceId" => id("i-0123456789abcdef0"),
+        held if held.starts_with("Held<") => ("not in the text form".to_owned(), None),
         "Effect" => ("object: an effect of [faults](faults.md)".to_owned(), Some(json!({ "count": true }))),
         _ => match (known(kind, field, &json!("?")), known(kind, field, &json!({ "?": 0 }))) {
             (Some(words), _) => {

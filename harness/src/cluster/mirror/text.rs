@@ -7,16 +7,17 @@ use std::fmt::Write;
 use controllers::events::EventRecorded;
 use controllers::machine::events::WorkloadSynced;
 use fake_apiserver::events::{
-    Commit, ListWasStale, RequestEnded as KubernetesRequest, WatchClosed, WatchOpened, WatchSent, WatchSpoiled,
+    Commit, ListShown, ListWasStale, ObjectShown, ObjectStored, RequestEnded as KubernetesRequest, WatchClosed,
+    WatchOpened, WatchSent, WatchSpoiled,
 };
 use jiff::Timestamp;
 use substrate::events::{FaultFired, LinkReply, LinkRequest};
 use substrate::json::Value;
 use substrate::{Event, EventKind, EventType};
 
-/// Kinds that are too frequent: messages, streams and their events, requests of the API server, each record of a
-/// writer.
-const UNPRINTED: [&str; 9] = [
+/// Kinds that are too frequent: messages, streams and their events, requests of the API server and their content, each
+/// record of a writer.
+const UNPRINTED: [&str; 12] = [
     LinkRequest::KIND,
     LinkReply::KIND,
     WatchOpened::KIND,
@@ -25,6 +26,9 @@ const UNPRINTED: [&str; 9] = [
     ListWasStale::KIND,
     WatchClosed::KIND,
     KubernetesRequest::KIND,
+    ObjectStored::KIND,
+    ObjectShown::KIND,
+    ListShown::KIND,
     WorkloadSynced::KIND,
 ];
 

@@ -3,7 +3,6 @@
 /// Seeded bugs that break no invariant of a whole run, and the reason. The tests of their crates show the effect of
 /// each.
 pub const ELSEWHERE: &[(&str, &str)] = &[
-    ("stale-write-accepted", "loops patch what they own; who overwrites whom breaks no invariant while they do"),
     ("publish-trusts-directory", "a target directory outlives its mount only where a machine loses its power"),
     (
         "panics-on-failed-detach",
@@ -11,7 +10,6 @@ pub const ELSEWHERE: &[(&str, &str)] = &[
     ),
     ("retries-without-wait", "the same"),
     ("failed-calls-pile-up", "the same"),
-    ("list-ignores-selector", "I7 follows streams, not lists, and a kubelet ignores pods of other nodes"),
     ("continue-skips-one", "the loops list without pages; fake-apiserver/tests/service/mutants.rs shows it"),
     ("continued-list-reads-present", "the same"),
     (

@@ -16,7 +16,7 @@ use super::requirements::{
     zone_is_full,
 };
 use super::scenarios::{
-    grown, in_another_zone, left, moved, read_only, retained, slow_attach, slow_unstage, with_options,
+    grown, in_another_zone, kubelet_restarts, left, moved, read_only, retained, slow_attach, slow_unstage, with_options,
 };
 use super::snapshots::{cloned, restored, restored_slowly, snapshot_deleted, snapshot_retained, snapshotted_slowly};
 use super::{Case, Slip, case, slip};
@@ -111,6 +111,16 @@ pub const CASES: &[Case] = &[
     case(&["detach-not-verified"], node_seen_late, Id::I2, "ControllerUnpublishVolume was called"),
     case(&["live-pods-not-read"], pod_seen_late, Id::I11, "was removed while pod/default/web uses it"),
     case(&["missing-node-is-detached"], csinode_deleted, Id::I5, "a cloud volume is left over"),
+    case(&["list-ignores-selector"], kubelet_restarts, Id::I13, "which it does not select"),
+    case(&["stale-write-accepted"], moved, Id::I13, "and a request that requires revision"),
+    case(&["status-raises-generation"], moved, Id::I13, "has the same spec, and its generation went from"),
+    case(&["binding-drops-tolerations"], moved, Id::I13, "changed its spec.tolerations by a write of its binding"),
+    case(&["list-lacks-last"], moved, Id::I13, "lacks"),
+    case(&["get-reads-past"], moved, Id::I13, "and a get was answered with revision"),
+    case(&["write-answers-former"], moved, Id::I13, "was answered with revision"),
+    case(&["uid-of-the-name"], pod_made_again, Id::I13, "which is not new"),
+    case(&["late-status-ends-deletion"], moved, Id::I13, "is no longer being deleted"),
+    case(&["claim-update-drops-volume-mode"], moved, Id::I13, "changed its spec.volumeMode, which is immutable"),
 ];
 
 /// Seeded bugs that fail a step.
