@@ -132,6 +132,11 @@ impl Instance {
         instance_types::limit(&self.instance_type).devices(self.network_interfaces).saturating_sub(hidden).max(1)
     }
 
+    /// Returns true if its type is on the Nitro System; a type outside the table counts as such.
+    pub fn on_nitro(&self) -> bool {
+        instance_types::find(&self.instance_type).is_none_or(|t| t.hypervisor() == "nitro")
+    }
+
     /// Returns true if the device of `volume` is mounted and so cannot go. An instance without power mounts nothing.
     pub fn holds_mounted(&self, volume: &VolumeId) -> bool {
         self.state == InstanceState::Running

@@ -19,6 +19,7 @@ use super::tags::check_tags;
 use super::timers::{Progress, Subject};
 use super::volume::{Attachment, AttachmentState, Volume, VolumeState, VolumeType};
 use super::volumes::NewVolume;
+use super::zone::as_value;
 use super::{Call, State};
 
 /// Largest number of instances in one request.
@@ -187,7 +188,7 @@ impl State {
         };
         let named = match (&request.zone, &request.zone_id) {
             (None, None) => None,
-            (name, id) => Some(self.zone_of(name.as_deref(), id.as_deref())?),
+            (name, id) => Some(self.zone_of(name.as_deref(), id.as_deref()).map_err(as_value)?),
         };
         match (named, of_subnet) {
             (Some(name), Some(other)) if name != *other => {

@@ -19,7 +19,7 @@ use super::latency::Operation;
 use super::listing::{Named, text};
 use super::modify::span;
 use super::public_access::PublicAccess;
-use super::sharing::Sharing;
+use super::sharing::{Sharing, check_users};
 use super::snapshot::{FastRestore, FastRestoreState, LockMode, Snapshot, SnapshotLock, SnapshotState};
 use super::tags::check_tags;
 use super::tier::Tier;
@@ -154,6 +154,8 @@ impl State {
     pub(super) fn describe_snapshots(&self, now: Now, request: &DescribeSnapshots) -> Result<Reply, Ec2Error> {
         let page = request.page.check((!request.ids.is_empty()).then_some("snapshotSet"))?;
         check::<SnapshotView<'_>>(&request.filters, true)?;
+        check_users(&request.owners, &["self", "amazon", "aws-marketplace"])?;
+        check_users(&request.restorable_by, &["self", "all"])?;
         let account = self.settings.account_id.as_str();
         let own = |name: &String| name == "self" || name == account;
         let visible = request.owners.is_empty() || request.owners.iter().any(own);

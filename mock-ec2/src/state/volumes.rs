@@ -135,11 +135,8 @@ impl State {
         check_multi_attach(volume_type, request.multi_attach)?;
         let inherited = snapshot.is_some_and(|s| s.encrypted) && !self.seeded_bugs.restores_plainly;
         let asked = request.encrypted.unwrap_or(false) && !self.seeded_bugs.encryption_dropped;
+        // The EBS driver always sends a value. A false one does not decrypt a snapshot (aws-ebs-csi-driver#2685).
         let encrypted = asked || inherited || self.account.encrypts;
-        if request.encrypted == Some(false) && inherited {
-            let text = "Volumes from an encrypted snapshot are encrypted; encrypted cannot be false.";
-            return Err(Ec2Error::InvalidParameterCombination(text.to_owned()));
-        }
         if request.kms_key_id.is_some() && !encrypted {
             let text = "The parameter KmsKeyId requires the parameter Encrypted to be set.";
             return Err(Ec2Error::InvalidParameterDependency(text.to_owned()));

@@ -177,9 +177,7 @@ pub(super) fn modify_snapshot_attribute(form: &mut Form) -> Result<Action, Ec2Er
             named.everybody = Some(may);
             Ok(())
         }
-        other => {
-            Err(Ec2Error::InvalidParameterValue(format!("Value ({other}) for parameter group is invalid. Use all.")))
-        }
+        other => Err(ModifySnapshotAttribute::invalid_item(other, "UserGroup")),
     };
     let operation = form.take("OperationType");
     let (users, groups) = (list(form, "UserId")?, list(form, "UserGroup")?);

@@ -218,7 +218,13 @@ fn describe_volume_attribute(form: &mut Form) -> Result<Action, Ec2Error> {
 fn of_volumes(form: &mut Form) -> Result<DescribeOfVolumes, Ec2Error> {
     let ids = list(form, "VolumeId")?;
     let ids = ids.iter().map(|id| volume_id("volumes", id)).collect::<Result<_, _>>()?;
+    managed_resources(form)?;
     Ok(DescribeOfVolumes { ids, filters: filters(form)?, page: page(form)? })
+}
+
+/// Takes the flag that adds resources which a service manages: none exist here.
+fn managed_resources(form: &mut Form) -> Result<(), Ec2Error> {
+    form.take_flag("IncludeManagedResources").map(drop)
 }
 
 fn describe_volumes_modifications(form: &mut Form) -> Result<Action, Ec2Error> {
@@ -364,6 +370,7 @@ fn terminate_instances(form: &mut Form) -> Result<Action, Ec2Error> {
 
 fn describe_instance_status(form: &mut Form) -> Result<Action, Ec2Error> {
     let ids = list(form, "InstanceId")?;
+    managed_resources(form)?;
     Ok(Action::DescribeInstanceStatus(DescribeInstanceStatus {
         ids: ids.iter().map(|id| instance_id(id)).collect::<Result<_, _>>()?,
         all: form.take_flag("IncludeAllInstances")?.unwrap_or(false),
@@ -374,6 +381,7 @@ fn describe_instance_status(form: &mut Form) -> Result<Action, Ec2Error> {
 
 fn describe_volumes(form: &mut Form) -> Result<Action, Ec2Error> {
     let ids = list(form, "VolumeId")?;
+    managed_resources(form)?;
     Ok(Action::DescribeVolumes(DescribeVolumes {
         ids: ids.iter().map(|id| volume_id("volumes", id)).collect::<Result<_, _>>()?,
         filters: filters(form)?,
@@ -383,6 +391,7 @@ fn describe_volumes(form: &mut Form) -> Result<Action, Ec2Error> {
 
 fn describe_instances(form: &mut Form) -> Result<Action, Ec2Error> {
     let ids = list(form, "InstanceId")?;
+    managed_resources(form)?;
     Ok(Action::DescribeInstances(DescribeInstances {
         ids: ids.iter().map(|id| instance_id(id)).collect::<Result<_, _>>()?,
         filters: filters(form)?,
@@ -392,6 +401,8 @@ fn describe_instances(form: &mut Form) -> Result<Action, Ec2Error> {
 
 fn describe_instance_types(form: &mut Form) -> Result<Action, Ec2Error> {
     let names = list(form, "InstanceType")?;
+    // Every type here is offered in every region.
+    form.take_flag("IncludeUnsupportedInRegion")?;
     Ok(Action::DescribeInstanceTypes(DescribeInstanceTypes { names, filters: filters(form)?, page: page(form)? }))
 }
 
@@ -457,9 +468,9 @@ mod tests {
         "'instance' is not a valid taggable resource type for this operation."
     )]
     #[case(
-        "Action=DescribeVolumes&Version=1&Filter.1.Name=status",
-        "MissingParameter",
-        "The request must contain the parameter Filter.1.Value"
+        "Action=DescribeVolumes&Version=1&Filter.1.Value.1=available",
+        "InvalidParameterValue",
+        "The filter 'null' is invalid"
     )]
     fn bad_requests_name_the_parameter(#[case] form: &str, #[case] code: &str, #[case] message: &str) {
         let error = read(form).unwrap_err();

@@ -47,8 +47,13 @@ fn a_snapshot_is_shared_with_accounts_and_with_everybody() {
             [restorable("all").await, restorable("111122223333").await, restorable("999999999999").await],
             [0, 1, 0]
         );
-        assert_eq!(set("UserId.1=banana&OperationType=add").await.code(), "InvalidUserID.Malformed");
-        assert_eq!(set("UserGroup.1=some&OperationType=add").await.code(), "InvalidParameterValue");
+        let bad = set("UserId.1=banana&OperationType=add").await;
+        assert_eq!(bad.code(), "InvalidAMIAttributeItemValue");
+        assert_eq!(bad.message(), "Invalid attribute item value \"banana\" for userId item type.");
+        assert_eq!(set("UserGroup.1=some&OperationType=add").await.code(), "InvalidAMIAttributeItemValue");
+        for users in ["Owner.1=banana", "Owner.1=all", "RestorableBy.1=amazon"] {
+            assert_eq!(call(&cloud, "DescribeSnapshots", users).await.code(), "InvalidUserID.Malformed", "{users}");
+        }
         assert_eq!(set("").await.code(), "MissingParameter");
         let reset = format!("SnapshotId={snapshot}&Attribute=createVolumePermission");
         assert_eq!(call(&cloud, "ResetSnapshotAttribute", &reset).await.status, 200);

@@ -8,7 +8,7 @@ use crate::state::instance::{Instance, InstanceState};
 use crate::state::modification::Shape;
 use crate::state::snapshot::SnapshotLock;
 use crate::state::volume::Volume;
-use crate::state::{instance_word, lock_fields, reachability, time, volume_words};
+use crate::state::{disks_word, instance_word, lock_fields, reachability, time, volume_words};
 use crate::wire::xml::Xml;
 
 impl Surroundings {
@@ -123,7 +123,8 @@ impl Surroundings {
         xml.text("availabilityZone", &instance.zone);
         xml.text("availabilityZoneId", self.zone_id(&instance.zone));
         instance_state(xml, "instanceState", instance.state);
-        for tag in ["systemStatus", "instanceStatus"] {
+        let disks = disks_word(instance).map(|word| ("attachedEbsStatus", word));
+        for (tag, word) in [("systemStatus", word), ("instanceStatus", word)].into_iter().chain(disks) {
             xml.element(tag, |xml| {
                 xml.text("status", word);
                 xml.list("details", [()], |xml, ()| {
