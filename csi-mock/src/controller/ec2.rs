@@ -15,8 +15,9 @@ use substrate::seed::unit;
 use super::batch::{Batch, Batched};
 use super::sign::{Asked, Credentials, sign};
 use super::xml::{
-    DescribeAvailabilityZones, DescribeInstances, DescribeVolumes, ErrorResponse, Ignored, Instance, Modification,
-    Modifications, ModifyVolume, Reservation, Snapshot, Snapshots, Volume, VolumeStatuses,
+    DescribeAvailabilityZones, DescribeInstances, DescribeVolumes, ErrorResponse, FastRestoreError, FastRestores,
+    Ignored, Instance, Modification, Modifications, ModifyVolume, Reason, Reservation, Snapshot, Snapshots, Volume,
+    VolumeStatuses,
 };
 use crate::events::{Ec2Answered, Ec2Retry};
 
@@ -365,6 +366,23 @@ impl Client {
 
     pub async fn create_snapshots(&self, form: Form) -> Result<Vec<Snapshot>, Ec2Error> {
         self.call::<Snapshots>("CreateSnapshots", form).await.map(|answer| answer.snapshot_set.item)
+    }
+
+    /// Calls EnableFastSnapshotRestores. A zone that fails is an error.
+    pub async fn enable_fast_restores(&self, snapshot: &str, zones: &[String]) -> Result<(), Ec2Error> {
+        let mut form = vec![pair("SourceSnapshotId.1", snapshot)];
+        form.extend((1..).zip(zones).map(|(n, zone)| pair(&format!("AvailabilityZone.{n}"), zone)));
+        let answer: FastRestores = self.call("EnableFastSnapshotRestores", form).await?;
+        let failed = answer.unsuccessful.item.into_iter().flat_map(|of| of.fast_snapshot_restore_state_error_set.item);
+        match failed.into_iter().next() {
+            None => Ok(()),
+            Some(FastRestoreError { error: Reason { code, message } }) => Err(Ec2Error::Api { code, message }),
+        }
+    }
+
+    pub async fn lock_snapshot(&self, snapshot: &str, lock: Form) -> Result<(), Ec2Error> {
+        let form = [pair("SnapshotId", snapshot)].into_iter().chain(lock).collect();
+        self.call::<Ignored>("LockSnapshot", form).await.map(drop)
     }
 
     pub async fn delete_snapshot(&self, snapshot: &str) -> Result<(), Ec2Error> {

@@ -15,6 +15,7 @@ mod parameters;
 mod publish;
 mod service;
 mod sign;
+mod snapshot_class;
 mod snapshots;
 mod tag_template;
 mod volumes;
@@ -53,7 +54,7 @@ pub struct ControllerConfig {
     pub credentials: Credentials,
     /// The driver's name.
     pub driver_name: String,
-    /// Tags of every volume besides `CSIVolumeName` and `ebs.csi.aws.com/cluster`.
+    /// Tags of every volume and snapshot besides those with the name and `ebs.csi.aws.com/cluster`.
     pub extra_tags: BTreeMap<String, String>,
     /// Volume limit of a node, if one driver is both controller and node and so knows it: beyond it, publish fails with
     /// RESOURCE_EXHAUSTED before the cloud is called. None or 0 leaves the limit to the cloud.

@@ -246,4 +246,24 @@ mod create_snapshot {
             b.controller().create_snapshot(with("tagSpecification_1", "team=a")).await.unwrap();
         });
     }
+
+    #[test]
+    fn a_class_enables_fast_restores_and_locks() {
+        case(&NEEDS, async |b| {
+            let (volume, other) = (b.volume("v", 1).await, b.volume("w", 1).await);
+            let with = |volume: &str, parameters: &[(&str, &str)]| CreateSnapshotRequest {
+                parameters: parameters.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
+                ..snapshot_request("s", volume)
+            };
+            let zones = "fastSnapshotRestoreAvailabilityZones";
+            let nowhere = with(&volume, &[(zones, "us-east-1a, us-east-1z")]);
+            assert_eq!(code(b.controller().create_snapshot(nowhere).await), Code::InvalidArgument);
+            // A lock needs a duration. The snapshot goes again, so its name is free.
+            let half = with(&other, &[("lockMode", "governance")]);
+            assert_eq!(code(b.controller().create_snapshot(half).await), Code::Internal);
+            let whole = with(&volume, &[(zones, "us-east-1a"), ("lockMode", "governance"), ("lockDuration", "1")]);
+            let made = b.controller().create_snapshot(whole).await.unwrap().into_inner().snapshot.unwrap();
+            assert_eq!(delete(&b, &made.snapshot_id).await, Code::Internal, "it is locked");
+        });
+    }
 }
