@@ -88,7 +88,7 @@ impl ControllerService {
         let there = self.members(&id).await?;
         let snapshots = if there.is_empty() {
             let own = [(GROUP_TAG, &*id), (GROUP_NAME_TAG, name)];
-            self.take_group(&sources, tags(&self.snapshot_tags(own, &class))).await?
+            self.take_group(&sources, tags(&self.snapshot_tags(name, own, &class))).await?
         } else if there.iter().map(|s| &s.volume_id).collect::<BTreeSet<_>>() == sources {
             there
         } else {

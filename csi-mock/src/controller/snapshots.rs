@@ -75,15 +75,16 @@ impl ControllerService {
         }
     }
 
-    /// Returns the tags of a new snapshot: the driver's, over them those of all resources, and over these the class's.
+    /// Returns the tags of the new snapshot or group `name`: those of all resources, the driver's `own`, and the class's.
     pub(super) fn snapshot_tags<'a>(
         &self,
+        name: &str,
         own: impl IntoIterator<Item = (&'a str, &'a str)>,
         class: &SnapshotClass,
     ) -> BTreeMap<String, String> {
+        let mut tags = self.config.tags_of(name);
         let own = own.into_iter().chain([(OWN_TAG, "true")]);
-        let mut tags: BTreeMap<String, String> = own.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-        tags.extend(self.config.extra_tags.clone());
+        tags.extend(own.map(|(key, value)| (key.to_owned(), value.to_owned())));
         tags.extend(class.tags.clone());
         tags
     }
@@ -149,7 +150,7 @@ impl ControllerService {
                 self.check_fast_zones(&class.fast_zones).await?;
                 let description = format!("Created by AWS EBS CSI driver for volume {source}");
                 let mut form = vec![pair("Description", description), pair("VolumeId", source)];
-                form.extend(tags(&self.snapshot_tags([(NAME_TAG, name)], &class)));
+                form.extend(tags(&self.snapshot_tags(name, [(NAME_TAG, name)], &class)));
                 let made = self.ec2.create_snapshot(form).await.map_err(|e| refused(&what, &e))?;
                 self.finish_snapshot(&made.snapshot_id, name, class).await?;
                 made

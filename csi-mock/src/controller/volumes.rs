@@ -39,7 +39,7 @@ impl ControllerService {
         request: CreateVolumeRequest,
     ) -> Result<CreateVolumeResponse, Status> {
         let offered = self.calls.settings().capabilities();
-        let mut order = Order::read(&request, &self.config.extra_tags, &offered)?;
+        let mut order = Order::read(&request, &self.config.tags_of_volume(&request.name), &offered)?;
         let _held = self.calls.lock(&order.name)?;
         self.resolve_source(&mut order).await?;
         let asked = order.clone();

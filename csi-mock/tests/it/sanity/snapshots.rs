@@ -1,7 +1,11 @@
 //! Controller Service: CreateSnapshot, DeleteSnapshot, ListSnapshots, GetSnapshot.
 
 use csi_mock::capabilities::Feature;
+use csi_mock::controller::{self, ControllerConfig};
+use csi_proto::Channel;
+use csi_proto::csi::controller_client::ControllerClient;
 use csi_proto::csi::*;
+use serde_json::json;
 use tonic::Code;
 
 use crate::bench::*;
@@ -244,6 +248,41 @@ mod create_snapshot {
                 Code::InvalidArgument
             );
             b.controller().create_snapshot(with("tagSpecification_1", "team=a")).await.unwrap();
+        });
+    }
+
+    #[test]
+    fn volumes_and_snapshots_have_the_tags_of_the_cluster() {
+        case(&NEEDS, async |b| {
+            let config = ControllerConfig {
+                cluster_id: Some("kind".to_owned()),
+                extra_tags: [("team".to_owned(), "storage".to_owned())].into(),
+                settings: b.settings.clone(),
+                ..ControllerConfig::new(b.cloud.clone())
+            };
+            let mut csi = ControllerClient::new(Channel(controller::start(&b.ctx, config)));
+            let made = csi.create_volume(b.create("v", 1)).await.unwrap().into_inner().volume.unwrap();
+            csi.create_snapshot(snapshot_request("s", &made.volume_id)).await.unwrap();
+            let own = |name: &str| {
+                json!({
+                    "kubernetes.io/cluster/kind": "owned",
+                    "Name": format!("kind-dynamic-{name}"),
+                    "ebs.csi.aws.com/cluster-name": "kind",
+                    "ebs.csi.aws.com/cluster": "true",
+                    "team": "storage",
+                })
+            };
+            let (mut of_volume, mut of_snapshot) = (own("v"), own("s"));
+            of_volume["CSIVolumeName"] = json!("v");
+            of_volume["KubernetesCluster"] = json!("kind");
+            of_snapshot["CSIVolumeSnapshotName"] = json!("s");
+            let state = b.ec2.dump();
+            let tags = |kind: &str, id: &str| {
+                let all = state[kind].as_array().unwrap();
+                all.iter().find(|one| one["id"] == id).unwrap()["tags"].clone()
+            };
+            assert_eq!(tags("volumes", &made.volume_id), of_volume);
+            assert_eq!(state["snapshots"][0]["tags"], of_snapshot);
         });
     }
 
