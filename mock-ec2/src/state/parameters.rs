@@ -153,6 +153,9 @@ pub struct RunInstances {
     pub tags: BTreeMap<String, String>,
     /// Tags of their volumes.
     pub volume_tags: BTreeMap<String, String>,
+    /// Tags of their network interfaces.
+    #[serde(default)]
+    pub interface_tags: BTreeMap<String, String>,
     /// Idempotency token.
     pub client_token: Option<String>,
 }
@@ -213,11 +216,22 @@ pub struct ModifyInstanceAttribute {
     pub change: InstanceChange,
 }
 
+/// New `deleteOnTermination` of one device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceChange {
+    /// The device.
+    pub device: String,
+    /// The volume that must be there, if named.
+    pub volume: Option<VolumeId>,
+    /// True if the volume is deleted with the instance.
+    pub goes: bool,
+}
+
 /// A change of one attribute of an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InstanceChange {
-    /// Devices, each with the new `deleteOnTermination`.
-    DeleteOnTermination(Vec<(String, bool)>),
+    /// `deleteOnTermination` of devices.
+    DeleteOnTermination(Vec<DeviceChange>),
     /// `disableApiStop`.
     DisableApiStop(bool),
     /// `disableApiTermination`.

@@ -4,8 +4,8 @@ use super::fields::{instance_id, list, required_list, snapshot_id, volume_id};
 use super::form::Form;
 use crate::state::attributes::ATTRIBUTES;
 use crate::state::command::{
-    Action, DescribeInstanceAttribute, EnableFastSnapshotRestores, Encryption, InstanceChange, ModifyInstanceAttribute,
-    ModifySnapshotAttribute, RestoreSnapshotTier, SnapshotAttribute,
+    Action, DescribeInstanceAttribute, DeviceChange, EnableFastSnapshotRestores, Encryption, InstanceChange,
+    ModifyInstanceAttribute, ModifySnapshotAttribute, RestoreSnapshotTier, SnapshotAttribute,
 };
 use crate::state::error::Ec2Error;
 use crate::state::options::choice;
@@ -73,15 +73,17 @@ pub(super) fn modify_instance_attribute(form: &mut Form) -> Result<Action, Ec2Er
     for n in form.numbers("BlockDeviceMapping")? {
         let prefix = format!("BlockDeviceMapping.{n}.");
         let device = form.require(&format!("{prefix}DeviceName"))?;
-        // Naming the current volume changes nothing; another one cannot be set there.
-        for field in ["VirtualName", "NoDevice", "Ebs.VolumeId"] {
+        for field in ["VirtualName", "NoDevice"] {
             if form.take(&format!("{prefix}{field}")).is_some() {
                 return Err(not_emulated(&format!("{prefix}{field}")));
             }
         }
         let name = format!("{prefix}Ebs.DeleteOnTermination");
         let goes = form.take_flag(&name)?.ok_or(Ec2Error::MissingParameter(name))?;
-        devices.push((device, goes));
+        // Naming the current volume changes nothing; another one cannot be set there.
+        let volume = form.take(&format!("{prefix}Ebs.VolumeId"));
+        let volume = volume.map(|id| volume_id("volumeId", &id)).transpose()?;
+        devices.push(DeviceChange { device, volume, goes });
     }
     if !devices.is_empty() {
         changes.push(InstanceChange::DeleteOnTermination(devices));

@@ -180,6 +180,7 @@ const TABLE: &[Row] = &[
             "Attribute",
             "BlockDeviceMapping.N.DeviceName",
             "BlockDeviceMapping.N.Ebs.DeleteOnTermination",
+            "BlockDeviceMapping.N.Ebs.VolumeId",
             "DisableApiStop.Value",
             "DisableApiTermination.Value",
             "EbsOptimized.Value",

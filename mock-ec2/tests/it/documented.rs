@@ -196,3 +196,18 @@ fn instance_types_have_the_words_of_aws(
         assert_eq!(call(&cloud, "DescribeInstanceTypes", &form).await.all("instanceType"), [name]);
     });
 }
+
+#[test]
+fn a_launch_tags_its_network_interfaces() {
+    play(1, config(Instant), |cloud| async move {
+        let form = "ImageId=ami-0123456789abcdef0&InstanceType=m5.large&MinCount=1&MaxCount=1\
+                    &TagSpecification.1.ResourceType=network-interface&TagSpecification.1.Tag.1.Key=team\
+                    &TagSpecification.1.Tag.1.Value=storage";
+        let node = call(&cloud, "RunInstances", form).await.first("instanceId").unwrap_or_default();
+        let filter = "Filter.1.Name=tag:team&Filter.1.Value.1=storage";
+        let tagged = call(&cloud, "DescribeNetworkInterfaces", filter).await;
+        assert_eq!(tagged.all("instanceId"), std::slice::from_ref(&node));
+        call(&cloud, "TerminateInstances", &format!("InstanceId.1={node}")).await;
+        assert_eq!(call(&cloud, "DescribeTags", "Filter.1.Name=key&Filter.1.Value.1=team").await.all("key").len(), 0);
+    });
+}
