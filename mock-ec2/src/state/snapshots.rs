@@ -214,8 +214,7 @@ impl State {
         let subject = Subject::FastRestore(id.clone(), zone.to_owned());
         let progress =
             self.begin(call, Operation::EnableFastRestore, format_args!("fast restore {id} {zone}"), subject);
-        let (state, enabling_time) = (FastRestoreState::Enabling, call.now.wall);
-        let entry = FastRestore { state, enabling_time, disabling_time: None, progress };
+        let entry = FastRestore::begun(call.now.wall, progress);
         if let Some(snapshot) = self.snapshots.get_mut(id) {
             Arc::make_mut(snapshot).fast_restores.insert(zone.to_owned(), entry);
         }
@@ -244,8 +243,7 @@ impl State {
         let draw = format!("fast restore {id} {zone} disabling");
         let progress = self.begin(call, Operation::EnableFastRestore, format_args!("{draw}"), subject);
         if let Some(entry) = self.snapshots.get_mut(id).and_then(|s| Arc::make_mut(s).fast_restores.get_mut(zone)) {
-            (entry.state, entry.progress) = (FastRestoreState::Disabling, progress);
-            entry.disabling_time = Some(call.now.wall);
+            entry.enter(FastRestoreState::Disabling, call.now.wall, progress);
         }
         Ok(())
     }
@@ -273,7 +271,7 @@ impl State {
             None => return,
         };
         if let Some(entry) = self.snapshots.get_mut(id).and_then(|s| Arc::make_mut(s).fast_restores.get_mut(zone)) {
-            (entry.state, entry.progress) = (state, progress);
+            entry.enter(state, now.wall, progress);
         }
     }
 

@@ -138,6 +138,13 @@ fn fast_restore_is_described_and_disabled_in_stages() {
         );
         cloud.sleep(600_000).await;
         assert_eq!(state().await, "disabled");
+        // Each stage has its time, as in the examples of AWS's CLI.
+        let ended = call(&cloud, "DescribeFastSnapshotRestores", "").await;
+        let stages = ["enablingTime", "optimizingTime", "enabledTime", "disablingTime", "disabledTime"];
+        let times: Vec<String> = stages.iter().filter_map(|stage| ended.first(stage)).collect();
+        assert!(times.len() == 5 && times.is_sorted(), "{times:?}");
+        let reason = ended.first("stateTransitionReason");
+        assert_eq!(reason.as_deref(), Some("Client.UserInitiated - Lifecycle state transition"));
         call(&cloud, "EnableFastSnapshotRestores", &form).await;
         assert_eq!(state().await, "enabling", "it can be asked for again");
     });
