@@ -19,7 +19,9 @@ impl Surroundings {
         xml.text("status", snapshot.state.as_str());
         xml.optional("statusMessage", snapshot.status_message.as_ref());
         xml.value("startTime", time(snapshot.start_time));
-        xml.text("progress", &format!("{}%", reply.percent));
+        // Empty in the answer of CreateSnapshot, as in the examples of AWS's CLI.
+        let percent = if described { format!("{}%", reply.percent) } else { String::new() };
+        xml.text("progress", &percent);
         xml.text("ownerId", &self.account_id);
         xml.value("volumeSize", snapshot.size_gib);
         xml.text("description", &snapshot.description);
@@ -49,7 +51,7 @@ impl Surroundings {
         xml.text("state", snapshot.state.as_str());
         xml.value("volumeSize", snapshot.size_gib);
         xml.value("startTime", time(snapshot.start_time));
-        xml.text("progress", &format!("{}%", reply.percent));
+        xml.text("progress", "");
         xml.text("ownerId", &self.account_id);
         xml.text("snapshotId", snapshot.id.as_str());
     }
