@@ -17,7 +17,7 @@ use super::sign::{Asked, Credentials, sign};
 use super::xml::{
     DescribeAvailabilityZones, DescribeInstances, DescribeVolumes, ErrorResponse, FastRestoreError, FastRestores,
     Ignored, Instance, Modification, Modifications, ModifyVolume, Reason, Reservation, Snapshot, Snapshots, Volume,
-    VolumeStatuses,
+    VolumeStatuses, Zone,
 };
 use crate::events::{Ec2Answered, Ec2Retry};
 
@@ -470,14 +470,13 @@ impl Client {
         self.look(instance).await
     }
 
-    /// Returns the names of the zones, in order.
-    pub async fn zones(&self) -> Result<Vec<String>, Ec2Error> {
+    /// Returns the usable zones, in order of their names.
+    pub async fn zones(&self) -> Result<Vec<Zone>, Ec2Error> {
         let answer: DescribeAvailabilityZones = self.call("DescribeAvailabilityZones", Vec::new()).await?;
-        let usable = answer.availability_zone_info.item.into_iter();
-        let mut names: Vec<String> =
-            usable.filter(|z| matches!(&*z.zone_state, "" | "available")).map(|z| z.zone_name).collect();
-        names.sort();
-        Ok(names)
+        let mut zones = answer.availability_zone_info.item;
+        zones.retain(|zone| matches!(&*zone.zone_state, "" | "available"));
+        zones.sort_by(|a, b| a.zone_name.cmp(&b.zone_name));
+        Ok(zones)
     }
 
     async fn call<T: DeserializeOwned>(&self, action: &'static str, form: Form) -> Result<T, Ec2Error> {

@@ -96,7 +96,7 @@ impl ControllerService {
         }
         // Like the EBS driver, goes on without the check if the zones cannot be listed.
         let Ok(zones) = self.ec2.zones().await else { return Ok(()) };
-        match asked.iter().find(|zone| !zones.contains(zone)) {
+        match asked.iter().find(|zone| !zones.iter().any(|known| known.zone_name == **zone)) {
             None => Ok(()),
             Some(zone) => Err(Status::invalid_argument(format!(
                 "Availability zone {zone} is not supported for fast snapshot restore"

@@ -222,6 +222,7 @@ pub(crate) struct DescribeAvailabilityZones {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Zone {
+    pub zone_id: String,
     pub zone_name: String,
     pub zone_state: String,
 }
