@@ -424,6 +424,10 @@ pub struct CopyVolumes {
     pub iops: Option<u64>,
     /// Throughput in MiB/s.
     pub throughput: Option<u64>,
+    /// If set, the copy of an unencrypted volume is encrypted.
+    pub encrypted: Option<bool>,
+    /// Key of the copy. Default: that of the source.
+    pub kms_key_id: Option<String>,
     /// If set, Multi-Attach is enabled.
     pub multi_attach: bool,
     /// Tags.
@@ -437,6 +441,8 @@ pub struct CopyVolumes {
 pub struct EnableFastSnapshotRestores {
     /// The zones, by name.
     pub zones: Vec<String>,
+    /// The zones, by id.
+    pub zone_ids: Vec<String>,
     /// The snapshots.
     pub snapshots: Vec<SnapshotId>,
 }

@@ -184,14 +184,13 @@ impl State {
         request: &EnableFastSnapshotRestores,
         one: fn(&mut Self, Call<'_>, &SnapshotId, &str) -> Result<(), Ec2Error>,
     ) -> Result<Reply, Ec2Error> {
-        let zones = &self.settings.zones;
-        if let Some(zone) = request.zones.iter().find(|name| !zones.iter().any(|z| z.name == **name)) {
-            return Err(Ec2Error::ZoneNotFound(Missing(vec![zone.clone()])));
-        }
+        let named = request.zones.iter().map(|name| self.zone_of(Some(name), None));
+        let zones = named.chain(request.zone_ids.iter().map(|id| self.zone_of(None, Some(id))));
+        let zones: Vec<String> = zones.collect::<Result<_, _>>()?;
         call.check_dry_run()?;
         let mut replies = Vec::new();
         for id in &request.snapshots {
-            for zone in &request.zones {
+            for zone in &zones {
                 let outcome = match one(self, call, id, zone) {
                     Ok(()) => Ok(self.fast_restore_of(id, zone)),
                     Err(error) => Err((error.code().to_owned(), error.to_string())),

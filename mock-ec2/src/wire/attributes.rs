@@ -226,11 +226,23 @@ pub(super) fn unlock_snapshot(form: &mut Form) -> Result<Action, Ec2Error> {
 }
 
 pub(super) fn disable_fast_snapshot_restores(form: &mut Form) -> Result<Action, Ec2Error> {
-    let ids = required_list(form, "SourceSnapshotId")?;
-    Ok(Action::DisableFastSnapshotRestores(EnableFastSnapshotRestores {
-        zones: required_list(form, "AvailabilityZone")?,
-        snapshots: ids.iter().map(|id| snapshot_id(id)).collect::<Result<_, _>>()?,
-    }))
+    fast_restores(form).map(Action::DisableFastSnapshotRestores)
+}
+
+/// Decodes snapshots, and zones by name or by id.
+pub(super) fn fast_restores(form: &mut Form) -> Result<EnableFastSnapshotRestores, Ec2Error> {
+    let snapshots = required_list(form, "SourceSnapshotId")?;
+    let (zones, zone_ids) = (list(form, "AvailabilityZone")?, list(form, "AvailabilityZoneId")?);
+    match (zones.is_empty(), zone_ids.is_empty()) {
+        (true, true) => return Err(Ec2Error::MissingParameter("AvailabilityZone".to_owned())),
+        (false, false) => {
+            let text = "The parameters AvailabilityZone and AvailabilityZoneId cannot be used together.";
+            return Err(Ec2Error::InvalidParameterCombination(text.to_owned()));
+        }
+        _ => {}
+    }
+    let snapshots = snapshots.iter().map(|id| snapshot_id(id)).collect::<Result<_, _>>()?;
+    Ok(EnableFastSnapshotRestores { zones, zone_ids, snapshots })
 }
 
 pub(super) fn enable_volume_io(form: &mut Form) -> Result<Action, Ec2Error> {

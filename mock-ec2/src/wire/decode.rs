@@ -1,15 +1,15 @@
 //! Decodes forms into commands. Every error names the parameter.
 
 use super::attributes;
-use super::fields::{filters, instance_id, list, page, required_list, snapshot_id, volume_id};
+use super::fields::{filters, instance_id, list, page, snapshot_id, volume_id};
 use super::form::Form;
 use super::services::Service;
 use super::tags::tag_specifications;
 use crate::state::command::{
     Action, AttachVolume, Command, CopySnapshot, CopyVolumes, CreateSnapshot, CreateSnapshots, CreateVolume,
     DescribeAvailabilityZones, DescribeInstanceStatus, DescribeInstanceTypes, DescribeInstances, DescribeOfVolumes,
-    DescribeRegions, DescribeSnapshots, DescribeVolumeAttribute, DescribeVolumes, DetachVolume,
-    EnableFastSnapshotRestores, LockSnapshot, ModifyVolume, ModifyVolumeAttribute, StopInstances, VolumeAttribute,
+    DescribeRegions, DescribeSnapshots, DescribeVolumeAttribute, DescribeVolumes, DetachVolume, LockSnapshot,
+    ModifyVolume, ModifyVolumeAttribute, StopInstances, VolumeAttribute,
 };
 use crate::state::error::Ec2Error;
 use crate::state::ids::InstanceId;
@@ -178,6 +178,8 @@ fn copy_volumes(form: &mut Form) -> Result<Action, Ec2Error> {
         volume_type: form.take("VolumeType"),
         iops: form.take_number("Iops")?,
         throughput: form.take_number("Throughput")?,
+        encrypted: form.take_flag("Encrypted")?,
+        kms_key_id: form.take("KmsKeyId"),
         multi_attach: form.take_flag("MultiAttachEnabled")?.unwrap_or(false),
         tags: tag_specifications(form, &["volume"])?.remove("volume").unwrap_or_default(),
         client_token: form.take("ClientToken"),
@@ -317,11 +319,7 @@ fn describe_snapshots(form: &mut Form) -> Result<Action, Ec2Error> {
 }
 
 fn enable_fast_snapshot_restores(form: &mut Form) -> Result<Action, Ec2Error> {
-    let ids = required_list(form, "SourceSnapshotId")?;
-    Ok(Action::EnableFastSnapshotRestores(EnableFastSnapshotRestores {
-        zones: required_list(form, "AvailabilityZone")?,
-        snapshots: ids.iter().map(|id| snapshot_id(id)).collect::<Result<_, _>>()?,
-    }))
+    attributes::fast_restores(form).map(Action::EnableFastSnapshotRestores)
 }
 
 fn lock_snapshot(form: &mut Form) -> Result<Action, Ec2Error> {
@@ -361,11 +359,19 @@ fn stop_instances(form: &mut Form) -> Result<Action, Ec2Error> {
         return Err(Ec2Error::UnsupportedOperation(text.to_owned()));
     }
     let force = form.take_flag("Force")?.unwrap_or(false);
+    skips_shutdown(form)?;
     Ok(Action::StopInstances(StopInstances { ids: instance_ids(form)?, force }))
 }
 
 fn terminate_instances(form: &mut Form) -> Result<Action, Ec2Error> {
+    form.take_flag("Force")?;
+    skips_shutdown(form)?;
     instance_ids(form).map(Action::TerminateInstances)
+}
+
+/// Takes the flag that skips the shutdown of the guest: its duration is the same.
+fn skips_shutdown(form: &mut Form) -> Result<(), Ec2Error> {
+    form.take_flag("SkipOsShutdown").map(drop)
 }
 
 fn describe_instance_status(form: &mut Form) -> Result<Action, Ec2Error> {

@@ -211,3 +211,29 @@ fn a_launch_tags_its_network_interfaces() {
         assert_eq!(call(&cloud, "DescribeTags", "Filter.1.Name=key&Filter.1.Value.1=team").await.all("key").len(), 0);
     });
 }
+
+#[test]
+fn a_copy_of_a_plain_volume_can_be_encrypted() {
+    play(1, config(Instant), |cloud| async move {
+        let form = format!("SourceVolumeId={}", cloud.volume().await);
+        let copy = async |more: &str| call(&cloud, "CopyVolumes", &format!("{form}{more}")).await;
+        assert_eq!(copy("").await.first("encrypted").as_deref(), Some("false"));
+        assert_eq!(copy("&KmsKeyId=alias/mine").await.code(), "InvalidParameterDependency");
+        assert_eq!(copy("&Encrypted=true").await.first("encrypted").as_deref(), Some("true"));
+        let encrypted = copy("&Encrypted=true&KmsKeyId=alias/mine").await;
+        let key = encrypted.first("kmsKeyId");
+        assert!(key.as_deref().is_some_and(|arn| arn.starts_with("arn:aws:kms:us-east-1:")), "{key:?}");
+        let again = format!("SourceVolumeId={}&Encrypted=false", encrypted.first("volumeId").unwrap_or_default());
+        let again = call(&cloud, "CopyVolumes", &again).await;
+        assert_eq!((again.first("encrypted").as_deref(), again.first("kmsKeyId")), (Some("true"), key));
+    });
+}
+
+#[test]
+fn an_instance_ends_also_without_the_shutdown_of_its_guest() {
+    play(1, config(Instant), |cloud| async move {
+        let form = format!("InstanceId.1={}&Force=true&SkipOsShutdown=true", cloud.instance("node-a"));
+        assert_eq!(call(&cloud, "StopInstances", &form).await.code(), "");
+        assert_eq!(call(&cloud, "TerminateInstances", &form).await.code(), "");
+    });
+}

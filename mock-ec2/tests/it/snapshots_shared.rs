@@ -147,6 +147,13 @@ fn fast_restore_is_described_and_disabled_in_stages() {
         assert_eq!(reason.as_deref(), Some("Client.UserInitiated - Lifecycle state transition"));
         call(&cloud, "EnableFastSnapshotRestores", &form).await;
         assert_eq!(state().await, "enabling", "it can be asked for again");
+        let by_id = format!("SourceSnapshotId.1={snapshot}&AvailabilityZoneId.1=use1-az2");
+        let enabled = call(&cloud, "EnableFastSnapshotRestores", &by_id).await;
+        assert_eq!(enabled.all("availabilityZone"), ["us-east-1b"]);
+        let both = format!("{form}&AvailabilityZoneId.1=use1-az2");
+        assert_eq!(call(&cloud, "EnableFastSnapshotRestores", &both).await.code(), "InvalidParameterCombination");
+        let unknown = by_id.replace("az2", "az9");
+        assert_eq!(call(&cloud, "DisableFastSnapshotRestores", &unknown).await.code(), "InvalidZone.NotFound");
     });
 }
 

@@ -70,6 +70,7 @@ impl Surroundings {
             xml.text("snapshotId", snapshot);
             xml.list("fastSnapshotRestoreStateErrorSet", zones, |xml, restore| {
                 xml.text("availabilityZone", &restore.zone);
+                xml.text("availabilityZoneId", self.zone_id(&restore.zone));
                 if let Err((code, message)) = &restore.outcome {
                     xml.element("error", |xml| {
                         xml.text("code", code);
