@@ -98,6 +98,12 @@ struct Args {
     /// The region that requests are signed for [default: AWS_REGION, or us-east-1].
     #[arg(long, value_name = "REGION")]
     region: Option<String>,
+    /// Tags of every volume and snapshot, besides the driver's.
+    #[arg(long, value_name = "KEY=VALUE,…", value_delimiter = ',', value_parser = tag)]
+    extra_tags: Vec<(String, String)>,
+    /// Id of the cluster: volumes and snapshots have its tags, such as `kubernetes.io/cluster/ID`.
+    #[arg(long, value_name = "ID")]
+    k8s_tag_cluster_id: Option<String>,
     /// Collects reads of single volumes and instances for half a second and makes one call for all of them, like the
     /// EBS driver's --batching.
     #[arg(long)]
@@ -144,6 +150,14 @@ struct Args {
 
 fn capabilities(text: &str) -> Result<Capabilities, String> {
     text.parse()
+}
+
+/// Parses one `key=value` of the extra tags.
+fn tag(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err(format!("`{text}` must look like key=value")),
+    }
 }
 
 /// Checks a driver name (CSI: at most 63 characters, a domain name).
@@ -288,6 +302,8 @@ impl Plan {
                 .unwrap_or_else(|| "us-east-1".to_owned()),
             credentials,
             driver_name: self.args.driver_name.clone(),
+            extra_tags: self.args.extra_tags.iter().cloned().collect(),
+            cluster_id: self.args.k8s_tag_cluster_id.clone(),
             attach_limit: (self.args.mode == Mode::All).then_some(self.args.volume_attach_limit),
             batching: self.args.batching,
             lock: self.args.lock,

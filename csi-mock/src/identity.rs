@@ -17,6 +17,8 @@ pub const DRIVER_NAME: &str = "ebs.csi.aws.com";
 pub const ZONE_KEY: &str = "topology.ebs.csi.aws.com/zone";
 /// Topology key of Kubernetes.
 pub const WELL_KNOWN_ZONE_KEY: &str = "topology.kubernetes.io/zone";
+/// Topology key with the id of a zone, which a StorageClass may use (EBS driver, `driver.go`).
+pub(crate) const ZONE_ID_KEY: &str = "topology.k8s.aws/zone-id";
 
 /// The Identity service of one driver process.
 #[derive(Clone, Debug)]

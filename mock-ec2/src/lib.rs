@@ -61,3 +61,8 @@ pub fn is_volume_id(text: &str) -> bool {
 pub fn is_instance_type(name: &str) -> bool {
     state::instance_types::find(name).is_some()
 }
+
+/// Returns the largest number of volumes, the root volume included, on an instance with one network interface.
+pub fn most_volumes(instance_type: &str) -> u32 {
+    state::instance_types::limit(instance_type).devices(1)
+}

@@ -119,3 +119,16 @@ impl Regions {
 pub(crate) fn refusal(region: &str, served: &[String]) -> Ec2Error {
     Ec2Error::RegionNotServed { region: region.to_owned(), served: served.join(", ") }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::zone_group_in_words;
+
+    #[test]
+    fn each_region_has_a_name_in_words() {
+        for region in ALL {
+            assert!(zone_group_in_words(region).is_some(), "{region}");
+        }
+    }
+}

@@ -14,7 +14,7 @@ use super::xml::Volume;
 use crate::capabilities::{Capabilities, Feature};
 use crate::check::{self, invalid};
 use crate::format;
-use crate::identity::{WELL_KNOWN_ZONE_KEY, ZONE_KEY};
+use crate::identity::{WELL_KNOWN_ZONE_KEY, ZONE_ID_KEY, ZONE_KEY};
 
 /// Bytes of a GiB.
 pub(crate) const GIB: i64 = 1 << 30;
@@ -44,6 +44,8 @@ pub(crate) struct Order {
     pub size: u64,
     /// Allowed zones, best first; empty for all zones of the cloud.
     pub zones: Vec<String>,
+    /// Ids of further allowed zones, best first.
+    pub zone_ids: Vec<String>,
     pub source: Option<Source>,
     /// True for several instances at once (EBS driver: io2, raw block).
     pub multi_attach: bool,
@@ -97,6 +99,7 @@ impl Order {
             )));
         }
         let source = source(request, offered)?;
+        let (zones, zone_ids) = zones(request.accessibility_requirements.as_ref())?;
         if matches!(source, Some(Source::Volume(_))) && shape.encrypted == Some(false) {
             return Err(Status::invalid_argument("Cannot make an unencrypted clone"));
         }
@@ -104,7 +107,8 @@ impl Order {
             name: name.to_owned(),
             range: range.map_or((0, 0), |r| (r.required_bytes, r.limit_bytes)),
             size: size(range)?,
-            zones: zones(request.accessibility_requirements.as_ref())?,
+            zones,
+            zone_ids,
             source,
             multi_attach,
             shape,
@@ -252,24 +256,29 @@ pub(crate) fn size(range: Option<&CapacityRange>) -> Result<u64, Status> {
     Ok(gib.unsigned_abs())
 }
 
-/// Returns the allowed zones without duplicates: preferred ones first, then the requisite ones.
-fn zones(requirement: Option<&TopologyRequirement>) -> Result<Vec<String>, Status> {
-    let Some(requirement) = requirement else { return Ok(Vec::new()) };
+/// Returns the names of the allowed zones, and the ids of those without a name. Both have no duplicates, and the
+/// preferred ones go before the requisite ones.
+fn zones(requirement: Option<&TopologyRequirement>) -> Result<(Vec<String>, Vec<String>), Status> {
+    let (mut names, mut ids): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+    let Some(requirement) = requirement else { return Ok((names, ids)) };
     let all = || requirement.preferred.iter().chain(&requirement.requisite);
-    let mut zones: Vec<String> = Vec::new();
     for topology in all() {
-        let zone = topology.segments.get(WELL_KNOWN_ZONE_KEY).or_else(|| topology.segments.get(ZONE_KEY));
-        if let Some(zone) = zone.filter(|z| !zones.contains(z)) {
-            zones.push(zone.clone());
+        let segments = &topology.segments;
+        let (zone, list) = match segments.get(WELL_KNOWN_ZONE_KEY).or_else(|| segments.get(ZONE_KEY)) {
+            Some(name) => (Some(name), &mut names),
+            None => (segments.get(ZONE_ID_KEY), &mut ids),
+        };
+        if let Some(zone) = zone.filter(|z| !list.contains(z)) {
+            list.push(zone.clone());
         }
     }
-    if zones.is_empty() && all().next().is_some() {
+    if names.is_empty() && ids.is_empty() && all().next().is_some() {
         // CSI: code 8 if the topology cannot be provisioned.
         return Err(Status::resource_exhausted(format!(
-            "accessibility_requirements: no topology has the key {WELL_KNOWN_ZONE_KEY} or {ZONE_KEY}"
+            "accessibility_requirements: no topology has the key {WELL_KNOWN_ZONE_KEY}, {ZONE_KEY} or {ZONE_ID_KEY}"
         )));
     }
-    Ok(zones)
+    Ok((names, ids))
 }
 
 #[cfg(test)]
@@ -308,9 +317,13 @@ mod tests {
             requisite: vec![in_zone(ZONE_KEY, "a"), in_zone(ZONE_KEY, "b")],
             preferred: vec![in_zone(WELL_KNOWN_ZONE_KEY, "b")],
         };
-        assert_eq!(zones(Some(&requirement)).unwrap(), ["b", "a"]);
+        assert_eq!(zones(Some(&requirement)).unwrap().0, ["b", "a"]);
         requirement.preferred.clear();
-        assert_eq!(zones(Some(&requirement)).unwrap(), ["a", "b"]);
+        assert_eq!(zones(Some(&requirement)).unwrap().0, ["a", "b"]);
+        requirement.preferred = vec![in_zone(ZONE_ID_KEY, "use1-az2")];
+        let (names, ids) = zones(Some(&requirement)).unwrap();
+        assert_eq!((names.join(","), ids.join(",")), ("a,b".to_owned(), "use1-az2".to_owned()));
+        requirement.preferred.clear();
         requirement.requisite = vec![in_zone("rack", "7")];
         assert_eq!(zones(Some(&requirement)).unwrap_err().code(), Code::ResourceExhausted);
     }

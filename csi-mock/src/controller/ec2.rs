@@ -15,8 +15,9 @@ use substrate::seed::unit;
 use super::batch::{Batch, Batched};
 use super::sign::{Asked, Credentials, sign};
 use super::xml::{
-    DescribeAvailabilityZones, DescribeInstances, DescribeVolumes, ErrorResponse, Ignored, Instance, Modification,
-    Modifications, ModifyVolume, Reservation, Snapshot, Snapshots, Volume, VolumeStatuses,
+    DescribeAvailabilityZones, DescribeInstances, DescribeVolumes, ErrorResponse, FastRestoreError, FastRestores,
+    Ignored, Instance, Modification, Modifications, ModifyVolume, Reason, Reservation, Snapshot, Snapshots, Volume,
+    VolumeStatuses, Zone,
 };
 use crate::events::{Ec2Answered, Ec2Retry};
 
@@ -367,6 +368,23 @@ impl Client {
         self.call::<Snapshots>("CreateSnapshots", form).await.map(|answer| answer.snapshot_set.item)
     }
 
+    /// Calls EnableFastSnapshotRestores. A zone that fails is an error.
+    pub async fn enable_fast_restores(&self, snapshot: &str, zones: &[String]) -> Result<(), Ec2Error> {
+        let mut form = vec![pair("SourceSnapshotId.1", snapshot)];
+        form.extend((1..).zip(zones).map(|(n, zone)| pair(&format!("AvailabilityZone.{n}"), zone)));
+        let answer: FastRestores = self.call("EnableFastSnapshotRestores", form).await?;
+        let failed = answer.unsuccessful.item.into_iter().flat_map(|of| of.fast_snapshot_restore_state_error_set.item);
+        match failed.into_iter().next() {
+            None => Ok(()),
+            Some(FastRestoreError { error: Reason { code, message } }) => Err(Ec2Error::Api { code, message }),
+        }
+    }
+
+    pub async fn lock_snapshot(&self, snapshot: &str, lock: Form) -> Result<(), Ec2Error> {
+        let form = [pair("SnapshotId", snapshot)].into_iter().chain(lock).collect();
+        self.call::<Ignored>("LockSnapshot", form).await.map(drop)
+    }
+
     pub async fn delete_snapshot(&self, snapshot: &str) -> Result<(), Ec2Error> {
         self.call::<Ignored>("DeleteSnapshot", vec![pair("SnapshotId", snapshot)]).await.map(drop)
     }
@@ -452,14 +470,13 @@ impl Client {
         self.look(instance).await
     }
 
-    /// Returns the names of the zones, in order.
-    pub async fn zones(&self) -> Result<Vec<String>, Ec2Error> {
+    /// Returns the usable zones, in order of their names.
+    pub async fn zones(&self) -> Result<Vec<Zone>, Ec2Error> {
         let answer: DescribeAvailabilityZones = self.call("DescribeAvailabilityZones", Vec::new()).await?;
-        let usable = answer.availability_zone_info.item.into_iter();
-        let mut names: Vec<String> =
-            usable.filter(|z| matches!(&*z.zone_state, "" | "available")).map(|z| z.zone_name).collect();
-        names.sort();
-        Ok(names)
+        let mut zones = answer.availability_zone_info.item;
+        zones.retain(|zone| matches!(&*zone.zone_state, "" | "available"));
+        zones.sort_by(|a, b| a.zone_name.cmp(&b.zone_name));
+        Ok(zones)
     }
 
     async fn call<T: DeserializeOwned>(&self, action: &'static str, form: Form) -> Result<T, Ec2Error> {

@@ -17,7 +17,8 @@ use tonic::{Request, Response, Status};
 
 use super::ec2::{Form, pair};
 use super::service::{ControllerService, internal};
-use super::snapshots::{GROUP_TAG, parameter_tags, refused, tags, to_csi};
+use super::snapshot_class::SnapshotClass;
+use super::snapshots::{GROUP_TAG, refused, tags, to_csi};
 use super::xml::Snapshot;
 use crate::calls::{About, Call};
 use crate::capabilities::Feature;
@@ -78,14 +79,17 @@ impl ControllerService {
         for id in &request.source_volume_ids {
             check::required("source_volume_ids", id)?;
         }
-        let more = parameter_tags(&request.parameters)?;
+        let class = SnapshotClass::read(&request.parameters)?;
+        if !class.fast_zones.is_empty() || !class.lock.is_empty() {
+            return Err(invalid("parameters", "fast restores and locks are for snapshots outside groups"));
+        }
         let sources: BTreeSet<&String> = request.source_volume_ids.iter().collect();
         let _held = self.calls.lock(&format!("group {name}"))?;
         let id = group_id(name);
         let there = self.members(&id).await?;
         let snapshots = if there.is_empty() {
             let own = [(GROUP_TAG, &*id), (GROUP_NAME_TAG, name)];
-            self.take_group(&sources, tags(more.into_iter().chain(own))).await?
+            self.take_group(&sources, tags(&self.snapshot_tags(name, own, &class))).await?
         } else if there.iter().map(|s| &s.volume_id).collect::<BTreeSet<_>>() == sources {
             there
         } else {

@@ -126,11 +126,12 @@ impl ControllerService {
 
     /// Returns the free GiB of a zone, or of all zones.
     pub(super) async fn free_gib(&self, zone: Option<&str>) -> Result<u64, Status> {
-        let zones = self.ec2.zones().await.map_err(|e| internal("cannot list the availability zones", &e))?;
-        let counted: Vec<&String> = zones.iter().filter(|z| zone.is_none_or(|zone| zone == **z)).collect();
+        let zones = self.zones().await?;
+        let names = zones.iter().map(|z| &*z.zone_name);
+        let counted: Vec<&str> = names.filter(|name| zone.is_none_or(|zone| zone == *name)).collect();
         let volumes = self.ec2.volumes().await.map_err(|e| internal("cannot list the volumes", &e))?;
         let volumes = volumes.iter().filter(|v| tag(&v.tag_set, NAME_TAG).is_some());
-        let used: u64 = volumes.filter(|v| counted.contains(&&v.availability_zone)).map(|v| v.size).sum();
+        let used: u64 = volumes.filter(|v| counted.contains(&&*v.availability_zone)).map(|v| v.size).sum();
         let each = self.calls.settings().capacity_gib().unwrap_or(QUOTA_GIB);
         Ok(each.saturating_mul(counted.len() as u64).saturating_sub(used))
     }

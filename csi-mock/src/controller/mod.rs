@@ -15,6 +15,7 @@ mod parameters;
 mod publish;
 mod service;
 mod sign;
+mod snapshot_class;
 mod snapshots;
 mod tag_template;
 mod volumes;
@@ -53,8 +54,10 @@ pub struct ControllerConfig {
     pub credentials: Credentials,
     /// The driver's name.
     pub driver_name: String,
-    /// Tags of every volume besides `CSIVolumeName` and `ebs.csi.aws.com/cluster`.
+    /// Tags of every volume and snapshot besides those with the name and `ebs.csi.aws.com/cluster`.
     pub extra_tags: BTreeMap<String, String>,
+    /// Id of the cluster: if set, volumes and snapshots have its tags, as with the EBS driver's `--k8s-tag-cluster-id`.
+    pub cluster_id: Option<String>,
     /// Volume limit of a node, if one driver is both controller and node and so knows it: beyond it, publish fails with
     /// RESOURCE_EXHAUSTED before the cloud is called. None or 0 leaves the limit to the cloud.
     pub attach_limit: Option<i64>,
@@ -77,11 +80,34 @@ impl ControllerConfig {
             credentials: Credentials::default(),
             driver_name: DRIVER_NAME.to_owned(),
             extra_tags: BTreeMap::new(),
+            cluster_id: None,
             attach_limit: None,
             batching: false,
             lock: LockKey::default(),
             settings: Settings::default(),
         }
+    }
+}
+
+impl ControllerConfig {
+    /// Returns the tags of the cluster for the volume or snapshot `name`, and over them the extra ones.
+    fn tags_of(&self, name: &str) -> BTreeMap<String, String> {
+        let mut tags = BTreeMap::new();
+        if let Some(id) = &self.cluster_id {
+            tags.insert(format!("kubernetes.io/cluster/{id}"), "owned".to_owned());
+            tags.insert("Name".to_owned(), format!("{id}-dynamic-{name}"));
+            tags.insert("ebs.csi.aws.com/cluster-name".to_owned(), id.clone());
+        }
+        tags.extend(self.extra_tags.clone());
+        tags
+    }
+
+    /// Returns these tags for the volume `name`, which has one more.
+    fn tags_of_volume(&self, name: &str) -> BTreeMap<String, String> {
+        let mut tags: BTreeMap<String, String> = BTreeMap::new();
+        tags.extend(self.cluster_id.clone().map(|id| ("KubernetesCluster".to_owned(), id)));
+        tags.extend(self.tags_of(name));
+        tags
     }
 }
 

@@ -11,7 +11,7 @@ use crate::check;
 use crate::format;
 
 /// Prefix of parameters that set a tag: `tagSpecification_1: key=value`.
-const ADD_TAG: &str = "tagSpecification";
+pub(super) const ADD_TAG: &str = "tagSpecification";
 /// Prefix of mutable parameters that remove a tag: `tagDeletion_1: key`.
 const DELETE_TAG: &str = "tagDeletion";
 /// Tag with the IOPS for each GiB.
@@ -84,7 +84,10 @@ fn is_true(value: &str) -> bool {
 }
 
 /// Evaluates `key=value` texts to tags.
-fn tags(texts: &[String], names: &Names) -> Result<BTreeMap<String, String>, Status> {
+///
+/// # Errors
+/// INVALID_ARGUMENT for a text without `=`, a template that cannot be evaluated, or a reserved key.
+pub(super) fn tags(texts: &[String], names: &Names) -> Result<BTreeMap<String, String>, Status> {
     let mut tags = BTreeMap::new();
     for text in texts {
         let evaluated = match text.split_once('=') {
@@ -118,7 +121,7 @@ impl Shape {
     pub fn read(parameters: &BTreeMap<String, String>, mutable: &BTreeMap<String, String>) -> Result<Self, Status> {
         check::map("parameters", parameters)?;
         check::map("mutable_parameters", mutable)?;
-        let (mut shape, mut names, mut texts) = (Self::default(), Names::default(), Vec::new());
+        let (mut shape, mut names, mut texts) = (Self::default(), Names::of_volume(), Vec::new());
         for (key, value) in parameters {
             shape.fixed(key, value, &mut names, &mut texts)?;
         }
@@ -161,17 +164,9 @@ impl Shape {
             // `fstype` is deprecated: the provisioner puts the filesystem into the capability. Every io2 volume is a
             // Block Express volume today.
             "fstype" | "blockexpress" => {}
-            "csi.storage.k8s.io/pvc/name" => {
-                value.clone_into(&mut names.claim);
-                self.tag("kubernetes.io/created-for/pvc/name", value);
-            }
-            "csi.storage.k8s.io/pvc/namespace" => {
-                value.clone_into(&mut names.namespace);
-                self.tag("kubernetes.io/created-for/pvc/namespace", value);
-            }
-            "csi.storage.k8s.io/pv/name" => {
-                value.clone_into(&mut names.volume);
-                self.tag("kubernetes.io/created-for/pv/name", value);
+            sidecar if names.take(sidecar, value) => {
+                let object = sidecar.trim_start_matches("csi.storage.k8s.io/");
+                self.tag(&format!("kubernetes.io/created-for/{object}"), value);
             }
             _ if key.starts_with(ADD_TAG) => texts.push(value.to_owned()),
             _ => {
@@ -201,7 +196,7 @@ impl Change {
     /// INVALID_ARGUMENT in the EBS driver's words.
     pub fn read(parameters: &BTreeMap<String, String>) -> Result<Self, Status> {
         check::map("mutable_parameters", parameters)?;
-        let (mut change, mut names, mut texts) = (Self::default(), Names::default(), Vec::new());
+        let (mut change, mut names, mut texts) = (Self::default(), Names::of_volume(), Vec::new());
         for (key, value) in parameters {
             match key.as_str() {
                 "iops" => change.iops = mutable_number("IOPS", value)?,
@@ -216,9 +211,7 @@ impl Change {
                     change.raises_iops = is_true(value);
                     change.tags.insert(IOPS_FOLLOW_TAG.to_owned(), value.clone());
                 }
-                "csi.storage.k8s.io/pvc/name" => value.clone_into(&mut names.claim),
-                "csi.storage.k8s.io/pvc/namespace" => value.clone_into(&mut names.namespace),
-                "csi.storage.k8s.io/pv/name" => value.clone_into(&mut names.volume),
+                sidecar if names.take(sidecar, value) => {}
                 other if other.starts_with(ADD_TAG) => texts.push(value.clone()),
                 other if other.starts_with(DELETE_TAG) => {
                     if let Some(why) = reserved(value) {

@@ -1,5 +1,7 @@
 //! CreateSnapshot, DeleteSnapshot, ListSnapshots and GetSnapshot.
 
+use std::collections::BTreeMap;
+
 use csi_proto::csi::{
     CreateSnapshotRequest, CreateSnapshotResponse, DeleteSnapshotRequest, DeleteSnapshotResponse, GetSnapshotRequest,
     GetSnapshotResponse, ListSnapshotsRequest, ListSnapshotsResponse, Snapshot as CsiSnapshot, list_snapshots_response,
@@ -11,6 +13,7 @@ use tonic::Status;
 use super::ec2::{Ec2Error, Form, pair};
 use super::page;
 use super::service::{ControllerService, gib, internal, is_id, no_volume};
+use super::snapshot_class::SnapshotClass;
 use super::xml::{Snapshot, tag};
 use crate::calls::Call;
 use crate::check::{self, invalid};
@@ -21,10 +24,6 @@ const NAME_TAG: &str = "CSIVolumeSnapshotName";
 pub(super) const GROUP_TAG: &str = "CSIVolumeGroupSnapshotId";
 /// Tag of the driver's own resources.
 const OWN_TAG: &str = "ebs.csi.aws.com/cluster";
-/// Prefix of the snapshotter's parameters.
-const SIDECAR_PREFIX: &str = "csi.storage.k8s.io/";
-/// Prefix of parameters that set tags of the snapshot (EBS driver).
-const TAG_PREFIX: &str = "tagspecification_";
 
 /// Converts a snapshot to CSI.
 pub(super) fn to_csi(snapshot: &Snapshot) -> CsiSnapshot {
@@ -40,36 +39,13 @@ pub(super) fn to_csi(snapshot: &Snapshot) -> CsiSnapshot {
 }
 
 /// Returns the tags of a new snapshot, as a form.
-pub(super) fn tags<'a>(tags: impl IntoIterator<Item = (&'a str, &'a str)>) -> Form {
+pub(super) fn tags(tags: &BTreeMap<String, String>) -> Form {
     let mut form = vec![pair("TagSpecification.1.ResourceType", "snapshot")];
-    for (n, (key, value)) in (1..).zip(tags.into_iter().chain([(OWN_TAG, "true")])) {
+    for (n, (key, value)) in (1..).zip(tags) {
         form.push(pair(&format!("TagSpecification.1.Tag.{n}.Key"), key));
         form.push(pair(&format!("TagSpecification.1.Tag.{n}.Value"), value));
     }
     form
-}
-
-/// Returns the tags in the parameters of a snapshot class.
-///
-/// # Errors
-/// INVALID_ARGUMENT for an unknown parameter.
-pub(super) fn parameter_tags(
-    parameters: &std::collections::BTreeMap<String, String>,
-) -> Result<Vec<(&str, &str)>, Status> {
-    check::map("parameters", parameters)?;
-    let mut found = Vec::new();
-    for (key, value) in parameters {
-        let name = key.to_ascii_lowercase();
-        if name.starts_with(TAG_PREFIX) {
-            let tag = value.split_once('=').filter(|(key, _)| !key.is_empty());
-            found.push(
-                tag.ok_or_else(|| invalid(&format!("parameters.{key}"), format_args!("`{value}` is not key=value")))?,
-            );
-        } else if !name.starts_with(SIDECAR_PREFIX) {
-            return Err(invalid("parameters", format_args!("`{key}` is not known to this driver")));
-        }
-    }
-    Ok(found)
 }
 
 /// Converts an error of taking a snapshot.
@@ -99,6 +75,55 @@ impl ControllerService {
         }
     }
 
+    /// Returns the tags of the new snapshot or group `name`: those of all resources, the driver's `own`, and the class's.
+    pub(super) fn snapshot_tags<'a>(
+        &self,
+        name: &str,
+        own: impl IntoIterator<Item = (&'a str, &'a str)>,
+        class: &SnapshotClass,
+    ) -> BTreeMap<String, String> {
+        let mut tags = self.config.tags_of(name);
+        let own = own.into_iter().chain([(OWN_TAG, "true")]);
+        tags.extend(own.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        tags.extend(class.tags.clone());
+        tags
+    }
+
+    /// Checks the zones in which restores shall be fast.
+    async fn check_fast_zones(&self, asked: &[String]) -> Result<(), Status> {
+        if asked.is_empty() {
+            return Ok(());
+        }
+        // Like the EBS driver, goes on without the check if the zones cannot be listed.
+        let Ok(zones) = self.ec2.zones().await else { return Ok(()) };
+        match asked.iter().find(|zone| !zones.iter().any(|known| known.zone_name == **zone)) {
+            None => Ok(()),
+            Some(zone) => Err(Status::invalid_argument(format!(
+                "Availability zone {zone} is not supported for fast snapshot restore"
+            ))),
+        }
+    }
+
+    /// Enables fast restore of the new snapshot `id`, and locks it, as its class says. If that fails, the snapshot is
+    /// deleted.
+    async fn finish_snapshot(&self, id: &str, name: &str, class: SnapshotClass) -> Result<(), Status> {
+        let mut failed = None;
+        if !class.fast_zones.is_empty()
+            && let Err(error) = self.ec2.enable_fast_restores(id, &class.fast_zones).await
+        {
+            failed = Some(("Failed to create Fast Snapshot Restores", error));
+        }
+        if failed.is_none()
+            && !class.lock.is_empty()
+            && let Err(error) = self.ec2.lock_snapshot(id, class.lock).await
+        {
+            failed = Some(("Failed to lock snapshot", error));
+        }
+        let Some((what, error)) = failed else { return Ok(()) };
+        self.remove_snapshot(id).await?;
+        Err(Status::internal(format!("{what} for snapshot ID {name:?}: {error}")))
+    }
+
     pub(super) async fn create_snapshot(
         &self,
         call: &Call,
@@ -106,7 +131,7 @@ impl ControllerService {
     ) -> Result<CreateSnapshotResponse, Status> {
         let name = check::name("name", &request.name)?;
         let source = check::required("source_volume_id", &request.source_volume_id)?;
-        let more = parameter_tags(&request.parameters)?;
+        let class = SnapshotClass::read(&request.parameters)?;
         let _held = self.calls.lock(&format!("snapshot {name}"))?;
         let what = format!("cannot take snapshot `{name}` of volume `{source}`");
         let earlier = self.ec2.snapshots(Some((&format!("tag:{NAME_TAG}"), name))).await;
@@ -122,10 +147,13 @@ impl ControllerService {
             Some(there) => there,
             None if !is_id(source, "vol") => return Err(no_volume(source)),
             None => {
-                let mut form =
-                    vec![pair("Description", format!("Created by CSI for {name}")), pair("VolumeId", source)];
-                form.extend(tags(more.into_iter().chain([(NAME_TAG, name)])));
-                self.ec2.create_snapshot(form).await.map_err(|e| refused(&what, &e))?
+                self.check_fast_zones(&class.fast_zones).await?;
+                let description = format!("Created by AWS EBS CSI driver for volume {source}");
+                let mut form = vec![pair("Description", description), pair("VolumeId", source)];
+                form.extend(tags(&self.snapshot_tags(name, [(NAME_TAG, name)], &class)));
+                let made = self.ec2.create_snapshot(form).await.map_err(|e| refused(&what, &e))?;
+                self.finish_snapshot(&made.snapshot_id, name, class).await?;
+                made
             }
         };
         call.after_effect().await?;

@@ -1,15 +1,48 @@
-//! Values of tags in parameters: Go's templates over the names of claim and volume, as far as the EBS driver's users
-//! write them (aws-ebs-csi-driver, docs/tagging.md). Pure.
+//! Values of tags in parameters: Go's templates over the names of claim and volume, or of snapshot and content, as far
+//! as the EBS driver's users write them (aws-ebs-csi-driver, docs/tagging.md). Pure.
 //!
 //! `{{ .PVCNamespace | field "-" 2 | toUpper }}`: an operand, and functions that get the value before them as their
 //! last argument. Other constructs of Go's text/template, such as `if` and variables, are refused.
 
 /// Names that a template can use.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Names {
-    pub claim: String,
-    pub namespace: String,
-    pub volume: String,
+    /// Their type in the driver, for its messages.
+    of: &'static str,
+    /// Field of the template, parameter of the sidecar, and value; empty if the sidecar passes none.
+    fields: [(&'static str, &'static str, String); 3],
+}
+
+impl Names {
+    /// Returns the names of a volume.
+    pub fn of_volume() -> Self {
+        Self {
+            of: "PVProps",
+            fields: [
+                ("PVCName", "csi.storage.k8s.io/pvc/name", String::new()),
+                ("PVCNamespace", "csi.storage.k8s.io/pvc/namespace", String::new()),
+                ("PVName", "csi.storage.k8s.io/pv/name", String::new()),
+            ],
+        }
+    }
+
+    /// Returns the names of a snapshot.
+    pub fn of_snapshot() -> Self {
+        Self {
+            of: "VolumeSnapshotProps",
+            fields: [
+                ("VolumeSnapshotName", "csi.storage.k8s.io/volumesnapshot/name", String::new()),
+                ("VolumeSnapshotNamespace", "csi.storage.k8s.io/volumesnapshot/namespace", String::new()),
+                ("VolumeSnapshotContentName", "csi.storage.k8s.io/volumesnapshotcontent/name", String::new()),
+            ],
+        }
+    }
+
+    /// Takes the sidecar's parameter `key`. Returns false if it is another one.
+    pub fn take(&mut self, key: &str, value: &str) -> bool {
+        let field = self.fields.iter_mut().find(|(_, parameter, _)| *parameter == key);
+        field.map(|(_, _, text)| value.clone_into(text)).is_some()
+    }
 }
 
 /// A value in a template.
@@ -143,16 +176,11 @@ fn operand(word: &Word, names: &Names) -> Result<Value, String> {
         Word::Name(name) => name,
         Word::Pipe => return Err("missing value for command".to_owned()),
     };
-    let text = match name.as_str() {
-        ".PVCName" => &names.claim,
-        ".PVCNamespace" => &names.namespace,
-        ".PVName" => &names.volume,
-        other if other.starts_with('.') => {
-            return Err(format!("can't evaluate field {} in type *template.PVProps", &other[1..]));
-        }
-        other => return Err(format!("function {other:?} not defined")),
-    };
-    Ok(Value::Text(text.clone()))
+    let Some(field) = name.strip_prefix('.') else { return Err(format!("function {name:?} not defined")) };
+    match names.fields.iter().find(|(known, ..)| *known == field) {
+        Some((_, _, text)) => Ok(Value::Text(text.clone())),
+        None => Err(format!("can't evaluate field {field} in type *template.{}", names.of)),
+    }
 }
 
 fn call(function: &str, arguments: &[Value]) -> Result<Value, String> {
@@ -192,8 +220,11 @@ mod tests {
     use super::*;
 
     fn of(value: &str) -> Result<String, String> {
-        let (claim, namespace, volume) = ("ebs-claim".into(), "ns-prod-abcdef".into(), "pvc-1".into());
-        evaluate(value, &Names { claim, namespace, volume })
+        let mut names = Names::of_volume();
+        for (key, text) in [("pvc/name", "ebs-claim"), ("pvc/namespace", "ns-prod-abcdef"), ("pv/name", "pvc-1")] {
+            assert!(names.take(&format!("csi.storage.k8s.io/{key}"), text));
+        }
+        evaluate(value, &names)
     }
 
     #[test]

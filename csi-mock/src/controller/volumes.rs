@@ -16,7 +16,7 @@ use super::create::{NAME_TAG, Order, Source};
 use super::ec2::Ec2Error;
 use super::parameters::Shape;
 use super::service::{ControllerService, gib, internal, is_id, no_volume};
-use super::xml::Volume;
+use super::xml::{Volume, Zone};
 use crate::calls::Call;
 use crate::capabilities::Feature;
 use crate::check;
@@ -39,8 +39,9 @@ impl ControllerService {
         request: CreateVolumeRequest,
     ) -> Result<CreateVolumeResponse, Status> {
         let offered = self.calls.settings().capabilities();
-        let mut order = Order::read(&request, &self.config.extra_tags, &offered)?;
+        let mut order = Order::read(&request, &self.config.tags_of_volume(&request.name), &offered)?;
         let _held = self.calls.lock(&order.name)?;
+        self.name_zones(&mut order).await?;
         self.resolve_source(&mut order).await?;
         let asked = order.clone();
         self.spoil(&mut order);
@@ -178,8 +179,31 @@ impl ControllerService {
     }
 
     async fn first_zone(&self) -> Result<String, Status> {
-        let zones = self.ec2.zones().await.map_err(|e| internal("cannot list the availability zones", &e))?;
-        zones.into_iter().next().ok_or_else(|| Status::resource_exhausted("the cloud has no availability zone"))
+        let first = self.zones().await?.into_iter().next();
+        let first = first.ok_or_else(|| Status::resource_exhausted("the cloud has no availability zone"))?;
+        Ok(first.zone_name)
+    }
+
+    /// Adds the zones of which only the ids are given.
+    async fn name_zones(&self, order: &mut Order) -> Result<(), Status> {
+        if order.zone_ids.is_empty() {
+            return Ok(());
+        }
+        let zones = self.zones().await?;
+        for id in &order.zone_ids {
+            let named = zones.iter().find(|zone| zone.zone_id == *id);
+            order.zones.extend(named.map(|zone| zone.zone_name.clone()));
+        }
+        if order.zones.is_empty() {
+            let ids = order.zone_ids.join(", ");
+            return Err(Status::resource_exhausted(format!("accessibility_requirements: no zone has the id {ids}")));
+        }
+        Ok(())
+    }
+
+    /// Returns the usable zones of the cloud.
+    pub(super) async fn zones(&self) -> Result<Vec<Zone>, Status> {
+        self.ec2.zones().await.map_err(|e| internal("cannot list the availability zones", &e))
     }
 
     /// Creates the volume, or returns that of an earlier call.

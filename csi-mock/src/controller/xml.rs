@@ -84,6 +84,34 @@ pub(crate) struct Snapshots {
     pub next_token: Option<String>,
 }
 
+/// EnableFastSnapshotRestores.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct FastRestores {
+    /// The snapshots that failed.
+    pub unsuccessful: Set<FastRestoreErrors>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct FastRestoreErrors {
+    /// By zone.
+    pub fast_snapshot_restore_state_error_set: Set<FastRestoreError>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct FastRestoreError {
+    pub error: Reason,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Reason {
+    pub code: String,
+    pub message: String,
+}
+
 /// ModifyVolume.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -194,6 +222,7 @@ pub(crate) struct DescribeAvailabilityZones {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Zone {
+    pub zone_id: String,
     pub zone_name: String,
     pub zone_state: String,
 }

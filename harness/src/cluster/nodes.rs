@@ -108,6 +108,8 @@ impl StartContext {
         let mut config = NodeConfig::new(name, &machine.instance, &machine.node.zone, disk);
         config.driver_name = self.spec.driver_name.clone();
         config.settings = self.settings();
+        // As the EBS driver: the root volume takes one place, and 0 would be no limit.
+        config.max_volumes = i64::from(mock_ec2::most_volumes(&machine.node.instance_type)).saturating_sub(1).max(1);
         let csi = format!("csi-{name}");
         self.wiring.publish(&ctx, &csi, csi_mock::node::start(&ctx, config))?;
         let registration = csi_mock::registration::start(&ctx, &self.spec.driver_name, &csi);

@@ -459,6 +459,10 @@ fn a_cluster_is_made_of_what_the_header_says() {
         + "  - expect: {event: {object: pod/more, reason: FailedScheduling, contains: exceed max volume count, within: 1m}}\n";
     passes(&scenario_text("driver: {attach-limit: 1}", &full));
 
+    let limit = "  - wait: {object: csinode/node-a, that: 'self.spec.drivers.exists(d, d.allocatable.count == 31)', within: 1m}\n";
+    let large = "nodes: {count: 2, instance-type: m7i.large}";
+    passes(&scenario_text("", limit).replacen("nodes: {count: 2}", large, 1));
+
     let rich = passes(&with_pod("driver: {capabilities: 'LIST_VOLUMES,LIST_VOLUMES_PUBLISHED_NODES'}", ""));
     let lists = |outcome: &Outcome| {
         outcome.events.iter().filter_map(|e| e.get::<CsiCall>()).any(|call| &*call.rpc == "ListVolumes")

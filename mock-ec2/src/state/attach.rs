@@ -35,8 +35,7 @@ impl State {
                 instance.instance_type
             )));
         }
-        let nitro = instance_types::find(&instance.instance_type).is_none_or(|t| t.hypervisor() == "nitro");
-        if volume.multi_attach_enabled && !nitro {
+        if volume.multi_attach_enabled && !instance.on_nitro() {
             return Err(Ec2Error::UnsupportedOperation(format!(
                 "Multi-Attach volumes can be attached to instances on the Nitro System only; {} is not.",
                 instance.instance_type

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::command::{DescribeInstanceAttribute, InstanceChange, ModifyInstanceAttribute, Reply};
+use super::command::{DescribeInstanceAttribute, DeviceChange, InstanceChange, ModifyInstanceAttribute, Reply};
 use super::error::{Ec2Error, Missing};
 use super::ids::InstanceId;
 use super::instance::InstanceState;
@@ -82,8 +82,8 @@ impl State {
         call.check_dry_run()?;
         if let InstanceChange::DeleteOnTermination(devices) = change {
             let changed = if self.seeded_bugs.changes_first_device { 1 } else { devices.len() };
-            for (device, goes) in devices.iter().take(changed) {
-                self.keep_or_delete(id, device, *goes);
+            for change in devices.iter().take(changed) {
+                self.keep_or_delete(id, &change.device, change.goes);
             }
             return Ok(Reply::Done);
         }
@@ -125,12 +125,14 @@ impl State {
             InstanceChange::Groups(ids) => self.check_groups(ids, &[])?,
             InstanceChange::DeleteOnTermination(devices) => {
                 let mapping = self.with_mapping(instance).mapping;
-                if let Some((stranger, _)) =
-                    devices.iter().find(|(device, _)| !mapping.iter().any(|item| item.attachment.device == *device))
-                {
+                let mapped = |change: &&DeviceChange| {
+                    let there = mapping.iter().find(|item| item.attachment.device == change.device);
+                    there.is_some_and(|item| change.volume.as_ref().is_none_or(|volume| *volume == item.volume))
+                };
+                if let Some(stranger) = devices.iter().find(|change| !mapped(change)) {
                     return Err(Ec2Error::Resource {
                         code: "InvalidInstanceAttributeValue",
-                        text: format!("No device is currently mapped at {stranger}"),
+                        text: format!("No device is currently mapped at {}", stranger.device),
                     });
                 }
             }

@@ -14,9 +14,10 @@ use super::instance_types::{self, InstanceType};
 use super::listing::Field;
 use super::network::{interface_id, mac};
 use super::options::MetadataOptions;
+use super::region_names::{opt_in_status, zone_group, zone_group_in_words};
 use super::times::{seconds, time};
 use super::volume::{Attachment, Volume};
-use super::zone::Zone;
+use super::zone::{Zone, as_value};
 
 impl State {
     pub(super) fn describe_volumes(&self, request: &DescribeVolumes) -> Result<Reply, Ec2Error> {
@@ -85,7 +86,7 @@ impl State {
         let ids = request.ids.iter().filter(|id| !zones.iter().any(|z| z.id == **id));
         let missing: Vec<String> = names.chain(ids).cloned().collect();
         if !missing.is_empty() {
-            return Err(Ec2Error::ZoneNotFound(Missing(missing)));
+            return Err(as_value(Ec2Error::ZoneNotFound(Missing(missing))));
         }
         let wanted = zones.iter().filter(|z| {
             (request.names.is_empty() || request.names.contains(&z.name))
@@ -485,7 +486,6 @@ impl Filterable for InstanceType {
 
     fn values(&self, name: &str, found: &mut dyn FnMut(&str)) {
         let (attachments, kind) = self.limit.wire_form();
-        let nitro = self.hypervisor() == "nitro";
         match name {
             "auto-recovery-supported" | "dedicated-hosts-supported" | "network-info.ipv6-supported" => found("true"),
             "bare-metal" => found(flag(self.metal())),
@@ -493,9 +493,9 @@ impl Filterable for InstanceType {
             "current-generation" => found(flag(self.current)),
             "ebs-info.attachment-limit-type" => kind.iter().for_each(|kind| found(kind)),
             "ebs-info.encryption-support" => found("supported"),
-            "ebs-info.ebs-optimized-support" => found(if nitro { "default" } else { "supported" }),
+            "ebs-info.ebs-optimized-support" => found(self.ebs_optimized()),
             "ebs-info.maximum-ebs-attachments" => attachments.iter().for_each(|n| found(&n.to_string())),
-            "ebs-info.nvme-support" => found(if nitro { "required" } else { "unsupported" }),
+            "ebs-info.nvme-support" => found(self.ebs_nvme()),
             "free-tier-eligible" => found(flag(self.free_tier)),
             "hibernation-supported" => found("false"),
             "hypervisor" if !self.metal() => found(self.hypervisor()),
@@ -508,15 +508,15 @@ impl Filterable for InstanceType {
             "instance-storage-supported" => found(flag(self.disks.count > 0)),
             "instance-type" => found(self.name),
             "memory-info.size-in-mib" => found(&self.memory_mib.to_string()),
-            "network-info.ena-support" => found(if nitro { "required" } else { "unsupported" }),
+            "network-info.ena-support" => found(self.ena()),
             "network-info.maximum-network-cards" => found("1"),
             "network-info.maximum-network-interfaces" => found(&self.network_interfaces.to_string()),
             "processor-info.supported-architecture" => found(instance_types::architecture(self.name)),
             "supported-root-device-type" => found("ebs"),
             "supported-usage-class" => ["on-demand", "spot"].into_iter().for_each(found),
             "supported-virtualization-type" => found("hvm"),
-            "vcpu-info.default-cores" => found(&self.vcpus.div_ceil(2).to_string()),
-            "vcpu-info.default-threads-per-core" => found(if self.vcpus > 1 { "2" } else { "1" }),
+            "vcpu-info.default-cores" => found(&(self.vcpus / self.threads_per_core).to_string()),
+            "vcpu-info.default-threads-per-core" => found(&self.threads_per_core.to_string()),
             "vcpu-info.default-vcpus" => found(&self.vcpus.to_string()),
             // A field that DescribeInstanceTypes does not return here has no value.
             _ => {}
@@ -534,17 +534,31 @@ struct ZoneView<'a> {
 }
 
 impl Filterable for ZoneView<'_> {
-    const NAMES: &'static [&'static str] =
-        &["group-name", "opt-in-status", "region-name", "state", "zone-id", "zone-name", "zone-type"];
+    const NAMES: &'static [&'static str] = &[
+        "group-long-name",
+        "group-name",
+        "message",
+        "opt-in-status",
+        "parent-zone-id",
+        "parent-zone-name",
+        "region-name",
+        "state",
+        "zone-id",
+        "zone-name",
+        "zone-type",
+    ];
 
     fn values(&self, name: &str, found: &mut dyn FnMut(&str)) {
         match name {
-            "group-name" | "region-name" => found(self.region),
+            "group-long-name" => zone_group_in_words(self.region).iter().for_each(|words| found(words)),
+            "group-name" => found(&zone_group(self.region)),
             "opt-in-status" => found("opt-in-not-required"),
+            "region-name" => found(self.region),
             "state" => found("available"),
             "zone-id" => found(&self.zone.id),
             "zone-name" => found(&self.zone.name),
             "zone-type" => found("availability-zone"),
+            // message, parent-zone-id, parent-zone-name: zones here have none.
             _ => {}
         }
     }
@@ -564,7 +578,7 @@ impl Filterable for RegionView<'_> {
     fn values(&self, name: &str, found: &mut dyn FnMut(&str)) {
         match name {
             "endpoint" => found(&format!("ec2.{}.amazonaws.com", self.region)),
-            "opt-in-status" => found("opt-in-not-required"),
+            "opt-in-status" => found(opt_in_status(self.region)),
             "region-name" => found(self.region),
             _ => {}
         }

@@ -151,11 +151,17 @@ impl State {
             text("availabilityZone", zone),
             text("availabilityZoneId", self.zone_id(zone)),
             text("state", restore.state.as_str()),
-            text("stateTransitionReason", "Client.UserInitiated"),
+            text("stateTransitionReason", restore.reason()),
             text("ownerId", &self.settings.account_id),
             text("enablingTime", time(restore.enabling_time)),
         ];
-        fields.extend(restore.disabling_time.map(|at| text("disablingTime", time(at))));
+        let times = [
+            ("optimizingTime", restore.optimizing_time),
+            ("enabledTime", restore.enabled_time),
+            ("disablingTime", restore.disabling_time),
+            ("disabledTime", restore.disabled_time),
+        ];
+        fields.extend(times.into_iter().filter_map(|(name, at)| Some(text(name, time(at?)))));
         fields
     }
 

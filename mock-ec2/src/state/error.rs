@@ -45,7 +45,7 @@ pub enum Ec2Error {
     SnapshotNotFound(Missing),
     /// The ID '{0}' is not valid
     InvalidId(String),
-    /// The zone{0} not exist
+    /// The zone{0} not exist.
     ZoneNotFound(Missing),
     /// The subnet ID '{0}' does not exist
     SubnetNotFound(String),

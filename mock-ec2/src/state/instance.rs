@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::device::DeviceSlot;
 use super::ids::{InstanceId, VolumeId};
 use super::instance_types;
+use super::network::interface_id;
 use super::options::LaunchOptions;
 use super::spec::InstanceInfo;
 use super::table::Row;
@@ -130,6 +131,16 @@ impl Instance {
     pub fn device_limit(&self) -> u32 {
         let hidden = self.hidden.len() as u32 + self.reserved_slots;
         instance_types::limit(&self.instance_type).devices(self.network_interfaces).saturating_sub(hidden).max(1)
+    }
+
+    /// Returns the ids of its network interfaces.
+    pub(super) fn interface_ids(&self) -> impl Iterator<Item = String> {
+        (0..self.network_interfaces).map(|number| interface_id(self.id.as_str(), number))
+    }
+
+    /// Returns true if its type is on the Nitro System; a type outside the table counts as such.
+    pub fn on_nitro(&self) -> bool {
+        instance_types::find(&self.instance_type).is_none_or(|t| t.hypervisor() == "nitro")
     }
 
     /// Returns true if the device of `volume` is mounted and so cannot go. An instance without power mounts nothing.

@@ -100,6 +100,43 @@ impl InstanceType {
         if matches!(self.limit, AttachLimit::Xen(_)) { "xen" } else { "nitro" }
     }
 
+    /// Returns EC2's word for EBS optimisation: `default`, `supported` or `unsupported`.
+    pub fn ebs_optimized(&self) -> &'static str {
+        let (family, size) = self.name.split_once('.').unwrap_or((self.name, ""));
+        match (family, size) {
+            _ if self.hypervisor() == "nitro" => "default",
+            ("c4" | "d2" | "f1" | "g3" | "g3s" | "h1" | "i3" | "m4" | "p2" | "p3" | "r4" | "x1" | "x1e", _) => {
+                "default"
+            }
+            ("c1" | "m1" | "m3", "xlarge" | "2xlarge") | ("m1", "large") => "supported",
+            ("c3" | "g2" | "i2" | "m2" | "r3", "xlarge" | "2xlarge" | "4xlarge") if self.name != "m2.xlarge" => {
+                "supported"
+            }
+            _ => "unsupported",
+        }
+    }
+
+    /// Returns EC2's word for NVMe devices of volumes: `required`, `supported` or `unsupported`.
+    pub fn ebs_nvme(&self) -> &'static str {
+        match self.hypervisor() {
+            "nitro" => "required",
+            // The local disks of i3 are NVMe.
+            _ if self.name.starts_with("i3.") => "supported",
+            _ => "unsupported",
+        }
+    }
+
+    /// Returns EC2's word for the Elastic Network Adapter: `required`, `supported` or `unsupported`.
+    pub fn ena(&self) -> &'static str {
+        let family = self.name.split('.').next().unwrap_or_default();
+        match (self.hypervisor(), family) {
+            ("nitro", _) => "required",
+            (_, "f1" | "g3" | "g3s" | "h1" | "i3" | "p2" | "p3" | "r4" | "x1" | "x1e") => "supported",
+            _ if self.name == "m4.16xlarge" => "supported",
+            _ => "unsupported",
+        }
+    }
+
     /// Returns true for a bare-metal type.
     pub fn metal(&self) -> bool {
         self.name.contains(".metal")

@@ -19,6 +19,7 @@ use super::tags::check_tags;
 use super::timers::{Progress, Subject};
 use super::volume::{Attachment, AttachmentState, Volume, VolumeState, VolumeType};
 use super::volumes::NewVolume;
+use super::zone::as_value;
 use super::{Call, State};
 
 /// Largest number of instances in one request.
@@ -71,6 +72,10 @@ impl State {
             instance.options.clone_from(&plan.options);
             instance.client_token = request.client_token.clone().unwrap_or_default();
             instance.windows = plan.image.windows;
+            if !request.interface_tags.is_empty() {
+                let own = instance.interface_ids().map(|interface| (interface, request.interface_tags.clone()));
+                self.account.tags.extend(own);
+            }
             let root = self.root_volume_of(&instance, &plan.root);
             self.add_instance(instance, root);
             for disk in &plan.data {
@@ -159,6 +164,7 @@ impl State {
         self.check_groups(&request.groups, &request.group_names)?;
         check_tags(&BTreeMap::new(), &request.tags)?;
         check_tags(&BTreeMap::new(), &request.volume_tags)?;
+        check_tags(&BTreeMap::new(), &request.interface_tags)?;
         let options = self.launch_options(request, &kind)?;
         if request.interfaces > kind.network_interfaces() {
             let text = format!(
@@ -192,7 +198,7 @@ impl State {
         };
         let named = match (&request.zone, &request.zone_id) {
             (None, None) => None,
-            (name, id) => Some(self.zone_of(name.as_deref(), id.as_deref())?),
+            (name, id) => Some(self.zone_of(name.as_deref(), id.as_deref()).map_err(as_value)?),
         };
         match (named, of_subnet) {
             (Some(name), Some(other)) if name != *other => {

@@ -71,6 +71,7 @@ mod own_key;
 mod planted;
 mod power;
 mod public_images;
+mod region_names;
 mod root_replacement;
 mod saving;
 mod snapshot_sharing;
@@ -82,7 +83,8 @@ mod times;
 mod volumes;
 
 pub(crate) use entries::{lock_fields, no_launch_template};
-pub(crate) use status::{instance_word, reachability, volume_words};
+pub(crate) use region_names::{opt_in_status, zone_group, zone_group_in_words};
+pub(crate) use status::{disks_word, instance_word, reachability, volume_words};
 pub(crate) use times::{seconds, time};
 
 use std::collections::BTreeSet;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use substrate::Now;
 
 use super::command::{DescribeVolumesModifications, ModificationReply, ModifyVolume, Reply};
+use super::describe::flag;
 use super::error::{Ec2Error, NeverModified};
 use super::filter::{Filterable, check, matches};
 use super::ids::VolumeId;
@@ -234,10 +235,12 @@ impl Filterable for ModificationView<'_> {
         "original-iops",
         "original-size",
         "original-volume-type",
+        "originalMultiAttachEnabled",
         "start-time",
         "target-iops",
         "target-size",
         "target-volume-type",
+        "targetMultiAttachEnabled",
         "volume-id",
     ];
 
@@ -247,6 +250,8 @@ impl Filterable for ModificationView<'_> {
             "modification-state" => found(m.state.as_str()),
             "start-time" => found(&time(m.start_time)),
             "volume-id" => found(self.volume.id.as_str()),
+            "originalMultiAttachEnabled" => found(flag(m.original.multi_attach_enabled)),
+            "targetMultiAttachEnabled" => found(flag(m.target.multi_attach_enabled)),
             _ => {
                 let (shape, field) = match name.split_once('-') {
                     Some(("original", field)) => (&m.original, field),

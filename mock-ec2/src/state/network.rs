@@ -141,6 +141,7 @@ impl State {
         let cidr = zones.first().map(|zone| self.cidr(&zone.name)).unwrap_or_default();
         let mut facets = vec![
             ("cidr", cidr.clone()),
+            ("cidr-block", cidr.clone()),
             ("dhcp-options-id", options.clone()),
             ("is-default", "true".to_owned()),
             ("isDefault", "true".to_owned()),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use substrate::ids as make_id;
 
 use super::command::Reply;
-use super::error::Ec2Error;
+use super::error::{Ec2Error, Missing};
 use super::instance::InstanceState;
 use super::listing::{Entry, Field, Named, group, list, text};
 use super::own_network::{Cidr, NetworkRequest, OwnSubnet};
@@ -33,7 +33,9 @@ impl State {
             NetworkRequest::CreateSubnet { vpc, cidr, zone, zone_id, tags } => {
                 let zone = match (zone, zone_id) {
                     (None, None) => self.settings.zones.first().map(|zone| zone.name.clone()).unwrap_or_default(),
-                    (name, id) => self.zone_of(name.as_deref(), id.as_deref())?,
+                    (name, id) => {
+                        self.zone_of(name.as_deref(), id.as_deref()).map_err(|error| self.no_subnets_there(error))?
+                    }
                 };
                 self.create_subnet(call, vpc, cidr, zone, tags)
             }
@@ -56,6 +58,22 @@ impl State {
                 self.account.tags.remove(id);
                 Ok(Reply::Done)
             }
+        }
+    }
+
+    /// Returns `error` as CreateSubnet words it: an unknown zone is an invalid value (kz8s/tack#67).
+    fn no_subnets_there(&self, error: Ec2Error) -> Ec2Error {
+        match error {
+            Ec2Error::ZoneNotFound(Missing(unknown)) => {
+                let zones: Vec<&str> = self.settings.zones.iter().map(|zone| zone.name.as_str()).collect();
+                Ec2Error::InvalidParameterValue(format!(
+                    "Value ({}) for parameter availabilityZone is invalid. Subnets can currently only be created in the \
+                     following availability zones: {}.",
+                    unknown.join(", "),
+                    zones.join(", ")
+                ))
+            }
+            error => error,
         }
     }
 
@@ -156,6 +174,7 @@ impl State {
         self.account.vpcs.iter().map(|(id, cidr)| {
             let facets = vec![
                 ("cidr", cidr.to_string()),
+                ("cidr-block", cidr.to_string()),
                 ("cidr-block-association.cidr-block", cidr.to_string()),
                 ("cidr-block-association.state", "associated".to_owned()),
                 ("dhcp-options-id", self.network_id("dhcp options", "dopt")),

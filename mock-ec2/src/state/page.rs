@@ -16,6 +16,8 @@ pub struct PageRequest {
 
 /// Largest page of any list.
 const MOST: u64 = 1_000;
+/// Smallest page of most lists.
+pub const LEAST: u64 = 5;
 
 /// Validated limits of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +32,7 @@ impl PageRequest {
     /// # Errors
     /// `InvalidParameterValue`, `InvalidParameterCombination` or `InvalidNextToken`.
     pub fn check(&self, ids: Option<&str>) -> Result<Page, Ec2Error> {
-        self.check_most(ids, MOST)
+        self.check_range(ids, LEAST, MOST)
     }
 
     /// Checks the request for a list whose pages have at most `most` items.
@@ -38,15 +40,27 @@ impl PageRequest {
     /// # Errors
     /// As [`PageRequest::check`].
     pub fn check_most(&self, ids: Option<&str>, most: u64) -> Result<Page, Ec2Error> {
+        self.check_range(ids, LEAST, most)
+    }
+
+    /// Checks the request for a list whose pages have at least `least` items.
+    ///
+    /// # Errors
+    /// As [`PageRequest::check`].
+    pub fn check_least(&self, ids: Option<&str>, least: u64) -> Result<Page, Ec2Error> {
+        self.check_range(ids, least, MOST)
+    }
+
+    fn check_range(&self, ids: Option<&str>, least: u64, most: u64) -> Result<Page, Ec2Error> {
         if let (Some(ids), Some(_)) = (ids, self.max_results) {
             let text = format!("The parameter {ids} cannot be used with the parameter maxResults");
             return Err(Ec2Error::InvalidParameterCombination(text));
         }
         // 0 means "no limit": some SDKs send it for an unset value.
         let limit = self.max_results.filter(|n| *n != 0);
-        if let Some(n @ 1..=4) = limit {
+        if let Some(n) = limit.filter(|n| *n < least) {
             return Err(Ec2Error::InvalidParameterValue(format!(
-                "Value ( {n} ) for parameter maxResults is invalid. Expecting a value greater than or equal to 5."
+                "Value ( {n} ) for parameter maxResults is invalid. Expecting a value greater than or equal to {least}."
             )));
         }
         let after = self.next_token.as_deref().filter(|t| !t.is_empty()).map(decode).transpose()?;

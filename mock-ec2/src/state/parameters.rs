@@ -153,6 +153,9 @@ pub struct RunInstances {
     pub tags: BTreeMap<String, String>,
     /// Tags of their volumes.
     pub volume_tags: BTreeMap<String, String>,
+    /// Tags of their network interfaces.
+    #[serde(default)]
+    pub interface_tags: BTreeMap<String, String>,
     /// Idempotency token.
     pub client_token: Option<String>,
 }
@@ -213,11 +216,22 @@ pub struct ModifyInstanceAttribute {
     pub change: InstanceChange,
 }
 
+/// New `deleteOnTermination` of one device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceChange {
+    /// The device.
+    pub device: String,
+    /// The volume that must be there, if named.
+    pub volume: Option<VolumeId>,
+    /// True if the volume is deleted with the instance.
+    pub goes: bool,
+}
+
 /// A change of one attribute of an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InstanceChange {
-    /// Devices, each with the new `deleteOnTermination`.
-    DeleteOnTermination(Vec<(String, bool)>),
+    /// `deleteOnTermination` of devices.
+    DeleteOnTermination(Vec<DeviceChange>),
     /// `disableApiStop`.
     DisableApiStop(bool),
     /// `disableApiTermination`.
@@ -410,6 +424,10 @@ pub struct CopyVolumes {
     pub iops: Option<u64>,
     /// Throughput in MiB/s.
     pub throughput: Option<u64>,
+    /// If set, the copy of an unencrypted volume is encrypted.
+    pub encrypted: Option<bool>,
+    /// Key of the copy. Default: that of the source.
+    pub kms_key_id: Option<String>,
     /// If set, Multi-Attach is enabled.
     pub multi_attach: bool,
     /// Tags.
@@ -423,6 +441,8 @@ pub struct CopyVolumes {
 pub struct EnableFastSnapshotRestores {
     /// The zones, by name.
     pub zones: Vec<String>,
+    /// The zones, by id.
+    pub zone_ids: Vec<String>,
     /// The snapshots.
     pub snapshots: Vec<SnapshotId>,
 }

@@ -131,6 +131,9 @@ impl State {
     pub(super) fn end_instance(&mut self, now: Now, id: &InstanceId) {
         let Some(instance) = self.instances.get(id) else { return };
         let held: Vec<VolumeId> = instance.slots.values().cloned().collect();
+        for interface in instance.interface_ids() {
+            self.account.tags.remove(&interface);
+        }
         for volume in held {
             let goes = self.volumes.get(&volume).and_then(|v| v.attachments.get(id)).map(|a| a.delete_on_termination);
             if goes == Some(false) && self.seeded_bugs.holds_volumes {

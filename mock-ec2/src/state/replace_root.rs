@@ -34,6 +34,8 @@ pub struct ReplaceRoot {
     pub image: Option<String>,
     /// If set, the old volume is deleted.
     pub deletes: bool,
+    /// MiB/s at which the blocks of the snapshot are loaded.
+    pub initialization_rate: Option<u64>,
     /// Idempotency token.
     pub client_token: Option<String>,
     /// Tags of the task.

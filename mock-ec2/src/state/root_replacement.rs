@@ -68,6 +68,7 @@ impl State {
             throughput: old.throughput,
             encrypted: old.encrypted.then_some(true),
             kms_key_id: old.kms_key_id.clone(),
+            initialization_rate: request.initialization_rate.filter(|_| known.is_some()),
             snapshot_id: known,
             tags: old.tags.clone(),
             ..CreateVolume::default()

@@ -4,6 +4,26 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use super::error::Ec2Error;
+
+/// Returns true for the twelve digits of an account.
+pub fn is_account(user: &str) -> bool {
+    user.len() == 12 && user.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// Checks that each of `users` is an account or one of `words`.
+///
+/// # Errors
+/// `InvalidUserID.Malformed`.
+pub fn check_users(users: &[String], words: &[&str]) -> Result<(), Ec2Error> {
+    match users.iter().find(|user| !is_account(user) && !words.contains(&user.as_str())) {
+        None => Ok(()),
+        Some(user) => {
+            Err(Ec2Error::Resource { code: "InvalidUserID.Malformed", text: format!("Invalid user id: \"{user}\"") })
+        }
+    }
+}
+
 /// Users, besides the owner, who may create volumes from a snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

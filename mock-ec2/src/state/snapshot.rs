@@ -80,11 +80,57 @@ pub struct FastRestore {
     pub state: FastRestoreState,
     /// Time of the request, wall time.
     pub enabling_time: Timestamp,
+    /// Start of `optimizing`, wall time.
+    #[serde(default)]
+    pub optimizing_time: Option<Timestamp>,
+    /// Start of `enabled`, wall time.
+    #[serde(default)]
+    pub enabled_time: Option<Timestamp>,
     /// Time of the request to end, wall time.
     #[serde(default)]
     pub disabling_time: Option<Timestamp>,
+    /// Start of `disabled`, wall time.
+    #[serde(default)]
+    pub disabled_time: Option<Timestamp>,
     /// End of the stage.
     pub progress: Progress,
+}
+
+impl FastRestore {
+    /// Begins fast restore at `enabling_time`.
+    pub(super) fn begun(enabling_time: Timestamp, progress: Progress) -> Self {
+        let (state, not_yet) = (FastRestoreState::Enabling, None);
+        Self {
+            state,
+            enabling_time,
+            optimizing_time: not_yet,
+            enabled_time: not_yet,
+            disabling_time: not_yet,
+            disabled_time: not_yet,
+            progress,
+        }
+    }
+
+    /// Goes on to `state` at `now`.
+    pub(super) fn enter(&mut self, state: FastRestoreState, now: Timestamp, progress: Progress) {
+        let start = match state {
+            FastRestoreState::Enabling => return,
+            FastRestoreState::Optimizing => &mut self.optimizing_time,
+            FastRestoreState::Enabled => &mut self.enabled_time,
+            FastRestoreState::Disabling => &mut self.disabling_time,
+            FastRestoreState::Disabled => &mut self.disabled_time,
+        };
+        *start = Some(now);
+        (self.state, self.progress) = (state, progress);
+    }
+
+    /// Returns the reason of its state in EC2's words: the user's request, or what followed from it.
+    pub(super) fn reason(&self) -> &'static str {
+        match self.state {
+            FastRestoreState::Enabling | FastRestoreState::Disabling => "Client.UserInitiated",
+            _ => "Client.UserInitiated - Lifecycle state transition",
+        }
+    }
 }
 
 /// Mode of a snapshot lock.

@@ -6,8 +6,17 @@ use super::command::{ModifySnapshotAttribute, Reply, SnapshotAttribute};
 use super::error::Ec2Error;
 use super::ids::SnapshotId;
 use super::listing::{Field, list, text};
-use super::sharing::Sharing;
+use super::sharing::{Sharing, is_account};
 use super::{Call, State};
+
+impl ModifySnapshotAttribute {
+    /// Returns the error for a value of the item type `kind` that cannot be, in the words for images
+    /// (hashicorp/packer#1068, kenzanlabs/spinnaker-terraform#29).
+    pub(crate) fn invalid_item(value: &str, kind: &str) -> Ec2Error {
+        let text = format!("Invalid attribute item value \"{value}\" for {kind} item type.");
+        Ec2Error::Resource { code: "InvalidAMIAttributeItemValue", text }
+    }
+}
 
 impl State {
     pub(super) fn describe_snapshot_attribute(
@@ -35,9 +44,8 @@ impl State {
         let snapshot = self.snapshot(&request.snapshot)?;
         let mut sharing = snapshot.sharing.clone();
         for (user, may) in &request.accounts {
-            if user.len() != 12 || !user.bytes().all(|b| b.is_ascii_digit()) {
-                let text = format!("Invalid user id: \"{user}\" (expecting twelve digits)");
-                return Err(Ec2Error::Resource { code: "InvalidUserID.Malformed", text });
+            if !is_account(user) {
+                return Err(ModifySnapshotAttribute::invalid_item(user, "userId"));
             }
             if *may {
                 sharing.accounts.insert(user.clone())

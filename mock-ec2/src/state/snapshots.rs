@@ -19,7 +19,7 @@ use super::latency::Operation;
 use super::listing::{Named, text};
 use super::modify::span;
 use super::public_access::PublicAccess;
-use super::sharing::Sharing;
+use super::sharing::{Sharing, check_users};
 use super::snapshot::{FastRestore, FastRestoreState, LockMode, Snapshot, SnapshotLock, SnapshotState};
 use super::tags::check_tags;
 use super::tier::Tier;
@@ -154,6 +154,8 @@ impl State {
     pub(super) fn describe_snapshots(&self, now: Now, request: &DescribeSnapshots) -> Result<Reply, Ec2Error> {
         let page = request.page.check((!request.ids.is_empty()).then_some("snapshotSet"))?;
         check::<SnapshotView<'_>>(&request.filters, true)?;
+        check_users(&request.owners, &["self", "amazon", "aws-marketplace"])?;
+        check_users(&request.restorable_by, &["self", "all"])?;
         let account = self.settings.account_id.as_str();
         let own = |name: &String| name == "self" || name == account;
         let visible = request.owners.is_empty() || request.owners.iter().any(own);
@@ -182,14 +184,13 @@ impl State {
         request: &EnableFastSnapshotRestores,
         one: fn(&mut Self, Call<'_>, &SnapshotId, &str) -> Result<(), Ec2Error>,
     ) -> Result<Reply, Ec2Error> {
-        let zones = &self.settings.zones;
-        if let Some(zone) = request.zones.iter().find(|name| !zones.iter().any(|z| z.name == **name)) {
-            return Err(Ec2Error::ZoneNotFound(Missing(vec![zone.clone()])));
-        }
+        let named = request.zones.iter().map(|name| self.zone_of(Some(name), None));
+        let zones = named.chain(request.zone_ids.iter().map(|id| self.zone_of(None, Some(id))));
+        let zones: Vec<String> = zones.collect::<Result<_, _>>()?;
         call.check_dry_run()?;
         let mut replies = Vec::new();
         for id in &request.snapshots {
-            for zone in &request.zones {
+            for zone in &zones {
                 let outcome = match one(self, call, id, zone) {
                     Ok(()) => Ok(self.fast_restore_of(id, zone)),
                     Err(error) => Err((error.code().to_owned(), error.to_string())),
@@ -212,8 +213,7 @@ impl State {
         let subject = Subject::FastRestore(id.clone(), zone.to_owned());
         let progress =
             self.begin(call, Operation::EnableFastRestore, format_args!("fast restore {id} {zone}"), subject);
-        let (state, enabling_time) = (FastRestoreState::Enabling, call.now.wall);
-        let entry = FastRestore { state, enabling_time, disabling_time: None, progress };
+        let entry = FastRestore::begun(call.now.wall, progress);
         if let Some(snapshot) = self.snapshots.get_mut(id) {
             Arc::make_mut(snapshot).fast_restores.insert(zone.to_owned(), entry);
         }
@@ -242,8 +242,7 @@ impl State {
         let draw = format!("fast restore {id} {zone} disabling");
         let progress = self.begin(call, Operation::EnableFastRestore, format_args!("{draw}"), subject);
         if let Some(entry) = self.snapshots.get_mut(id).and_then(|s| Arc::make_mut(s).fast_restores.get_mut(zone)) {
-            (entry.state, entry.progress) = (FastRestoreState::Disabling, progress);
-            entry.disabling_time = Some(call.now.wall);
+            entry.enter(FastRestoreState::Disabling, call.now.wall, progress);
         }
         Ok(())
     }
@@ -271,7 +270,7 @@ impl State {
             None => return,
         };
         if let Some(entry) = self.snapshots.get_mut(id).and_then(|s| Arc::make_mut(s).fast_restores.get_mut(zone)) {
-            (entry.state, entry.progress) = (state, progress);
+            entry.enter(state, now.wall, progress);
         }
     }
 

@@ -104,6 +104,16 @@ pub(crate) fn instance_word(instance: &Instance) -> &'static str {
     }
 }
 
+/// Returns the status word of an instance's volumes, which only the Nitro System reports. They stay reachable if the
+/// instance is impaired.
+pub(crate) fn disks_word(instance: &Instance) -> Option<&'static str> {
+    let word = match instance_word(instance) {
+        "impaired" => "ok",
+        word => word,
+    };
+    instance.on_nitro().then_some(word)
+}
+
 struct VolumeStatusView<'a> {
     status: &'a VolumeStatusReply,
     state: &'a State,
@@ -160,14 +170,22 @@ struct InstanceStatusView<'a> {
 
 impl Filterable for InstanceStatusView<'_> {
     const NAMES: &'static [&'static str] = &[
+        "application-status.status",
+        "attached-ebs-status.status",
         "availability-zone",
         "availability-zone-id",
         "event.code",
         "event.description",
+        "event.instance-event-id",
+        "event.not-after",
+        "event.not-before",
+        "event.not-before-deadline",
         "instance-state-code",
         "instance-state-name",
         "instance-status.reachability",
         "instance-status.status",
+        "operator.managed",
+        "operator.principal",
         "system-status.reachability",
         "system-status.status",
     ];
@@ -182,6 +200,8 @@ impl Filterable for InstanceStatusView<'_> {
             "instance-state-name" => found(instance.state.wire().0),
             "instance-status.status" | "system-status.status" => found(word),
             "instance-status.reachability" | "system-status.reachability" => found(reachability(word)),
+            "attached-ebs-status.status" => disks_word(instance).iter().for_each(|word| found(word)),
+            "operator.managed" => found("false"),
             // Scheduled events are not supported.
             _ => {}
         }

@@ -135,15 +135,11 @@ impl State {
         check_multi_attach(volume_type, request.multi_attach)?;
         let inherited = snapshot.is_some_and(|s| s.encrypted) && !self.seeded_bugs.restores_plainly;
         let asked = request.encrypted.unwrap_or(false) && !self.seeded_bugs.encryption_dropped;
+        // The EBS driver always sends a value. A false one does not decrypt a snapshot (aws-ebs-csi-driver#2685).
         let encrypted = asked || inherited || self.account.encrypts;
-        if request.encrypted == Some(false) && inherited {
-            let text = "Volumes from an encrypted snapshot are encrypted; encrypted cannot be false.";
-            return Err(Ec2Error::InvalidParameterCombination(text.to_owned()));
-        }
-        if request.kms_key_id.is_some() && !encrypted {
-            let text = "The parameter KmsKeyId requires the parameter Encrypted to be set.";
-            return Err(Ec2Error::InvalidParameterDependency(text.to_owned()));
-        }
+        let keyed = snapshot.filter(|_| !self.seeded_bugs.restores_with_default_key);
+        let inherited = keyed.and_then(|s| s.kms_key_id.as_deref());
+        let kms_key_id = self.key_of(encrypted, request.kms_key_id.as_deref(), inherited)?;
         if let Some(rate) = request.initialization_rate {
             if snapshot.is_none() {
                 let text = "The parameter VolumeInitializationRate requires the parameter SnapshotId to be set.";
@@ -156,9 +152,6 @@ impl State {
             }
         }
         check_tags(&BTreeMap::new(), &request.tags)?;
-        let key = request.kms_key_id.as_deref().map(|key| self.key_arn(key));
-        let keyed = snapshot.filter(|_| !self.seeded_bugs.restores_with_default_key);
-        let key = key.or_else(|| keyed.and_then(|s| s.kms_key_id.clone()));
         Ok(Volume {
             size_gib,
             fast_restored: snapshot.is_some_and(|s| s.fast_in(&zone)),
@@ -167,7 +160,7 @@ impl State {
             iops,
             throughput,
             encrypted,
-            kms_key_id: encrypted.then(|| key.unwrap_or_else(|| self.default_key())),
+            kms_key_id,
             multi_attach_enabled: request.multi_attach,
             create_time: call.now.wall,
             tags: request.tags.clone(),
@@ -193,6 +186,8 @@ impl State {
             return Err(Ec2Error::VolumeInState { volume: source.id.clone(), state: source.state.as_str() });
         }
         // A copy takes only bytes and encryption from its source. Its type is gp2 unless the request sets one.
+        let encrypted = source.encrypted || request.encrypted == Some(true) || self.account.encrypts;
+        let kms_key_id = self.key_of(encrypted, request.kms_key_id.as_deref(), source.kms_key_id.as_deref())?;
         let volume_type = request.volume_type.as_deref().map_or(Ok(VolumeType::Gp2), VolumeType::parse)?;
         let size_gib = request.size_gib.unwrap_or(source.size_gib);
         volume_type.check_size(size_gib)?;
@@ -215,14 +210,25 @@ impl State {
             volume_type,
             iops,
             throughput,
-            encrypted: source.encrypted,
-            kms_key_id: source.kms_key_id.clone(),
+            encrypted,
+            kms_key_id,
             multi_attach_enabled: request.multi_attach,
             create_time: call.now.wall,
             tags: if self.seeded_bugs.drops_copy_tags { BTreeMap::new() } else { request.tags.clone() },
             source_volume: Some(source.id.clone()),
             ..Volume::blank(self.next_volume_id())
         })))
+    }
+
+    /// Returns the key of a new volume: the one that the request names, else that of its source, else the default. A
+    /// volume that is not `encrypted` has none.
+    fn key_of(&self, encrypted: bool, named: Option<&str>, source: Option<&str>) -> Result<Option<String>, Ec2Error> {
+        if named.is_some() && !encrypted {
+            let text = "The parameter KmsKeyId requires the parameter Encrypted to be set.";
+            return Err(Ec2Error::InvalidParameterDependency(text.to_owned()));
+        }
+        let key = named.map(|key| self.key_arn(key)).or_else(|| source.map(str::to_owned));
+        Ok(encrypted.then(|| key.unwrap_or_else(|| self.default_key())))
     }
 
     fn plan_replay(&self, call: Call<'_>, id: VolumeId) -> Result<Plan, Ec2Error> {

@@ -1,5 +1,7 @@
 //! Availability zones and their ids.
 
+use super::error::{Ec2Error, Missing};
+
 /// One availability zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zone {
@@ -13,6 +15,16 @@ impl Zone {
     /// Creates the zone `name`, the `number`th of `region`, from 1.
     pub fn new(region: &str, name: &str, number: usize) -> Self {
         Self { name: name.to_owned(), id: format!("{}-az{number}", short(region)) }
+    }
+}
+
+/// Returns `error` as RunInstances words it: an unknown zone is an invalid value (newsapps/beeswithmachineguns#90).
+pub(super) fn as_value(error: Ec2Error) -> Ec2Error {
+    match error {
+        Ec2Error::ZoneNotFound(Missing(zones)) => {
+            Ec2Error::InvalidParameterValue(format!("Invalid availability zone: [{}]", zones.join(", ")))
+        }
+        error => error,
     }
 }
 

@@ -4,8 +4,8 @@ use super::fields::{instance_id, list, required_list, snapshot_id, volume_id};
 use super::form::Form;
 use crate::state::attributes::ATTRIBUTES;
 use crate::state::command::{
-    Action, DescribeInstanceAttribute, EnableFastSnapshotRestores, Encryption, InstanceChange, ModifyInstanceAttribute,
-    ModifySnapshotAttribute, RestoreSnapshotTier, SnapshotAttribute,
+    Action, DescribeInstanceAttribute, DeviceChange, EnableFastSnapshotRestores, Encryption, InstanceChange,
+    ModifyInstanceAttribute, ModifySnapshotAttribute, RestoreSnapshotTier, SnapshotAttribute,
 };
 use crate::state::error::Ec2Error;
 use crate::state::options::choice;
@@ -73,15 +73,17 @@ pub(super) fn modify_instance_attribute(form: &mut Form) -> Result<Action, Ec2Er
     for n in form.numbers("BlockDeviceMapping")? {
         let prefix = format!("BlockDeviceMapping.{n}.");
         let device = form.require(&format!("{prefix}DeviceName"))?;
-        // Naming the current volume changes nothing; another one cannot be set there.
-        for field in ["VirtualName", "NoDevice", "Ebs.VolumeId"] {
+        for field in ["VirtualName", "NoDevice"] {
             if form.take(&format!("{prefix}{field}")).is_some() {
                 return Err(not_emulated(&format!("{prefix}{field}")));
             }
         }
         let name = format!("{prefix}Ebs.DeleteOnTermination");
         let goes = form.take_flag(&name)?.ok_or(Ec2Error::MissingParameter(name))?;
-        devices.push((device, goes));
+        // Naming the current volume changes nothing; another one cannot be set there.
+        let volume = form.take(&format!("{prefix}Ebs.VolumeId"));
+        let volume = volume.map(|id| volume_id("volumeId", &id)).transpose()?;
+        devices.push(DeviceChange { device, volume, goes });
     }
     if !devices.is_empty() {
         changes.push(InstanceChange::DeleteOnTermination(devices));
@@ -177,9 +179,7 @@ pub(super) fn modify_snapshot_attribute(form: &mut Form) -> Result<Action, Ec2Er
             named.everybody = Some(may);
             Ok(())
         }
-        other => {
-            Err(Ec2Error::InvalidParameterValue(format!("Value ({other}) for parameter group is invalid. Use all.")))
-        }
+        other => Err(ModifySnapshotAttribute::invalid_item(other, "UserGroup")),
     };
     let operation = form.take("OperationType");
     let (users, groups) = (list(form, "UserId")?, list(form, "UserGroup")?);
@@ -226,11 +226,23 @@ pub(super) fn unlock_snapshot(form: &mut Form) -> Result<Action, Ec2Error> {
 }
 
 pub(super) fn disable_fast_snapshot_restores(form: &mut Form) -> Result<Action, Ec2Error> {
-    let ids = required_list(form, "SourceSnapshotId")?;
-    Ok(Action::DisableFastSnapshotRestores(EnableFastSnapshotRestores {
-        zones: required_list(form, "AvailabilityZone")?,
-        snapshots: ids.iter().map(|id| snapshot_id(id)).collect::<Result<_, _>>()?,
-    }))
+    fast_restores(form).map(Action::DisableFastSnapshotRestores)
+}
+
+/// Decodes snapshots, and zones by name or by id.
+pub(super) fn fast_restores(form: &mut Form) -> Result<EnableFastSnapshotRestores, Ec2Error> {
+    let snapshots = required_list(form, "SourceSnapshotId")?;
+    let (zones, zone_ids) = (list(form, "AvailabilityZone")?, list(form, "AvailabilityZoneId")?);
+    match (zones.is_empty(), zone_ids.is_empty()) {
+        (true, true) => return Err(Ec2Error::MissingParameter("AvailabilityZone".to_owned())),
+        (false, false) => {
+            let text = "The parameters AvailabilityZone and AvailabilityZoneId cannot be used together.";
+            return Err(Ec2Error::InvalidParameterCombination(text.to_owned()));
+        }
+        _ => {}
+    }
+    let snapshots = snapshots.iter().map(|id| snapshot_id(id)).collect::<Result<_, _>>()?;
+    Ok(EnableFastSnapshotRestores { zones, zone_ids, snapshots })
 }
 
 pub(super) fn enable_volume_io(form: &mut Form) -> Result<Action, Ec2Error> {

@@ -1,15 +1,15 @@
 //! Decodes forms into commands. Every error names the parameter.
 
 use super::attributes;
-use super::fields::{filters, instance_id, list, page, required_list, snapshot_id, volume_id};
+use super::fields::{filters, instance_id, list, page, snapshot_id, volume_id};
 use super::form::Form;
 use super::services::Service;
 use super::tags::tag_specifications;
 use crate::state::command::{
     Action, AttachVolume, Command, CopySnapshot, CopyVolumes, CreateSnapshot, CreateSnapshots, CreateVolume,
     DescribeAvailabilityZones, DescribeInstanceStatus, DescribeInstanceTypes, DescribeInstances, DescribeOfVolumes,
-    DescribeRegions, DescribeSnapshots, DescribeVolumeAttribute, DescribeVolumes, DetachVolume,
-    EnableFastSnapshotRestores, LockSnapshot, ModifyVolume, ModifyVolumeAttribute, StopInstances, VolumeAttribute,
+    DescribeRegions, DescribeSnapshots, DescribeVolumeAttribute, DescribeVolumes, DetachVolume, LockSnapshot,
+    ModifyVolume, ModifyVolumeAttribute, StopInstances, VolumeAttribute,
 };
 use crate::state::error::Ec2Error;
 use crate::state::ids::InstanceId;
@@ -178,6 +178,8 @@ fn copy_volumes(form: &mut Form) -> Result<Action, Ec2Error> {
         volume_type: form.take("VolumeType"),
         iops: form.take_number("Iops")?,
         throughput: form.take_number("Throughput")?,
+        encrypted: form.take_flag("Encrypted")?,
+        kms_key_id: form.take("KmsKeyId"),
         multi_attach: form.take_flag("MultiAttachEnabled")?.unwrap_or(false),
         tags: tag_specifications(form, &["volume"])?.remove("volume").unwrap_or_default(),
         client_token: form.take("ClientToken"),
@@ -218,7 +220,13 @@ fn describe_volume_attribute(form: &mut Form) -> Result<Action, Ec2Error> {
 fn of_volumes(form: &mut Form) -> Result<DescribeOfVolumes, Ec2Error> {
     let ids = list(form, "VolumeId")?;
     let ids = ids.iter().map(|id| volume_id("volumes", id)).collect::<Result<_, _>>()?;
+    managed_resources(form)?;
     Ok(DescribeOfVolumes { ids, filters: filters(form)?, page: page(form)? })
+}
+
+/// Takes the flag that adds resources which a service manages: none exist here.
+fn managed_resources(form: &mut Form) -> Result<(), Ec2Error> {
+    form.take_flag("IncludeManagedResources").map(drop)
 }
 
 fn describe_volumes_modifications(form: &mut Form) -> Result<Action, Ec2Error> {
@@ -311,11 +319,7 @@ fn describe_snapshots(form: &mut Form) -> Result<Action, Ec2Error> {
 }
 
 fn enable_fast_snapshot_restores(form: &mut Form) -> Result<Action, Ec2Error> {
-    let ids = required_list(form, "SourceSnapshotId")?;
-    Ok(Action::EnableFastSnapshotRestores(EnableFastSnapshotRestores {
-        zones: required_list(form, "AvailabilityZone")?,
-        snapshots: ids.iter().map(|id| snapshot_id(id)).collect::<Result<_, _>>()?,
-    }))
+    attributes::fast_restores(form).map(Action::EnableFastSnapshotRestores)
 }
 
 fn lock_snapshot(form: &mut Form) -> Result<Action, Ec2Error> {
@@ -355,15 +359,24 @@ fn stop_instances(form: &mut Form) -> Result<Action, Ec2Error> {
         return Err(Ec2Error::UnsupportedOperation(text.to_owned()));
     }
     let force = form.take_flag("Force")?.unwrap_or(false);
+    skips_shutdown(form)?;
     Ok(Action::StopInstances(StopInstances { ids: instance_ids(form)?, force }))
 }
 
 fn terminate_instances(form: &mut Form) -> Result<Action, Ec2Error> {
+    form.take_flag("Force")?;
+    skips_shutdown(form)?;
     instance_ids(form).map(Action::TerminateInstances)
+}
+
+/// Takes the flag that skips the shutdown of the guest: its duration is the same.
+fn skips_shutdown(form: &mut Form) -> Result<(), Ec2Error> {
+    form.take_flag("SkipOsShutdown").map(drop)
 }
 
 fn describe_instance_status(form: &mut Form) -> Result<Action, Ec2Error> {
     let ids = list(form, "InstanceId")?;
+    managed_resources(form)?;
     Ok(Action::DescribeInstanceStatus(DescribeInstanceStatus {
         ids: ids.iter().map(|id| instance_id(id)).collect::<Result<_, _>>()?,
         all: form.take_flag("IncludeAllInstances")?.unwrap_or(false),
@@ -374,6 +387,7 @@ fn describe_instance_status(form: &mut Form) -> Result<Action, Ec2Error> {
 
 fn describe_volumes(form: &mut Form) -> Result<Action, Ec2Error> {
     let ids = list(form, "VolumeId")?;
+    managed_resources(form)?;
     Ok(Action::DescribeVolumes(DescribeVolumes {
         ids: ids.iter().map(|id| volume_id("volumes", id)).collect::<Result<_, _>>()?,
         filters: filters(form)?,
@@ -383,6 +397,7 @@ fn describe_volumes(form: &mut Form) -> Result<Action, Ec2Error> {
 
 fn describe_instances(form: &mut Form) -> Result<Action, Ec2Error> {
     let ids = list(form, "InstanceId")?;
+    managed_resources(form)?;
     Ok(Action::DescribeInstances(DescribeInstances {
         ids: ids.iter().map(|id| instance_id(id)).collect::<Result<_, _>>()?,
         filters: filters(form)?,
@@ -392,6 +407,8 @@ fn describe_instances(form: &mut Form) -> Result<Action, Ec2Error> {
 
 fn describe_instance_types(form: &mut Form) -> Result<Action, Ec2Error> {
     let names = list(form, "InstanceType")?;
+    // Every type here is offered in every region.
+    form.take_flag("IncludeUnsupportedInRegion")?;
     Ok(Action::DescribeInstanceTypes(DescribeInstanceTypes { names, filters: filters(form)?, page: page(form)? }))
 }
 
@@ -457,9 +474,9 @@ mod tests {
         "'instance' is not a valid taggable resource type for this operation."
     )]
     #[case(
-        "Action=DescribeVolumes&Version=1&Filter.1.Name=status",
-        "MissingParameter",
-        "The request must contain the parameter Filter.1.Value"
+        "Action=DescribeVolumes&Version=1&Filter.1.Value.1=available",
+        "InvalidParameterValue",
+        "The filter 'null' is invalid"
     )]
     fn bad_requests_name_the_parameter(#[case] form: &str, #[case] code: &str, #[case] message: &str) {
         let error = read(form).unwrap_err();

@@ -12,7 +12,7 @@ use crate::state::network::{interface_attachment_id, interface_id, mac};
 use crate::state::reservation::reservations;
 use crate::state::volume::{Attachment, Volume};
 use crate::state::zone::Zone;
-use crate::state::{Settings, seconds, time};
+use crate::state::{Settings, opt_in_status, seconds, time, zone_group, zone_group_in_words};
 
 mod listed;
 mod more;
@@ -108,7 +108,7 @@ impl Surroundings {
             Reply::Regions(regions) => xml.list("regionInfo", regions, |xml, region| {
                 xml.text("regionName", region);
                 xml.text("regionEndpoint", &format!("ec2.{region}.amazonaws.com"));
-                xml.text("optInStatus", "opt-in-not-required");
+                xml.text("optInStatus", opt_in_status(region));
             }),
             Reply::Snapshot(snapshot) => self.snapshot(xml, snapshot, false),
             Reply::SnapshotsMade(all) => {
@@ -283,7 +283,8 @@ impl Surroundings {
         xml.element("messageSet", |_| {});
         xml.text("optInStatus", "opt-in-not-required");
         xml.text("zoneId", &zone.id);
-        xml.text("groupName", &self.region);
+        xml.text("groupName", &zone_group(&self.region));
+        xml.optional("groupLongName", zone_group_in_words(&self.region));
         xml.text("networkBorderGroup", &self.region);
         xml.text("zoneType", "availability-zone");
     }
@@ -354,7 +355,6 @@ fn some_tags(xml: &mut Xml, all: &BTreeMap<String, String>) {
 }
 
 fn instance_type(xml: &mut Xml, t: &InstanceType) {
-    let nitro = t.hypervisor() == "nitro";
     let metal = t.metal();
     xml.text("instanceType", t.name);
     xml.value("currentGeneration", t.current);
@@ -386,9 +386,9 @@ fn instance_type(xml: &mut Xml, t: &InstanceType) {
         });
     }
     xml.element("ebsInfo", |xml| {
-        xml.text("ebsOptimizedSupport", if nitro { "default" } else { "supported" });
+        xml.text("ebsOptimizedSupport", t.ebs_optimized());
         xml.text("encryptionSupport", "supported");
-        xml.text("nvmeSupport", if nitro { "required" } else { "unsupported" });
+        xml.text("nvmeSupport", t.ebs_nvme());
         let (devices, kind) = t.limit.wire_form();
         xml.optional("maximumEbsAttachments", devices);
         xml.optional("attachmentLimitType", kind);
@@ -402,7 +402,7 @@ fn instance_type(xml: &mut Xml, t: &InstanceType) {
         xml.value("maximumNetworkCards", 1);
         xml.value("defaultNetworkCardIndex", 0);
         xml.value("ipv6Supported", true);
-        xml.text("enaSupport", if nitro { "required" } else { "unsupported" });
+        xml.text("enaSupport", t.ena());
     });
     xml.value("hibernationSupported", false);
     xml.value("burstablePerformanceSupported", t.burstable());

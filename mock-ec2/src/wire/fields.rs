@@ -31,11 +31,11 @@ pub(super) fn filters_of(form: &mut Form, prefix: &str) -> Result<Vec<Filter>, E
     }
     let mut filters = Vec::with_capacity(numbers.len());
     for n in numbers {
-        let name = form.require(&format!("{prefix}.{n}.Name"))?;
+        let Some(name) = form.take(&format!("{prefix}.{n}.Name")) else {
+            return Err(Ec2Error::InvalidParameterValue("The filter 'null' is invalid".to_owned()));
+        };
+        // Without values it matches nothing (getmoto/moto#8570, which asked EC2).
         let values = form.take_list(&format!("{prefix}.{n}.{}", value(prefix)))?;
-        if values.is_empty() {
-            return Err(Ec2Error::MissingParameter(format!("{prefix}.{n}.Value")));
-        }
         if values.len() > MOST_VALUES {
             return Err(Ec2Error::FilterLimit("filter values", MOST_VALUES));
         }

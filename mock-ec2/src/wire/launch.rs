@@ -50,7 +50,7 @@ pub(super) fn run_instances(form: &mut Form) -> Result<Action, Ec2Error> {
     let devices = devices(form)?;
     let options = options(form)?;
     let (interfaces, subnet, groups) = interfaces(form)?;
-    let mut tags = tag_specifications(form, &["instance", "volume"])?;
+    let mut tags = tag_specifications(form, &["instance", "network-interface", "volume"])?;
     let zone = form.take("Placement.AvailabilityZone");
     let zone_id = form.take("Placement.AvailabilityZoneId");
     if let Some(name) = REFUSED.iter().find_map(|prefix| form.first_with(prefix)) {
@@ -71,6 +71,7 @@ pub(super) fn run_instances(form: &mut Form) -> Result<Action, Ec2Error> {
         options,
         tags: tags.remove("instance").unwrap_or_default(),
         volume_tags: tags.remove("volume").unwrap_or_default(),
+        interface_tags: tags.remove("network-interface").unwrap_or_default(),
         client_token: form.take("ClientToken"),
     }))
 }

@@ -144,6 +144,7 @@ fn replace_root(form: &mut Form) -> Result<Action, Ec2Error> {
         snapshot: form.take("SnapshotId").map(|id| snapshot_id(&id)).transpose()?,
         image: form.take("ImageId"),
         deletes: form.take_flag("DeleteReplacedRootVolume")?.unwrap_or(false),
+        initialization_rate: form.take_number("VolumeInitializationRate")?,
         client_token: form.take("ClientToken"),
         tags: tags(form, "replace-root-volume-task")?,
     }))

@@ -445,6 +445,9 @@ fn attributes_of_an_instance_are_changed_one_by_one() {
         assert_eq!(set(keep).await.status, 200);
         assert_eq!(cloud.describe(&volume).await.first("deleteOnTermination").as_deref(), Some("true"));
         assert_eq!(set(&keep.replace("sdf", "sdg")).await.code(), "InvalidInstanceAttributeValue");
+        let named = |volume: &str| format!("{keep}&BlockDeviceMapping.1.Ebs.VolumeId={volume}");
+        assert_eq!(set(&named(&volume)).await.status, 200);
+        assert_eq!(set(&named("vol-0123456789abcdef0")).await.code(), "InvalidInstanceAttributeValue");
         call(&cloud, "StopInstances", &format!("InstanceId.1={node}")).await;
         assert_eq!(set("InstanceType.Value=banana").await.code(), "InvalidInstanceAttributeValue");
         assert!(set("InstanceType.Value=m7g.large").await.status == 200, "of that image only the id is known");

@@ -10,6 +10,7 @@ mod broken;
 mod catalogue;
 mod copies;
 mod direct;
+mod documented;
 mod endpoint;
 mod faults;
 mod golden;

@@ -47,8 +47,13 @@ fn a_snapshot_is_shared_with_accounts_and_with_everybody() {
             [restorable("all").await, restorable("111122223333").await, restorable("999999999999").await],
             [0, 1, 0]
         );
-        assert_eq!(set("UserId.1=banana&OperationType=add").await.code(), "InvalidUserID.Malformed");
-        assert_eq!(set("UserGroup.1=some&OperationType=add").await.code(), "InvalidParameterValue");
+        let bad = set("UserId.1=banana&OperationType=add").await;
+        assert_eq!(bad.code(), "InvalidAMIAttributeItemValue");
+        assert_eq!(bad.message(), "Invalid attribute item value \"banana\" for userId item type.");
+        assert_eq!(set("UserGroup.1=some&OperationType=add").await.code(), "InvalidAMIAttributeItemValue");
+        for users in ["Owner.1=banana", "Owner.1=all", "RestorableBy.1=amazon"] {
+            assert_eq!(call(&cloud, "DescribeSnapshots", users).await.code(), "InvalidUserID.Malformed", "{users}");
+        }
         assert_eq!(set("").await.code(), "MissingParameter");
         let reset = format!("SnapshotId={snapshot}&Attribute=createVolumePermission");
         assert_eq!(call(&cloud, "ResetSnapshotAttribute", &reset).await.status, 200);
@@ -133,8 +138,22 @@ fn fast_restore_is_described_and_disabled_in_stages() {
         );
         cloud.sleep(600_000).await;
         assert_eq!(state().await, "disabled");
+        // Each stage has its time, as in the examples of AWS's CLI.
+        let ended = call(&cloud, "DescribeFastSnapshotRestores", "").await;
+        let stages = ["enablingTime", "optimizingTime", "enabledTime", "disablingTime", "disabledTime"];
+        let times: Vec<String> = stages.iter().filter_map(|stage| ended.first(stage)).collect();
+        assert!(times.len() == 5 && times.is_sorted(), "{times:?}");
+        let reason = ended.first("stateTransitionReason");
+        assert_eq!(reason.as_deref(), Some("Client.UserInitiated - Lifecycle state transition"));
         call(&cloud, "EnableFastSnapshotRestores", &form).await;
         assert_eq!(state().await, "enabling", "it can be asked for again");
+        let by_id = format!("SourceSnapshotId.1={snapshot}&AvailabilityZoneId.1=use1-az2");
+        let enabled = call(&cloud, "EnableFastSnapshotRestores", &by_id).await;
+        assert_eq!(enabled.all("availabilityZone"), ["us-east-1b"]);
+        let both = format!("{form}&AvailabilityZoneId.1=use1-az2");
+        assert_eq!(call(&cloud, "EnableFastSnapshotRestores", &both).await.code(), "InvalidParameterCombination");
+        let unknown = by_id.replace("az2", "az9");
+        assert_eq!(call(&cloud, "DisableFastSnapshotRestores", &unknown).await.code(), "InvalidZone.NotFound");
     });
 }
 

@@ -1,7 +1,11 @@
 //! Controller Service: CreateSnapshot, DeleteSnapshot, ListSnapshots, GetSnapshot.
 
 use csi_mock::capabilities::Feature;
+use csi_mock::controller::{self, ControllerConfig};
+use csi_proto::Channel;
+use csi_proto::csi::controller_client::ControllerClient;
 use csi_proto::csi::*;
+use serde_json::json;
 use tonic::Code;
 
 use crate::bench::*;
@@ -244,6 +248,61 @@ mod create_snapshot {
                 Code::InvalidArgument
             );
             b.controller().create_snapshot(with("tagSpecification_1", "team=a")).await.unwrap();
+        });
+    }
+
+    #[test]
+    fn volumes_and_snapshots_have_the_tags_of_the_cluster() {
+        case(&NEEDS, async |b| {
+            let config = ControllerConfig {
+                cluster_id: Some("kind".to_owned()),
+                extra_tags: [("team".to_owned(), "storage".to_owned())].into(),
+                settings: b.settings.clone(),
+                ..ControllerConfig::new(b.cloud.clone())
+            };
+            let mut csi = ControllerClient::new(Channel(controller::start(&b.ctx, config)));
+            let made = csi.create_volume(b.create("v", 1)).await.unwrap().into_inner().volume.unwrap();
+            csi.create_snapshot(snapshot_request("s", &made.volume_id)).await.unwrap();
+            let own = |name: &str| {
+                json!({
+                    "kubernetes.io/cluster/kind": "owned",
+                    "Name": format!("kind-dynamic-{name}"),
+                    "ebs.csi.aws.com/cluster-name": "kind",
+                    "ebs.csi.aws.com/cluster": "true",
+                    "team": "storage",
+                })
+            };
+            let (mut of_volume, mut of_snapshot) = (own("v"), own("s"));
+            of_volume["CSIVolumeName"] = json!("v");
+            of_volume["KubernetesCluster"] = json!("kind");
+            of_snapshot["CSIVolumeSnapshotName"] = json!("s");
+            let state = b.ec2.dump();
+            let tags = |kind: &str, id: &str| {
+                let all = state[kind].as_array().unwrap();
+                all.iter().find(|one| one["id"] == id).unwrap()["tags"].clone()
+            };
+            assert_eq!(tags("volumes", &made.volume_id), of_volume);
+            assert_eq!(state["snapshots"][0]["tags"], of_snapshot);
+        });
+    }
+
+    #[test]
+    fn a_class_enables_fast_restores_and_locks() {
+        case(&NEEDS, async |b| {
+            let (volume, other) = (b.volume("v", 1).await, b.volume("w", 1).await);
+            let with = |volume: &str, parameters: &[(&str, &str)]| CreateSnapshotRequest {
+                parameters: parameters.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
+                ..snapshot_request("s", volume)
+            };
+            let zones = "fastSnapshotRestoreAvailabilityZones";
+            let nowhere = with(&volume, &[(zones, "us-east-1a, us-east-1z")]);
+            assert_eq!(code(b.controller().create_snapshot(nowhere).await), Code::InvalidArgument);
+            // A lock needs a duration. The snapshot goes again, so its name is free.
+            let half = with(&other, &[("lockMode", "governance")]);
+            assert_eq!(code(b.controller().create_snapshot(half).await), Code::Internal);
+            let whole = with(&volume, &[(zones, "us-east-1a"), ("lockMode", "governance"), ("lockDuration", "1")]);
+            let made = b.controller().create_snapshot(whole).await.unwrap().into_inner().snapshot.unwrap();
+            assert_eq!(delete(&b, &made.snapshot_id).await, Code::Internal, "it is locked");
         });
     }
 }

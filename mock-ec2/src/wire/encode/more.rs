@@ -8,7 +8,7 @@ use crate::state::instance::{Instance, InstanceState};
 use crate::state::modification::Shape;
 use crate::state::snapshot::SnapshotLock;
 use crate::state::volume::Volume;
-use crate::state::{instance_word, lock_fields, reachability, time, volume_words};
+use crate::state::{disks_word, instance_word, lock_fields, reachability, time, volume_words};
 use crate::wire::xml::Xml;
 
 impl Surroundings {
@@ -19,7 +19,9 @@ impl Surroundings {
         xml.text("status", snapshot.state.as_str());
         xml.optional("statusMessage", snapshot.status_message.as_ref());
         xml.value("startTime", time(snapshot.start_time));
-        xml.text("progress", &format!("{}%", reply.percent));
+        // Empty in the answer of CreateSnapshot, as in the examples of AWS's CLI.
+        let percent = if described { format!("{}%", reply.percent) } else { String::new() };
+        xml.text("progress", &percent);
         xml.text("ownerId", &self.account_id);
         xml.value("volumeSize", snapshot.size_gib);
         xml.text("description", &snapshot.description);
@@ -49,7 +51,7 @@ impl Surroundings {
         xml.text("state", snapshot.state.as_str());
         xml.value("volumeSize", snapshot.size_gib);
         xml.value("startTime", time(snapshot.start_time));
-        xml.text("progress", &format!("{}%", reply.percent));
+        xml.text("progress", "");
         xml.text("ownerId", &self.account_id);
         xml.text("snapshotId", snapshot.id.as_str());
     }
@@ -68,6 +70,7 @@ impl Surroundings {
             xml.text("snapshotId", snapshot);
             xml.list("fastSnapshotRestoreStateErrorSet", zones, |xml, restore| {
                 xml.text("availabilityZone", &restore.zone);
+                xml.text("availabilityZoneId", self.zone_id(&restore.zone));
                 if let Err((code, message)) = &restore.outcome {
                     xml.element("error", |xml| {
                         xml.text("code", code);
@@ -123,7 +126,8 @@ impl Surroundings {
         xml.text("availabilityZone", &instance.zone);
         xml.text("availabilityZoneId", self.zone_id(&instance.zone));
         instance_state(xml, "instanceState", instance.state);
-        for tag in ["systemStatus", "instanceStatus"] {
+        let disks = disks_word(instance).map(|word| ("attachedEbsStatus", word));
+        for (tag, word) in [("systemStatus", word), ("instanceStatus", word)].into_iter().chain(disks) {
             xml.element(tag, |xml| {
                 xml.text("status", word);
                 xml.list("details", [()], |xml, ()| {
