@@ -146,7 +146,7 @@ impl Server {
             return;
         }
         if call.verb == Verb::Delete && reply.is_ok() {
-            return self.show(call, key(call.namespace.as_deref(), call.named()), None, before, false);
+            return self.emit_shown(call, key(call.namespace.as_deref(), call.named()), None, before, false);
         }
         let Ok(Reply::Object(object) | Reply::Created(object)) = reply else { return };
         if !call.verb.writes() {
@@ -155,15 +155,15 @@ impl Server {
         let kind = kinds::stored(&call.kind);
         let value = object.value.read();
         let of = kind.namespaced.then(|| namespace(&value));
-        self.show(call, key(of, name(&value)), Some(object), before, false);
+        self.emit_shown(call, key(of, name(&value)), Some(object), before, false);
     }
 
     /// Shows checkers the answer of a get.
     pub(super) fn show_got(&self, call: &Call, place: &Key, object: Option<&Arc<Object>>, state: &State, stale: bool) {
-        self.show(call, place.clone(), object, state.store.revision(), stale);
+        self.emit_shown(call, place.clone(), object, state.store.revision(), stale);
     }
 
-    fn show(&self, call: &Call, place: Key, object: Option<&Arc<Object>>, before: u64, stale: bool) {
+    fn emit_shown(&self, call: &Call, place: Key, object: Option<&Arc<Object>>, before: u64, stale: bool) {
         let kind = kinds::stored(&call.kind);
         if is_frequent(kind) {
             return;
