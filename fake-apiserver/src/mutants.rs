@@ -259,4 +259,14 @@ pub const MUTANTS: &[Mutant] = &[
         about: "a deleted CustomResourceDefinition goes although objects with finalizers remain",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "ended-pod-charged",
+        about: "a ResourceQuota counts pods that have ended",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "changed-quota-not-adopted",
+        about: "the status of a ResourceQuota keeps the limits that it had when it was created",
+        recreates: "no public issue is known",
+    },
 ];

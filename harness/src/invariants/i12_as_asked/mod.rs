@@ -41,6 +41,9 @@ const REFUSALS: &[&str] = &[
     "UNIMPLEMENTED",
 ];
 
+/// Revision of the first commit of an API server.
+const FIRST_REVISION: u64 = 2;
+
 /// A difference between a cluster and its manifests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
@@ -157,6 +160,21 @@ impl Present {
         let key = (resource.into(), key.into());
         let is_older = self.first.is_none_or(|first| revision < first);
         self.objects.contains(&key) || is_older && !self.removed.contains(&key)
+    }
+
+    /// Returns true if an object of a resource exists. The API server creates the Service `kubernetes` itself.
+    pub fn has_any(&self, resource: &str) -> bool {
+        self.of(resource).any(|key| &**key != "default/kubernetes")
+    }
+
+    /// Returns the keys of the objects of a resource.
+    fn of(&self, resource: &str) -> impl Iterator<Item = &Arc<str>> {
+        self.objects.iter().filter(move |(of, _)| of == resource).map(|(_, key)| key)
+    }
+
+    /// Returns true if the first commit of the API server is among the events, so that all objects are known.
+    fn is_whole(&self) -> bool {
+        self.first.is_some_and(|first| first <= FIRST_REVISION)
     }
 
     /// Returns true if the last answer to an RPC about a subject that ends with `subject` is a final refusal.

@@ -310,4 +310,6 @@ pub const FILES: &[(&str, &str)] = &[
     ("features/cron-job", "newest-finished-job-deleted"),
     ("features/pod-placed-on-a-tainted-node", "placed-pod-not-evicted"),
     ("features/budget-during-a-rollout", "old-and-new-set-counted"),
+    ("contracts/api-quota", "ended-pod-charged"),
+    ("contracts/api-quota", "changed-quota-not-adopted"),
 ];
