@@ -183,4 +183,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "the disruption controller counts a Deployment once for each of its ReplicaSets",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "second-port-not-listed",
+        about: "the EndpointSlice controller lists only the first port of a Service",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "endpoint-without-node",
+        about: "the EndpointSlice controller leaves out the node of each endpoint",
+        recreates: "no public issue is known",
+    },
 ];

@@ -10,6 +10,7 @@ use substrate::json::Value;
 use super::Comparison;
 use crate::spec::object::Kind;
 
+mod endpoints;
 mod quotas;
 #[cfg(test)]
 mod tests;
@@ -92,6 +93,7 @@ impl Comparison<'_> {
         }
         self.workloads();
         self.quotas();
+        self.endpoint_slices();
     }
 
     fn form_of_node(&self, node: &Value) -> Option<String> {

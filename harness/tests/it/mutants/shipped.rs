@@ -312,4 +312,6 @@ pub const FILES: &[(&str, &str)] = &[
     ("features/budget-during-a-rollout", "old-and-new-set-counted"),
     ("contracts/api-quota", "ended-pod-charged"),
     ("contracts/api-quota", "changed-quota-not-adopted"),
+    ("features/endpoints-write-fails", "second-port-not-listed"),
+    ("features/endpoints-write-fails", "endpoint-without-node"),
 ];

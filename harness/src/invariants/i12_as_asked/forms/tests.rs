@@ -81,7 +81,7 @@ fn workloads(cluster: &Json) -> Vec<(&'static str, Value)> {
 
 /// Returns the objects of rare kinds of a cluster, by resource.
 fn rare(cluster: &Json) -> BTreeMap<&'static str, Vec<Value>> {
-    const RESOURCES: [&str; 1] = ["resourcequotas"];
+    const RESOURCES: [&str; 3] = ["resourcequotas", "services", "endpointslices"];
     let all = cluster["rare"].as_object().into_iter().flatten();
     all.map(|(of, objects)| {
         let resource = RESOURCES.into_iter().find(|resource| resource == of).unwrap();

@@ -23,11 +23,11 @@ fn counts(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-fn has_condition(object: &Value, of: &str, status: &str) -> bool {
+pub(super) fn has_condition(object: &Value, of: &str, status: &str) -> bool {
     list(&object["status"]["conditions"]).iter().any(|has| text(&has["type"]) == of && text(&has["status"]) == status)
 }
 
-fn is_ended(pod: &Value) -> bool {
+pub(super) fn is_ended(pod: &Value) -> bool {
     ["Succeeded", "Failed"].contains(&text(&pod["status"]["phase"]))
 }
 
