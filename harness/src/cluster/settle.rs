@@ -1,7 +1,7 @@
 //! Ends all failures and waits until the cluster converges. Then the cloud, Kubernetes and the nodes must agree
 //! (invariant I4), and the cluster must match the manifests (I12). Invariant I8 requires convergence.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use super::cloud::{self, CloudVolume};
 use crate::cluster::Cluster;
 use crate::events::ClusterRested;
 use crate::invariants::{AppliedObjects, Disagreement, Invariants, Machines, StoredObjects};
+use crate::spec::custom::Customs;
 use crate::spec::object::{Kind, ObjectRef};
 use csi_mock::disk::MountKind;
 use csi_mock::efs::of_access_point;
@@ -218,6 +219,11 @@ async fn stored(cluster: &Cluster, invariants: &Invariants) -> Result<StoredObje
 }
 
 /// Kinds of which only few clusters have objects. Each list is a request, so only kinds with objects are listed.
-fn rare_kinds(_cluster: &Cluster) -> Vec<Kind> {
-    RARE.iter().filter_map(|(api_version, kind)| Kind::of_manifest(api_version, kind)).collect()
+fn rare_kinds(cluster: &Cluster) -> Vec<Kind> {
+    let built_in = RARE.iter().filter_map(|(api_version, kind)| Kind::of_manifest(api_version, kind));
+    let mut kinds: Vec<Kind> = built_in.chain(Customs::of_cluster(&cluster.spec().without).all()).collect();
+    // Of several versions of a kind, the first one is enough.
+    let mut seen = BTreeSet::new();
+    kinds.retain(|kind| seen.insert(kind.resource()));
+    kinds
 }

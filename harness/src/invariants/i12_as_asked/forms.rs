@@ -12,6 +12,7 @@ use crate::spec::object::Kind;
 
 mod endpoints;
 mod quotas;
+mod snapshots;
 #[cfg(test)]
 mod tests;
 mod workloads;
@@ -44,7 +45,12 @@ pub struct StoredObjects {
 impl StoredObjects {
     /// Returns the objects of a rare resource that are not being deleted.
     fn rare(&self, resource: &str) -> impl Iterator<Item = &Value> {
-        self.rare.get(resource).into_iter().flatten().filter(|object| is_there(object))
+        self.all_rare(resource).filter(|object| is_there(object))
+    }
+
+    /// Returns all objects of a rare resource.
+    fn all_rare(&self, resource: &str) -> impl Iterator<Item = &Value> {
+        self.rare.get(resource).into_iter().flatten()
     }
 }
 
@@ -94,6 +100,7 @@ impl Comparison<'_> {
         self.workloads();
         self.quotas();
         self.endpoint_slices();
+        self.snapshots();
     }
 
     fn form_of_node(&self, node: &Value) -> Option<String> {

@@ -41,6 +41,8 @@ const REFUSALS: &[&str] = &[
     "UNIMPLEMENTED",
 ];
 
+/// Loops that write contents of snapshots.
+const SNAPSHOT_LOOPS: [&str; 2] = [controllers::SNAPSHOT_CONTROLLER, controllers::SNAPSHOTTER];
 /// Revision of the first commit of an API server.
 const FIRST_REVISION: u64 = 2;
 
@@ -83,6 +85,8 @@ pub(super) struct Present {
     open: BTreeMap<(Arc<str>, u64), (Text, Text)>,
     /// Volumes about which a fault falsified an answer of the driver.
     falsified: BTreeSet<String>,
+    /// True if a user wrote a content of a snapshot, or changed or removed a class.
+    edits_snapshots: bool,
     /// True if a fault fired at the creation of an object: a controller may have created it twice.
     repeats_creations: bool,
     /// Last code of each RPC and subject; the subject is a volume, or the name of a new volume.
@@ -114,6 +118,10 @@ impl Present {
         let object = &commit.object;
         let is_gone = commit.r#type == EventType::Deleted;
         self.first.get_or_insert(commit.rv);
+        let is_content = ["volumesnapshotcontents", "volumegroupsnapshotcontents"].contains(&commit.resource.as_str());
+        let is_class = ["volumesnapshotclasses", "volumegroupsnapshotclasses"].contains(&commit.resource.as_str());
+        let by_loop = SNAPSHOT_LOOPS.iter().any(|name| commit.user.starts_with(name));
+        self.edits_snapshots |= (is_content && !by_loop) || (is_class && commit.r#type != EventType::Added);
         match commit.r#type {
             EventType::Added if commit.resource != "events" => {
                 let key = (commit.resource.clone(), object.clone());

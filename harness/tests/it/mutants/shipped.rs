@@ -314,4 +314,6 @@ pub const FILES: &[(&str, &str)] = &[
     ("contracts/api-quota", "changed-quota-not-adopted"),
     ("features/endpoints-write-fails", "second-port-not-listed"),
     ("features/endpoints-write-fails", "endpoint-without-node"),
+    ("features/snapshots-of-one-name", "content-not-protected"),
+    ("features/snapshots-of-one-name", "creation-time-lost"),
 ];

@@ -81,7 +81,16 @@ fn workloads(cluster: &Json) -> Vec<(&'static str, Value)> {
 
 /// Returns the objects of rare kinds of a cluster, by resource.
 fn rare(cluster: &Json) -> BTreeMap<&'static str, Vec<Value>> {
-    const RESOURCES: [&str; 3] = ["resourcequotas", "services", "endpointslices"];
+    const RESOURCES: [&str; 8] = [
+        "resourcequotas",
+        "services",
+        "endpointslices",
+        "volumesnapshots",
+        "volumesnapshotcontents",
+        "volumesnapshotclasses",
+        "volumegroupsnapshots",
+        "volumegroupsnapshotcontents",
+    ];
     let all = cluster["rare"].as_object().into_iter().flatten();
     all.map(|(of, objects)| {
         let resource = RESOURCES.into_iter().find(|resource| resource == of).unwrap();
