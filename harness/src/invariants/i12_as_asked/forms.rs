@@ -10,6 +10,7 @@ use substrate::json::Value;
 use super::Comparison;
 use crate::spec::object::Kind;
 
+mod binding;
 mod endpoints;
 mod quotas;
 mod snapshots;
@@ -98,6 +99,7 @@ impl Comparison<'_> {
             self.judge(None, differs.map(|differs| format!("volumeattachment/{} {differs}", name(attachment))));
         }
         self.workloads();
+        self.bindings();
         self.quotas();
         self.endpoint_slices();
         self.snapshots();

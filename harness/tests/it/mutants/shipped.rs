@@ -316,4 +316,5 @@ pub const FILES: &[(&str, &str)] = &[
     ("features/endpoints-write-fails", "endpoint-without-node"),
     ("features/snapshots-of-one-name", "content-not-protected"),
     ("features/snapshots-of-one-name", "creation-time-lost"),
+    ("contracts/api-generation", "available-phase-not-written"),
 ];

@@ -46,7 +46,7 @@ impl Comparison<'_> {
     }
 
     fn content(&self, name_of: &str) -> Option<&Value> {
-        self.machines.stored.rare("volumesnapshotcontents").find(|content| name(content) == name_of)
+        self.machines.stored.all_rare("volumesnapshotcontents").find(|content| name(content) == name_of)
     }
 
     fn form_of_snapshot(&self, snapshot: &Value) -> Option<String> {

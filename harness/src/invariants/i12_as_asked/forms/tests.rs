@@ -39,6 +39,7 @@ fn healthy() -> Json {
                 },
                 "nodeAffinity": { "required": { "nodeSelectorTerms": [{}] } },
             },
+            "status": { "phase": "Bound" },
         }],
         "claims": [{
             "metadata": {
