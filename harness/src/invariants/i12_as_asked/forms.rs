@@ -13,6 +13,7 @@ use crate::spec::object::Kind;
 mod binding;
 mod endpoints;
 mod quotas;
+mod running;
 mod snapshots;
 #[cfg(test)]
 mod tests;
@@ -99,7 +100,12 @@ impl Comparison<'_> {
             self.judge(None, differs.map(|differs| format!("volumeattachment/{} {differs}", name(attachment))));
         }
         self.workloads();
+    }
+
+    /// Compares states that loops derive from other objects with these objects.
+    pub(super) fn states(&mut self) {
         self.bindings();
+        self.running();
         self.quotas();
         self.endpoint_slices();
         self.snapshots();

@@ -218,6 +218,7 @@ pub(super) fn compare(
     comparison.pods();
     comparison.volumes();
     comparison.forms();
+    comparison.states();
     (comparison.found, comparison.compared)
 }
 

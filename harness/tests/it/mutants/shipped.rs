@@ -317,4 +317,6 @@ pub const FILES: &[(&str, &str)] = &[
     ("features/snapshots-of-one-name", "content-not-protected"),
     ("features/snapshots-of-one-name", "creation-time-lost"),
     ("contracts/api-generation", "available-phase-not-written"),
+    ("features/group-snapshot", "pod-address-shared"),
+    ("first-volume", "host-address-of-the-pod"),
 ];

@@ -146,11 +146,11 @@ mod tests {
     use rstest::rstest;
     use serde_json::{Value as Json, json};
 
-    use super::super::tests::found_without;
+    use super::super::tests::found_by;
 
     /// Returns the differences of a cluster with a Service, its slice and its pod after a change.
     fn found(left_out: &[&str], change: impl FnOnce(&mut Json)) -> Vec<String> {
-        found_without(left_out, |cluster| {
+        let arrange = |cluster: &mut Json| {
             let metadata = json!({ "namespace": "default", "name": "web", "uid": "u", "labels": { "app": "web" } });
             let conditions = json!([{ "type": "Ready", "status": "True" }]);
             cluster["pods"] = json!([{
@@ -179,7 +179,8 @@ mod tests {
                 }],
             });
             change(cluster);
-        })
+        };
+        found_by(left_out, arrange, |comparison| comparison.endpoint_slices())
     }
 
     #[rstest]

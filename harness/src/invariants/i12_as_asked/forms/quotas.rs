@@ -145,17 +145,18 @@ mod tests {
     use rstest::rstest;
     use serde_json::{Value as Json, json};
 
-    use super::super::tests::found_without;
+    use super::super::tests::found_by;
 
     /// Returns the differences of a cluster with a claim of 1Gi, a pod of half a processor, and a quota.
     fn found(spec: &Json, hard: &Json, used: &Json) -> Vec<String> {
-        found_without(&[], |cluster| {
+        let arrange = |cluster: &mut Json| {
             cluster["pods"][0]["spec"]["containers"] = json!([{ "resources": { "requests": { "cpu": "500m" } } }]);
             cluster["pods"][0]["status"] = json!({ "phase": "Running", "qosClass": "Burstable" });
             let metadata = json!({ "namespace": "default", "name": "q" });
             let status = json!({ "hard": hard, "used": used });
             cluster["rare"] = json!({ "resourcequotas": [{ "metadata": metadata, "spec": spec, "status": status }] });
-        })
+        };
+        found_by(&[], arrange, |comparison| comparison.quotas())
     }
 
     #[rstest]

@@ -240,12 +240,12 @@ mod tests {
     use rstest::rstest;
     use serde_json::{Value as Json, json};
 
-    use super::super::tests::found_without;
+    use super::super::tests::found_by;
     use super::{OF_BOUND, OF_CONTENT, OF_SOURCE};
 
     /// Returns the differences of a cluster with a snapshot of the volume `vol-1` after a change.
     fn found(left_out: &[&str], change: impl FnOnce(&mut Json)) -> Vec<String> {
-        found_without(left_out, |cluster| {
+        let arrange = |cluster: &mut Json| {
             cluster["rare"] = json!({
                 "volumesnapshots": [{
                     "metadata": {
@@ -280,7 +280,8 @@ mod tests {
                 "tags": { "CSIVolumeSnapshotName": "snapshot-u" },
             }]);
             change(cluster);
-        })
+        };
+        found_by(left_out, arrange, |comparison| comparison.snapshots())
     }
 
     #[rstest]

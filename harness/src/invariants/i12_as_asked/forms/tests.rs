@@ -102,6 +102,15 @@ fn rare(cluster: &Json) -> BTreeMap<&'static str, Vec<Value>> {
 
 /// Returns the differences of the healthy cluster after `change`, with these components left out.
 pub(super) fn found_without(left_out: &[&str], change: impl FnOnce(&mut Json)) -> Vec<String> {
+    found_by(left_out, change, |comparison| comparison.forms())
+}
+
+/// Returns the differences that one rule finds.
+pub(super) fn found_by(
+    left_out: &[&str],
+    change: impl FnOnce(&mut Json),
+    rule: impl FnOnce(&mut Comparison<'_>),
+) -> Vec<String> {
     let mut cluster = healthy();
     change(&mut cluster);
     let trees = |of: &str| -> Vec<Value> {
@@ -137,7 +146,7 @@ pub(super) fn found_without(left_out: &[&str], change: impl FnOnce(&mut Json)) -
         found: Vec::new(),
         compared: 0,
     };
-    comparison.forms();
+    rule(&mut comparison);
     comparison.found.into_iter().map(|difference| difference.message).collect()
 }
 
