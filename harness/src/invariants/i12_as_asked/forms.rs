@@ -11,6 +11,7 @@ use super::Comparison;
 use crate::spec::object::Kind;
 
 mod binding;
+mod daemons;
 mod endpoints;
 mod quotas;
 mod running;
@@ -109,6 +110,7 @@ impl Comparison<'_> {
         self.quotas();
         self.endpoint_slices();
         self.snapshots();
+        self.daemons();
     }
 
     fn form_of_node(&self, node: &Value) -> Option<String> {

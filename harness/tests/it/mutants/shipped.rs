@@ -319,4 +319,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("contracts/api-generation", "available-phase-not-written"),
     ("features/group-snapshot", "pod-address-shared"),
     ("first-volume", "host-address-of-the-pod"),
+    ("features/daemons-follow-their-nodes", "unselected-daemon-kept"),
+    ("features/daemons-follow-their-nodes", "daemons-wanted-everywhere"),
+    ("features/cron-job", "finished-jobs-kept"),
 ];

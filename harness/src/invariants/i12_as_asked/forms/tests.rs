@@ -82,7 +82,10 @@ fn workloads(cluster: &Json) -> Vec<(&'static str, Value)> {
 
 /// Returns the objects of rare kinds of a cluster, by resource.
 fn rare(cluster: &Json) -> BTreeMap<&'static str, Vec<Value>> {
-    const RESOURCES: [&str; 8] = [
+    const RESOURCES: [&str; 11] = [
+        "daemonsets",
+        "cronjobs",
+        "replicationcontrollers",
         "resourcequotas",
         "services",
         "endpointslices",
