@@ -284,4 +284,9 @@ pub const MUTANTS: &[Mutant] = &[
         about: "the kubelet reports the address of a pod as that of its node",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "node-id-not-annotated",
+        about: "the kubelet does not name the node's id of a driver in the annotation of the node",
+        recreates: "no public issue is known",
+    },
 ];

@@ -14,6 +14,7 @@ mod binding;
 mod daemons;
 mod endpoints;
 mod quotas;
+mod registration;
 mod running;
 mod snapshots;
 #[cfg(test)]
@@ -111,6 +112,7 @@ impl Comparison<'_> {
         self.endpoint_slices();
         self.snapshots();
         self.daemons();
+        self.registrations();
     }
 
     fn form_of_node(&self, node: &Value) -> Option<String> {

@@ -322,4 +322,5 @@ pub const FILES: &[(&str, &str)] = &[
     ("features/daemons-follow-their-nodes", "unselected-daemon-kept"),
     ("features/daemons-follow-their-nodes", "daemons-wanted-everywhere"),
     ("features/cron-job", "finished-jobs-kept"),
+    ("first-volume", "node-id-not-annotated"),
 ];
