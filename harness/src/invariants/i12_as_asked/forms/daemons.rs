@@ -2,8 +2,8 @@
 //! them; a CronJob keeps no more finished Jobs than its limits, and lists only Jobs that have not finished as active; the
 //! status of a ReplicationController counts its pods.
 //!
-//! Not compared: DaemonSets with an affinity to nodes or the name of one, or with pods that have ended, which are replaced
-//! after a pause; times of a schedule.
+//! Not compared: DaemonSets with an affinity to nodes or the name of one, with pods that have ended, which are replaced
+//! after a pause, or with a pod on a node that was tainted later; times of a schedule.
 
 use substrate::json::Value;
 
@@ -71,7 +71,11 @@ impl Comparison<'_> {
                 continue;
             }
             if !tolerates(spec, node) {
-                continue;
+                if of_node.is_empty() {
+                    continue;
+                }
+                // The taint of a node that has a pod wakes no controller, so the status may still count the node.
+                return None;
             }
             desired += 1;
             let Some(pod) = of_node.first() else {
