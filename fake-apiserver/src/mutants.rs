@@ -295,4 +295,14 @@ pub const MUTANTS: &[Mutant] = &[
         about: "an update of a claim removes its volumeMode",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "ended-pod-charged",
+        about: "a ResourceQuota counts pods that have ended",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "changed-quota-not-adopted",
+        about: "the status of a ResourceQuota keeps the limits that it had when it was created",
+        recreates: "no public issue is known",
+    },
 ];

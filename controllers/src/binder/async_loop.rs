@@ -250,6 +250,11 @@ impl Binder {
             {
                 self.cache().store_volume(Arc::from(volume));
             }
+            Call::ReplaceVolumeStatus(volume)
+                if volume_phase(&volume) == "Available" && mutant!(self.ctx, "available-phase-not-written") =>
+            {
+                self.cache().store_volume(Arc::from(volume));
+            }
             Call::ReplaceVolumeStatus(volume) => {
                 let volume = volumes.replace_status(&volume).await?;
                 self.cache().store_volume(volume);

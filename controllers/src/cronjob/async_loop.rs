@@ -327,7 +327,8 @@ impl Controller {
             if mutant!(self.ctx, "newest-finished-job-deleted") {
                 done.reverse();
             }
-            let surplus = done.len().saturating_sub(limit);
+            let kept = limit + usize::from(mutant!(self.ctx, "finished-jobs-kept"));
+            let surplus = done.len().saturating_sub(kept);
             for job in done.into_iter().take(surplus) {
                 self.delete(work, job).await;
             }

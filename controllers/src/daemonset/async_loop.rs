@@ -222,7 +222,9 @@ impl Controller {
         let (mut creates, mut deletes) = (Vec::new(), Vec::new());
         let now = self.ctx.now().wall;
         for node in nodes {
-            let next = on_node(set, fit(set, node), pods.get(node.name()), hash, now);
+            let mut fit = fit(set, node);
+            fit.may_stay |= mutant!(self.ctx, "unselected-daemon-kept");
+            let next = on_node(set, fit, pods.get(node.name()), hash, now);
             if next.creates {
                 creates.push(node.name().to_owned());
             }
@@ -318,7 +320,11 @@ impl Controller {
     async fn update_status(&self, set: &Arc<DaemonSet>, hash: &str, observes: bool) -> Result<()> {
         let pods = by_node(&self.own_pods(set).await?);
         let now = self.ctx.now().wall;
-        let next = status::calculate(set, &self.nodes.list(), &pods, hash, observes, now);
+        let nodes = self.nodes.list();
+        let mut next = status::calculate(set, &nodes, &pods, hash, observes, now);
+        if mutant!(self.ctx, "daemons-wanted-everywhere") {
+            next.desired_number_scheduled = i32::try_from(nodes.len()).unwrap_or(i32::MAX);
+        }
         let min_ready = set.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or(0);
         if min_ready > 0 && next.number_ready != next.number_available.unwrap_or(0) {
             self.queue.add_after(key(&**set), seconds(min_ready));

@@ -214,7 +214,10 @@ impl Controller {
                 problems.push(format!("skipping Pod {pod} for Service {namespace}/{service}: Node {name} Not Found"));
                 continue;
             }
-            let ports: Vec<EndpointPort> = ports(service, pod);
+            let mut ports: Vec<EndpointPort> = ports(service, pod);
+            if mutant!(self.client.ctx(), "second-port-not-listed") {
+                ports.truncate(1);
+            }
             for family in families {
                 let Some(mut endpoint) = endpoint(service, pod, node.as_deref(), family) else { continue };
                 if mutant!(self.client.ctx(), "terminating-endpoint-ready")
@@ -222,6 +225,9 @@ impl Controller {
                     && conditions.serving == Some(true)
                 {
                     conditions.ready = Some(true);
+                }
+                if mutant!(self.client.ctx(), "endpoint-without-node") {
+                    endpoint.node_name = None;
                 }
                 match all.iter_mut().find(|one| one.family == *family && one.ports == ports) {
                     Some(one) => one.endpoints.push(endpoint),

@@ -113,4 +113,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "snapshot-controller gives a snapshot the first default class, whatever driver that class is for",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "content-not-protected",
+        about: "snapshot-controller gives a content no finalizer, so that it can go before its snapshot in the cloud",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "creation-time-lost",
+        about: "snapshot-controller reports 1970 as the creation time of each snapshot",
+        recreates: "no public issue is known",
+    },
 ];

@@ -363,4 +363,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "external-resizer repeats an infeasible expansion after its usual backoff, not after five minutes",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "available-phase-not-written",
+        about: "the PV binder knows itself that a new volume is Available, and does not write it",
+        recreates: "no public issue is known",
+    },
 ];

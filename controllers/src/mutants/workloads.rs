@@ -183,4 +183,29 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "the disruption controller counts a Deployment once for each of its ReplicaSets",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "second-port-not-listed",
+        about: "the EndpointSlice controller lists only the first port of a Service",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "endpoint-without-node",
+        about: "the EndpointSlice controller leaves out the node of each endpoint",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "unselected-daemon-kept",
+        about: "the DaemonSet controller leaves a pod on a node that the set no longer selects",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "daemons-wanted-everywhere",
+        about: "the DaemonSet controller reports that a pod is wanted on each node, whatever the set selects",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "finished-jobs-kept",
+        about: "the CronJob controller keeps one finished Job more than its limits",
+        recreates: "no public issue is known",
+    },
 ];

@@ -274,4 +274,19 @@ pub const MUTANTS: &[Mutant] = &[
         about: "of the volumes whose drivers require it, the kubelet publishes only the first one of a pod again",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "pod-address-shared",
+        about: "the kubelet reports one address for all pods of its node",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "host-address-of-the-pod",
+        about: "the kubelet reports the address of a pod as that of its node",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "node-id-not-annotated",
+        about: "the kubelet does not name the node's id of a driver in the annotation of the node",
+        recreates: "no public issue is known",
+    },
 ];

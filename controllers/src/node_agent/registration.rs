@@ -243,10 +243,15 @@ async fn update_node(agent: &Agent, driver: &str, info: &NodeGetInfoResponse) ->
         match api.get(name).await {
             Ok(node) => match with_driver(&node, driver, info)? {
                 None => return Ok(node),
-                Some(changed) => match api.patch_node_status(&node, &changed).await {
-                    Ok(node) => return Ok(node),
-                    Err(error) => last = Some(error),
-                },
+                Some(mut changed) => {
+                    if substrate::mutant!(agent.ctx, "node-id-not-annotated") {
+                        changed.metadata.annotations.get_or_insert_default().remove(NODE_ID_ANNOTATION);
+                    }
+                    match api.patch_node_status(&node, &changed).await {
+                        Ok(node) => return Ok(node),
+                        Err(error) => last = Some(error),
+                    }
+                }
             },
             Err(error) => last = Some(error),
         }

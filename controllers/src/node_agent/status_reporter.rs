@@ -57,7 +57,12 @@ impl StatusReporter {
 
     /// Adopts the containers of `record` as the pod's.
     pub(super) fn adopt(&mut self, record: &PodRecord) {
-        self.facts.pod_ip = Some(super::node_object::pod_ip(&self.agent.config, record.sandbox));
+        let sandbox = if substrate::mutant!(self.agent.ctx, "pod-address-shared") { 0 } else { record.sandbox };
+        let ip = super::node_object::pod_ip(&self.agent.config, sandbox);
+        if substrate::mutant!(self.agent.ctx, "host-address-of-the-pod") {
+            self.facts.host_ip.clone_from(&ip);
+        }
+        self.facts.pod_ip = Some(ip);
         self.facts.containers.clone_from(&record.containers);
         self.since = record.since().or(self.since);
     }

@@ -2,7 +2,7 @@
 //! the crate.
 
 mod error;
-pub(crate) mod quantity;
+pub mod quantity;
 pub mod value;
 
 pub use error::{FieldError, FieldFault};

@@ -157,6 +157,8 @@ impl Apiserver {
                 fills_ending_namespaces: substrate::mutant!(ctx, "created-in-ending-namespace"),
                 ends_grace: substrate::mutant!(ctx, "grace-ends-with-finalizer"),
                 keeps_charges: substrate::mutant!(ctx, "quota-keeps-deleted"),
+                charges_ended: substrate::mutant!(ctx, "ended-pod-charged"),
+                keeps_limits: substrate::mutant!(ctx, "changed-quota-not-adopted"),
                 trusts_account_names: substrate::mutant!(ctx, "former-account-trusted"),
                 takes_stale_scales: substrate::mutant!(ctx, "stale-scale-accepted"),
                 spends_dry_runs: substrate::mutant!(ctx, "dry-run-eviction-counted"),

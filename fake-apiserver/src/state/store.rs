@@ -90,6 +90,10 @@ pub struct Defects {
     pub ends_grace: bool,
     /// Gives nothing back to a quota for a deleted object.
     pub keeps_charges: bool,
+    /// Gives nothing back to a quota for a pod that has ended.
+    pub charges_ended: bool,
+    /// Leaves the limits in the status of a changed quota as they were.
+    pub keeps_limits: bool,
     /// Accepts the token of an earlier service account of the same name.
     pub trusts_account_names: bool,
     /// Accepts a Scale with an old resourceVersion.

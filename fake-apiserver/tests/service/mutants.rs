@@ -84,6 +84,8 @@ fn each_defect_shows_and_none_without() {
             // They need a budget, a second quota, a LimitRange, an apply or a definition: the same file has them.
             "unready-pod-evicted-freely" | "second-quota-not-charged" | "limits-checked-at-creation-only" => continue,
             "unchanged-write-stored" | "definition-goes-before-objects" => continue,
+            // They need a quota.
+            "ended-pod-charged" | "changed-quota-not-adopted" => continue,
             // The tests below show them.
             "apply-takes-fields-of-updates" | "named-rule-allows-lists" | "neighbour-namespace-watched" => continue,
             // `of_writes_and_reads` shows them.

@@ -31,6 +31,16 @@ pub(crate) async fn volumes(cluster: &Cluster) -> Result<Vec<CloudVolume>, subst
     read(&state(cluster).await?).ok_or_else(|| "its state has no volumes".into())
 }
 
+/// All volumes of the cloud except root volumes, and all of its snapshots as they are.
+///
+/// # Errors
+/// If the cloud does not answer, or its answer is invalid.
+pub(crate) async fn resources(cluster: &Cluster) -> Result<(Vec<CloudVolume>, Vec<Value>), substrate::BoxError> {
+    let state = state(cluster).await?;
+    let volumes = read(&state).ok_or("its state has no volumes")?;
+    Ok((volumes, state["snapshots"].as_array().cloned().unwrap_or_default()))
+}
+
 /// Whole state of the cloud.
 ///
 /// # Errors

@@ -1,6 +1,7 @@
 //! Ends all failures and waits until the cluster converges. Then the cloud, Kubernetes and the nodes must agree
 //! (invariant I4), and the cluster must match the manifests (I12). Invariant I8 requires convergence.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use super::cloud::{self, CloudVolume};
 use crate::cluster::Cluster;
 use crate::events::ClusterRested;
 use crate::invariants::{AppliedObjects, Disagreement, Invariants, Machines, StoredObjects};
+use crate::spec::custom::Customs;
 use crate::spec::object::{Kind, ObjectRef};
 use csi_mock::disk::MountKind;
 use csi_mock::efs::of_access_point;
@@ -25,6 +27,9 @@ pub(crate) const PAUSE: Duration = Duration::from_secs(5);
 const REST: Duration = Duration::from_secs(90);
 /// Time in which a control loop that starts handles all objects.
 const FRESH: Duration = Duration::from_secs(10);
+
+/// Kinds that are compared at rest, and of which only few clusters have objects.
+const RARE: [(&str, &str); 3] = [("v1", "ResourceQuota"), ("v1", "Service"), ("discovery.k8s.io/v1", "EndpointSlice")];
 
 /// Ends faults, starts everything that is down, and removes the out-of-service taint, as an operator does after a node
 /// is back.
@@ -79,7 +84,7 @@ pub(crate) async fn converge_within(
         }
         let rests = now().saturating_sub(Duration::from_millis(last_ms)) >= rest;
         if pending.is_empty() && rests {
-            let machines = machines(cluster).await;
+            let machines = machines(cluster, invariants).await;
             let (disagreements, compared) = match &machines {
                 Ok(machines) => invariants.disagreements(machines),
                 Err(why) => (vec![Disagreement::unread(why.clone())], 0),
@@ -158,9 +163,11 @@ pub(crate) async fn start_fresh_loops(cluster: &Cluster, invariants: &Invariants
 }
 
 /// True state of the cloud, of the API server and of the disks.
-async fn machines(cluster: &Cluster) -> Result<Machines, String> {
-    let volumes = cloud::volumes(cluster).await.map_err(|e| format!("the cloud does not tell its state: {e}"))?;
-    let mut machines = Machines { stored: stored(cluster).await?, ..Machines::default() };
+async fn machines(cluster: &Cluster, invariants: &Invariants) -> Result<Machines, String> {
+    let (volumes, snapshots) =
+        cloud::resources(cluster).await.map_err(|e| format!("the cloud does not tell its state: {e}"))?;
+    let mut machines = Machines { stored: stored(cluster, invariants).await?, ..Machines::default() };
+    machines.stored.cloud_snapshots = snapshots;
     for CloudVolume { id, attachments, made, stored } in volumes {
         machines.stored.cloud.push(stored);
         machines.cloud.extend(attachments.into_iter().map(|instance| (id.clone(), instance)));
@@ -182,7 +189,7 @@ async fn machines(cluster: &Cluster) -> Result<Machines, String> {
 }
 
 /// Objects of the API server.
-async fn stored(cluster: &Cluster) -> Result<StoredObjects, String> {
+async fn stored(cluster: &Cluster, invariants: &Invariants) -> Result<StoredObjects, String> {
     let list = async |kind: Kind| {
         let listed = cluster.objects().list(kind).await;
         listed.map_err(|e| format!("the API server does not list its {}: {e}", kind.resource()))
@@ -191,8 +198,15 @@ async fn stored(cluster: &Cluster) -> Result<StoredObjects, String> {
     for kind in Kind::workloads() {
         workloads.extend(list(kind).await?.into_iter().map(|object| (kind.resource(), object)));
     }
+    let mut rare = BTreeMap::new();
+    // Behind an origin, other loops work.
+    let kinds = rare_kinds(cluster).into_iter().filter(|_| cluster.spec().origin.is_none());
+    for kind in kinds.filter(|kind| invariants.has_any(kind.resource())) {
+        rare.insert(kind.resource(), list(kind).await?);
+    }
     Ok(StoredObjects {
         workloads,
+        rare,
         nodes: list(Kind::node()).await?,
         csi_nodes: list(Kind::csi_node()).await?,
         volumes: list(Kind::volume()).await?,
@@ -200,5 +214,25 @@ async fn stored(cluster: &Cluster) -> Result<StoredObjects, String> {
         claims: list(Kind::claim()).await?,
         attachments: list(Kind::volume_attachment()).await?,
         cloud: Vec::new(),
+        cloud_snapshots: Vec::new(),
     })
+}
+
+/// Kinds of which only few clusters have objects. Each list is a request, so only kinds with objects are listed.
+fn rare_kinds(cluster: &Cluster) -> Vec<Kind> {
+    let spec = cluster.spec();
+    // A simulation leaves loops out if its scenario has no object of their kind. An initial object may be of such a kind.
+    let has_loop = |kind: &str| {
+        let is_rare = controllers::RARE_WORKLOADS.iter().any(|(rare, _)| *rare == kind);
+        !cluster.is_simulated()
+            || kind == "ResourceQuota"
+            || spec.has_workloads && (!is_rare || spec.rare_workloads.contains(kind))
+    };
+    let built_in = RARE.iter().filter(|(_, kind)| has_loop(kind));
+    let built_in = built_in.filter_map(|(api_version, kind)| Kind::of_manifest(api_version, kind));
+    let mut kinds: Vec<Kind> = built_in.chain(Customs::of_cluster(&cluster.spec().without).all()).collect();
+    // Of several versions of a kind, the first one is enough.
+    let mut seen = BTreeSet::new();
+    kinds.retain(|kind| seen.insert(kind.resource()));
+    kinds
 }

@@ -2,8 +2,9 @@
 //!
 //! A loop that answers its own writes, or two loops that undo each other's, never comes to rest, although no call fails.
 //! In all shipped scenarios a component writes an object at most 36 times in ten seconds (the status of a Deployment
-//! while it rolls out 30 pods). Not counted: the steps of a scenario, which may write as often as they like, and the
-//! server's own writes.
+//! while it rolls out 30 pods). Not counted: the steps of a scenario, which may write as often as they like, the server's
+//! own writes, and csi-snapshotter's writes of VolumeGroupSnapshotContents. Upstream queues a content after each of its
+//! own writes (`NewCSISnapshotSideCarController`, with a TODO), so it polls a group that is not ready without a pause.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -36,7 +37,8 @@ struct Recent {
 impl Writes {
     pub fn check(&mut self, scale: TimeScale, event: &Event) -> Option<Found> {
         let commit = event.get::<Commit>()?;
-        if [RUNNER, &event.process].contains(&commit.user.as_str()) {
+        let is_poll = commit.user == "csi-snapshotter" && commit.resource == "volumegroupsnapshotcontents";
+        if is_poll || [RUNNER, &event.process].contains(&commit.user.as_str()) {
             return None;
         }
         let key = (commit.user.clone(), commit.resource.clone(), commit.object.clone());

@@ -13,6 +13,11 @@ impl Invariants {
         self.state().facts.pending()
     }
 
+    /// Returns true if the API server has objects of a resource, apart from the Service that it creates itself.
+    pub(crate) fn has_any(&self, resource: &str) -> bool {
+        self.state().present.has_any(resource)
+    }
+
     /// Returns the time of the last change that is not a heartbeat, in milliseconds since the start of the world, and
     /// its description.
     pub fn unrest(&self) -> (u64, String) {

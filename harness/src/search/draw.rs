@@ -4,6 +4,7 @@
 //! partition heals. Afterwards the remaining pods must run; the invariants check the rest.
 
 mod additions;
+mod around;
 mod asks;
 mod beside;
 mod builder;
@@ -98,7 +99,8 @@ pub fn drawn(seed: u64, run: u64) -> Drawn {
     let drawn = asks::add(additions::add(drawn, stream("explore wider")), stream("explore asks"));
     let drawn = workloads::add(drawn, stream("explore workloads"));
     let drawn = pairs::add(drawn, stream("explore pairs"));
-    beside::add(drawn, stream("explore beside"))
+    let drawn = beside::add(drawn, stream("explore beside"));
+    around::add(drawn, stream("explore around"))
 }
 
 /// Adds one change that the scenario does not have yet, with a fault, at the end of a scenario that was cut anywhere.
@@ -115,6 +117,7 @@ pub fn kinds() -> impl Iterator<Item = &'static str> {
         .chain(workloads::kinds())
         .chain(pairs::kinds())
         .chain(beside::kinds())
+        .chain(around::kinds())
 }
 
 /// An existing pod and its claim.
@@ -470,9 +473,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_is_drawn_within_a_hundred_runs() {
+    fn each_kind_is_drawn_within_a_few_hundred_runs() {
         let mut missing: BTreeSet<&str> = kinds().collect();
-        for run in 1..=100 {
+        for run in 1..=300 {
             for kind in drawn(7, run).kinds {
                 missing.remove(kind);
             }
@@ -483,7 +486,7 @@ mod tests {
     #[test]
     fn a_drawn_document_is_a_valid_scenario_and_reproducible() {
         let mut kinds = BTreeSet::new();
-        for run in 1..=120 {
+        for run in 1..=240 {
             let document = draw(1, run);
             assert_eq!(document, draw(1, run));
             if let Err(error) = document.scenario("drawn.yaml") {

@@ -1,5 +1,7 @@
 //! Sync of a content (`syncContent`).
 
+use substrate::mutant;
+
 use super::super::objects::VolumeSnapshotContent;
 use super::async_loop::Controller;
 use super::decide::{is_snapshot_deletion_candidate, need_to_add_content_finalizer};
@@ -18,7 +20,7 @@ impl Controller {
             // It is reserved for a snapshot, whose sync binds it.
             return Ok(());
         }
-        if need_to_add_content_finalizer(content) {
+        if need_to_add_content_finalizer(content) && !mutant!(self.ctx, "content-not-protected") {
             return self.add_content_finalizer(content).await;
         }
         let (namespace, name) = content.snapshot_key();

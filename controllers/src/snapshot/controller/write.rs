@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use substrate::json::json;
 use substrate::mutant;
@@ -12,7 +13,7 @@ use super::super::update_error;
 use super::async_loop::Controller;
 use super::decide::{is_snapshot_created, snapshot_key};
 use super::status;
-use crate::kube::{ApiError, Kind, Operation, Patch, reference};
+use crate::kube::{ApiError, Kind, Operation, Patch, reference, time};
 
 impl Controller {
     pub(super) fn event(&self, object: ObjectReference, kind: &str, reason: &str, message: impl Into<String>) {
@@ -62,6 +63,9 @@ impl Controller {
         }
         if mutant!(self.ctx, "restore-size-dropped") {
             status.restore_size = None;
+        }
+        if mutant!(self.ctx, "creation-time-lost") {
+            status.creation_time = status.creation_time.map(|_| time(Timestamp::UNIX_EPOCH));
         }
         let mut new = Box::new(VolumeSnapshot::clone(&present));
         new.status = Some(status);

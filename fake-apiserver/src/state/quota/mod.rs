@@ -114,7 +114,10 @@ impl Store {
         if self.kind_store(kinds::RESOURCE_QUOTAS).objects().is_empty() {
             return;
         }
-        let is_new = |quota: &&Arc<Object>| quota.value["status"]["hard"] != quota.value["spec"]["hard"];
+        let is_new = |quota: &&Arc<Object>| {
+            quota.value["status"]["hard"] != quota.value["spec"]["hard"]
+                && !(self.defects.keeps_limits && event.old.is_some())
+        };
         if event.kind == kinds::RESOURCE_QUOTAS
             && let Some(quota) = event.new.as_ref().filter(is_new)
         {
@@ -122,7 +125,8 @@ impl Store {
             self.put(now, kinds::RESOURCE_QUOTAS, event.key.clone(), reported);
         }
         let Some(old) = event.old.as_ref().filter(|_| event.kind.namespaced) else { return };
-        if event.new.is_none() && self.defects.keeps_charges {
+        let keeps = if event.new.is_none() { self.defects.keeps_charges } else { self.defects.charges_ended };
+        if keeps {
             return;
         }
         let before = usage(&event.kind, &old.value, now.wall);

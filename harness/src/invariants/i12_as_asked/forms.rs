@@ -1,6 +1,8 @@
 //! Forms of objects at rest: the marks that each component leaves on nodes, volumes, claims and attachments, and on the
 //! volumes of the cloud. These checks detect a lost write even if nothing else depends on it.
 
+use std::collections::BTreeMap;
+
 use csi_mock::efs::{EFS_DRIVER_NAME, is_handle};
 use serde_json::Value as Json;
 use substrate::json::Value;
@@ -8,6 +10,13 @@ use substrate::json::Value;
 use super::Comparison;
 use crate::spec::object::Kind;
 
+mod binding;
+mod daemons;
+mod endpoints;
+mod quotas;
+mod registration;
+mod running;
+mod snapshots;
 #[cfg(test)]
 mod tests;
 mod workloads;
@@ -29,8 +38,24 @@ pub struct StoredObjects {
     pub attachments: Vec<Value>,
     /// StatefulSets, ReplicaSets, Deployments, Jobs and disruption budgets, each with its resource.
     pub workloads: Vec<(&'static str, Value)>,
+    /// Objects of kinds that only few clusters have, by resource. A resource is absent if none was listed.
+    pub rare: BTreeMap<&'static str, Vec<Value>>,
     /// Volumes of the cloud.
     pub cloud: Vec<Json>,
+    /// Snapshots of the cloud.
+    pub cloud_snapshots: Vec<Json>,
+}
+
+impl StoredObjects {
+    /// Returns the objects of a rare resource that are not being deleted.
+    fn rare(&self, resource: &str) -> impl Iterator<Item = &Value> {
+        self.all_rare(resource).filter(|object| is_there(object))
+    }
+
+    /// Returns all objects of a rare resource.
+    fn all_rare(&self, resource: &str) -> impl Iterator<Item = &Value> {
+        self.rare.get(resource).into_iter().flatten()
+    }
 }
 
 /// Taints that node-lifecycle removes from a node that is Ready.
@@ -77,6 +102,17 @@ impl Comparison<'_> {
             self.judge(None, differs.map(|differs| format!("volumeattachment/{} {differs}", name(attachment))));
         }
         self.workloads();
+    }
+
+    /// Compares states that loops derive from other objects with these objects.
+    pub(super) fn states(&mut self) {
+        self.bindings();
+        self.running();
+        self.quotas();
+        self.endpoint_slices();
+        self.snapshots();
+        self.daemons();
+        self.registrations();
     }
 
     fn form_of_node(&self, node: &Value) -> Option<String> {
@@ -290,6 +326,11 @@ fn text(value: &Value) -> &str {
 /// Returns the items of a list; an absent one is empty, as in Go.
 fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], |items| &items[..])
+}
+
+/// Returns the name of an object with its namespace.
+fn key(object: &Value) -> String {
+    format!("{}/{}", text(&object["metadata"]["namespace"]), name(object))
 }
 
 fn has_finalizer(object: &Value, finalizer: &str) -> bool {

@@ -41,6 +41,11 @@ const REFUSALS: &[&str] = &[
     "UNIMPLEMENTED",
 ];
 
+/// Loops that write contents of snapshots.
+const SNAPSHOT_LOOPS: [&str; 2] = [controllers::SNAPSHOT_CONTROLLER, controllers::SNAPSHOTTER];
+/// Revision of the first commit of an API server.
+const FIRST_REVISION: u64 = 2;
+
 /// A difference between a cluster and its manifests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
@@ -80,6 +85,8 @@ pub(super) struct Present {
     open: BTreeMap<(Arc<str>, u64), (Text, Text)>,
     /// Volumes about which a fault falsified an answer of the driver.
     falsified: BTreeSet<String>,
+    /// True if a user wrote a content of a snapshot, or changed or removed a class.
+    edits_snapshots: bool,
     /// True if a fault fired at the creation of an object: a controller may have created it twice.
     repeats_creations: bool,
     /// Last code of each RPC and subject; the subject is a volume, or the name of a new volume.
@@ -111,6 +118,10 @@ impl Present {
         let object = &commit.object;
         let is_gone = commit.r#type == EventType::Deleted;
         self.first.get_or_insert(commit.rv);
+        let is_content = ["volumesnapshotcontents", "volumegroupsnapshotcontents"].contains(&commit.resource.as_str());
+        let is_class = ["volumesnapshotclasses", "volumegroupsnapshotclasses"].contains(&commit.resource.as_str());
+        let by_loop = SNAPSHOT_LOOPS.iter().any(|name| commit.user.starts_with(name));
+        self.edits_snapshots |= (is_content && !by_loop) || (is_class && commit.r#type != EventType::Added);
         match commit.r#type {
             EventType::Added if commit.resource != "events" => {
                 let key = (commit.resource.clone(), object.clone());
@@ -159,6 +170,21 @@ impl Present {
         self.objects.contains(&key) || is_older && !self.removed.contains(&key)
     }
 
+    /// Returns true if an object of a resource exists. The API server creates the Service `kubernetes` itself.
+    pub fn has_any(&self, resource: &str) -> bool {
+        self.of(resource).any(|key| &**key != "default/kubernetes")
+    }
+
+    /// Returns the keys of the objects of a resource.
+    fn of(&self, resource: &str) -> impl Iterator<Item = &Arc<str>> {
+        self.objects.iter().filter(move |(of, _)| of == resource).map(|(_, key)| key)
+    }
+
+    /// Returns true if the first commit of the API server is among the events, so that all objects are known.
+    fn is_whole(&self) -> bool {
+        self.first.is_some_and(|first| first <= FIRST_REVISION)
+    }
+
     /// Returns true if the last answer to an RPC about a subject that ends with `subject` is a final refusal.
     fn is_refused(&self, rpc: &str, subject: &str) -> bool {
         let mut of_it = self.answers.iter().filter(|((of, about), _)| of == rpc && about.ends_with(subject));
@@ -192,6 +218,7 @@ pub(super) fn compare(
     comparison.pods();
     comparison.volumes();
     comparison.forms();
+    comparison.states();
     (comparison.found, comparison.compared)
 }
 

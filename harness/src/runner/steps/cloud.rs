@@ -28,7 +28,7 @@ impl Run<'_> {
             None => format!("the cloud accepts {}", call.action),
         };
         for (name, id) in parameters.iter().filter(|_| !call.action.starts_with("Describe")) {
-            if name.starts_with("VolumeId") {
+            if ["VolumeId", "SnapshotId", "ResourceId"].iter().any(|of| name.contains(of)) {
                 self.applied_objects().touched(id);
             }
         }

@@ -22,7 +22,10 @@ pub const ELSEWHERE: &[(&str, &str)] = &[
     ("neighbour-namespace-watched", "no loop watches one namespace; fake-apiserver/tests/service/mutants.rs shows it"),
     ("apply-takes-fields-of-updates", "no loop and no step applies; fake-apiserver/tests/service/mutants.rs shows it"),
     ("named-rule-allows-lists", "no scenario has roles; fake-apiserver/tests/service/mutants.rs shows it"),
-    ("snapshot-retain-ignored", "no invariant follows snapshots; controllers/tests/it/snapshot_mutants.rs shows it"),
+    (
+        "snapshot-retain-ignored",
+        "no invariant follows snapshots that are kept; controllers/tests/it/snapshot_mutants.rs shows it",
+    ),
     ("snapshot-timeout-is-final", "the same"),
     (
         "adopts-without-uid-check",

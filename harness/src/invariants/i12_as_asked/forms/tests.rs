@@ -1,6 +1,6 @@
 //! Each mark of a stored object, and the object without it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
@@ -39,6 +39,7 @@ fn healthy() -> Json {
                 },
                 "nodeAffinity": { "required": { "nodeSelectorTerms": [{}] } },
             },
+            "status": { "phase": "Bound" },
         }],
         "claims": [{
             "metadata": {
@@ -79,8 +80,40 @@ fn workloads(cluster: &Json) -> Vec<(&'static str, Value)> {
     .collect()
 }
 
+/// Returns the objects of rare kinds of a cluster, by resource.
+fn rare(cluster: &Json) -> BTreeMap<&'static str, Vec<Value>> {
+    const RESOURCES: [&str; 11] = [
+        "daemonsets",
+        "cronjobs",
+        "replicationcontrollers",
+        "resourcequotas",
+        "services",
+        "endpointslices",
+        "volumesnapshots",
+        "volumesnapshotcontents",
+        "volumesnapshotclasses",
+        "volumegroupsnapshots",
+        "volumegroupsnapshotcontents",
+    ];
+    let all = cluster["rare"].as_object().into_iter().flatten();
+    all.map(|(of, objects)| {
+        let resource = RESOURCES.into_iter().find(|resource| resource == of).unwrap();
+        (resource, objects.as_array().unwrap().iter().map(|object| to_value(object).unwrap()).collect())
+    })
+    .collect()
+}
+
 /// Returns the differences of the healthy cluster after `change`, with these components left out.
 pub(super) fn found_without(left_out: &[&str], change: impl FnOnce(&mut Json)) -> Vec<String> {
+    found_by(left_out, change, |comparison| comparison.forms())
+}
+
+/// Returns the differences that one rule finds.
+pub(super) fn found_by(
+    left_out: &[&str],
+    change: impl FnOnce(&mut Json),
+    rule: impl FnOnce(&mut Comparison<'_>),
+) -> Vec<String> {
     let mut cluster = healthy();
     change(&mut cluster);
     let trees = |of: &str| -> Vec<Value> {
@@ -95,7 +128,9 @@ pub(super) fn found_without(left_out: &[&str], change: impl FnOnce(&mut Json)) -
         claims: trees("claims"),
         attachments: trees("attachments"),
         workloads: workloads(&cluster),
+        rare: rare(&cluster),
         cloud: cluster["cloud"].as_array().cloned().unwrap(),
+        cloud_snapshots: cluster["cloud_snapshots"].as_array().cloned().unwrap_or_default(),
     };
     let trace = Trace::new(Clock::live(), Level::Info);
     let mut made = Commit::new("persistentvolumes", "pv-1", 1, EventType::Added);
@@ -114,7 +149,7 @@ pub(super) fn found_without(left_out: &[&str], change: impl FnOnce(&mut Json)) -
         found: Vec::new(),
         compared: 0,
     };
-    comparison.forms();
+    rule(&mut comparison);
     comparison.found.into_iter().map(|difference| difference.message).collect()
 }
 

@@ -15,19 +15,19 @@ const LOOPS: &[(&str, &str)] = &[
 ];
 
 /// Returns a number; an absent one is zero, as in Go.
-fn number(value: &Value) -> i64 {
+pub(super) fn number(value: &Value) -> i64 {
     value.as_i64().unwrap_or(0)
 }
 
-fn counts(count: usize) -> i64 {
+pub(super) fn counts(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-fn has_condition(object: &Value, of: &str, status: &str) -> bool {
+pub(super) fn has_condition(object: &Value, of: &str, status: &str) -> bool {
     list(&object["status"]["conditions"]).iter().any(|has| text(&has["type"]) == of && text(&has["status"]) == status)
 }
 
-fn is_ended(pod: &Value) -> bool {
+pub(super) fn is_ended(pod: &Value) -> bool {
     ["Succeeded", "Failed"].contains(&text(&pod["status"]["phase"]))
 }
 
@@ -43,7 +43,7 @@ fn scaled(value: &Value, total: i64) -> Option<i64> {
 }
 
 /// Says that a field of a status differs from the number of what exists.
-fn differs(field: &str, reported: &Value, exist: i64, what: &str) -> Option<String> {
+pub(super) fn differs(field: &str, reported: &Value, exist: i64, what: &str) -> Option<String> {
     let reported = number(reported);
     (reported != exist).then(|| format!("has {exist} {what}, and its status.{field} is {reported}"))
 }
@@ -118,7 +118,7 @@ impl Comparison<'_> {
         Some(format!("has the revision {}, and pod/{} has another", text(&status["updateRevision"]), name(old)))
     }
 
-    fn form_of_replica_set(&self, set: &Value) -> Option<String> {
+    pub(super) fn form_of_replica_set(&self, set: &Value) -> Option<String> {
         let (spec, status) = (&set["spec"], &set["status"]);
         let pods: Vec<&Value> = self.pods_of(set).into_iter().filter(|pod| is_there(pod) && !is_ended(pod)).collect();
         let ready = counts(pods.iter().filter(|pod| is_ready(pod)).count());
@@ -239,7 +239,7 @@ impl Comparison<'_> {
     }
 }
 
-fn is_controlled_by(object: &Value, owner: &Value) -> bool {
+pub(super) fn is_controlled_by(object: &Value, owner: &Value) -> bool {
     let mut owners = list(&object["metadata"]["ownerReferences"]).iter();
     owners.any(|of| of["controller"] == true && of["uid"] == owner["metadata"]["uid"])
 }
