@@ -117,7 +117,8 @@ impl Controller {
             if let Err(why) = self.create(&pod, volume).await {
                 let message = format!("ephemeral volume {}: {why}", volume.name);
                 self.recorder.event(reference(&*pod), "Warning", "FailedBinding", message);
-                return Outcome::Retry;
+                let gives_up = mutant!(self.client.ctx(), "ephemeral-claim-error-dropped");
+                return if gives_up { Outcome::Done } else { Outcome::Retry };
             }
         }
         Outcome::Done

@@ -344,4 +344,9 @@ pub const MUTANTS: &[Mutant] = &[
         about: "ControllerPublishVolume does not wait for the attachment if the instance lists the volume already",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "size-in-decimal-gigabytes",
+        about: "CreateVolume rounds the size up to units of 1000³ bytes, and asks for as many GiB",
+        recreates: "no public issue is known",
+    },
 ];

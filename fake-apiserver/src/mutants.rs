@@ -305,4 +305,39 @@ pub const MUTANTS: &[Mutant] = &[
         about: "the status of a ResourceQuota keeps the limits that it had when it was created",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "custom-objects-survive-namespace",
+        about: "a deleted namespace goes without its custom objects, which stay",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "expired-watch-starts-late",
+        about: "a watch at a revision that is no longer held starts with the oldest event that is, instead of 410",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "pod-index-not-refreshed",
+        about: "a list of the pods of a node has them as they were when they were bound",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "merge-patch-null-ignored",
+        about: "a null in a merge patch does not remove its field",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "zero-replicas-defaulted",
+        about: "a StatefulSet with zero replicas gets one, as if the number were not set",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "eviction-grace-dropped",
+        about: "an eviction ignores the grace period of its deleteOptions",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "object-goes-with-first-finalizer",
+        about: "a terminating object goes as soon as it loses one of its finalizers",
+        recreates: "no public issue is known",
+    },
 ];

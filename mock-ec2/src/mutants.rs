@@ -257,6 +257,21 @@ pub const MUTANTS: &[Mutant] = &[
         about: "a snapshot that is not completed yet fails when its volume is deleted",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "repeated-detach-starts-over",
+        about: "DetachVolume of a volume that is being detached starts the detach again",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "excluded-volume-snapshotted",
+        about: "CreateSnapshots also takes snapshots of the data volumes that the request excludes",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "modified-throughput-not-applied",
+        about: "a modification ends and leaves the throughput of the volume",
+        recreates: "no public issue is known",
+    },
 ];
 
 /// Returns the seeded bugs that are switched on in the world of `ctx`.
@@ -312,5 +327,8 @@ pub(crate) fn seeded_bugs(ctx: &Ctx) -> SeededBugs {
         attaches_one_more: mutant!(ctx, "one-attachment-too-many"),
         launches_again: mutant!(ctx, "launch-token-ignored"),
         fails_with_volume: mutant!(ctx, "snapshot-fails-with-its-volume"),
+        restarts_detaches: mutant!(ctx, "repeated-detach-starts-over"),
+        snapshots_excluded: mutant!(ctx, "excluded-volume-snapshotted"),
+        keeps_throughput: mutant!(ctx, "modified-throughput-not-applied"),
     }
 }

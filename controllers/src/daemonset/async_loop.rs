@@ -27,7 +27,7 @@ use crate::workload::pod_control::{PodControl, slow_start_batch};
 use crate::workload::pod_template::pod_from_template;
 use crate::workload::ref_manager::RefManager;
 use crate::workload::related::{Seen, Selecting, concerned};
-use crate::workload::{Key, key};
+use crate::workload::{Key, counter, key};
 
 /// Source of its Events.
 const SOURCE: &str = "daemonset-controller";
@@ -109,7 +109,8 @@ impl Controller {
     /// count by the name of their controller.
     fn node_changed(&self, delta: &Delta<Node>) {
         let Delta::Applied { old, new } = delta else { return };
-        if old.as_ref().is_some_and(|old| is_same_place(old, new)) {
+        let misses_changes = mutant!(self.ctx, "changed-node-not-noticed");
+        if old.as_ref().is_some_and(|old| misses_changes || is_same_place(old, new)) {
             return;
         }
         let mut owners = BTreeSet::new();
@@ -324,6 +325,9 @@ impl Controller {
         let mut next = status::calculate(set, &nodes, &pods, hash, observes, now);
         if mutant!(self.ctx, "daemons-wanted-everywhere") {
             next.desired_number_scheduled = i32::try_from(nodes.len()).unwrap_or(i32::MAX);
+        }
+        if mutant!(self.ctx, "old-daemon-pods-told-updated") {
+            next.updated_number_scheduled = counter(next.current_number_scheduled);
         }
         let min_ready = set.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or(0);
         if min_ready > 0 && next.number_ready != next.number_available.unwrap_or(0) {

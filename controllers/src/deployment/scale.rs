@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use k8s_openapi::api::apps::v1::ReplicaSet;
+use substrate::mutant;
 
 use super::annotations;
 use super::proportions::shares;
@@ -56,7 +57,9 @@ impl Round<'_> {
         }
         let mut changed = ReplicaSet::clone(set);
         changed.spec.get_or_insert_default().replicas = Some(next);
-        annotations::set_sizes(&mut changed, wanted, most);
+        if !mutant!(self.client.ctx(), "scaled-size-not-annotated") {
+            annotations::set_sizes(&mut changed, wanted, most);
+        }
         let written = self.client.namespaced::<ReplicaSet>(set.namespace()).replace(&changed).await?;
         if before != next {
             let direction = if before < next { "up" } else { "down" };

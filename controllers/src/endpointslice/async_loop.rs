@@ -114,7 +114,11 @@ impl Controller {
             Delta::Applied { old, new } => (old.as_deref(), new),
             Delta::Deleted(pod) => (None, pod),
         };
+        let misses_leavers = mutant!(self.client.ctx(), "unselected-pod-stays-endpoint");
         for service in self.services.list_in(new.namespace()) {
+            if misses_leavers && !selects(&service, new) {
+                continue;
+            }
             if is_concerned(&service, old, new) {
                 self.queue.add(key(&*service));
             }

@@ -232,6 +232,9 @@ impl Collector {
                 if unblocks {
                     self.unblock(node).await?;
                 }
+                let is_shallow =
+                    propagation == Propagation::Foreground && mutant!(self.0.ctx, "foreground-one-level-deep");
+                let propagation = if is_shallow { Propagation::Background } else { propagation };
                 self.send_delete(node, &latest, propagation).await
             }
         }

@@ -331,7 +331,10 @@ impl Controller {
         let active = i32::try_from(round.active.len()).unwrap_or(i32::MAX);
         let ended_indexes: BTreeSet<i32> =
             round.succeeded_indexes.iter().chain(round.failed_indexes.iter().flatten()).copied().collect();
-        let terminating: Vec<Arc<Pod>> = round.pods.iter().filter(|pod| is_terminating(pod)).cloned().collect();
+        let terminating: Vec<Arc<Pod>> = match mutant!(self.ctx, "pod-replacement-policy-ignored") {
+            true => Vec::new(),
+            false => round.pods.iter().filter(|pod| is_terminating(pod)).cloned().collect(),
+        };
         let has_index_limit = round.failed_indexes.is_some();
         let observed = Observed {
             active: &round.active,
@@ -482,7 +485,9 @@ impl Controller {
         }
         if needs_flush {
             round.job = self.write_status(&round.job).await?;
-            self.backoffs.lock().insert(item.clone(), round.backoff);
+            if !mutant!(self.ctx, "job-failures-forgotten") {
+                self.backoffs.lock().insert(item.clone(), round.backoff);
+            }
             needs_flush = false;
         }
         let released = self.release(item, &counted.release).await;

@@ -293,4 +293,19 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "taint-eviction overlooks the taints of a node when a pod that exists already is placed there",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "foreground-one-level-deep",
+        about: "the garbage collector deletes the dependents of an owner in foreground deletion in the background",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "uncordoned-node-stays-tainted",
+        about: "node-lifecycle keeps the taint of a cordoned node after it is uncordoned",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "finished-pods-keep-room",
+        about: "the scheduler counts the requests of pods that have finished",
+        recreates: "no public issue is known",
+    },
 ];

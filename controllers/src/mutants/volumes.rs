@@ -368,4 +368,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "the PV binder knows itself that a new volume is Available, and does not write it",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "released-volume-held",
+        about: "PV protection holds a deleted volume that has a claimRef, though it is not Bound any more",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "ephemeral-claim-error-dropped",
+        about: "the ephemeral controller does not try again after a claim could not be created",
+        recreates: "no public issue is known",
+    },
 ];

@@ -208,4 +208,49 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "the CronJob controller keeps one finished Job more than its limits",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "claim-labels-dropped",
+        about: "the StatefulSet controller creates the claims of a pod without labels",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "recreated-pod-ignores-partition",
+        about: "the StatefulSet controller creates every pod at the update revision, also one below the partition",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "scaled-size-not-annotated",
+        about: "the Deployment controller scales a ReplicaSet and leaves the size in its annotations as it was",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "min-ready-wait-not-planned",
+        about: "the ReplicaSet controller does not come back to a ready pod when its minReadySeconds are over",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "changed-node-not-noticed",
+        about: "the DaemonSet controller looks at new nodes only, not at nodes whose labels or taints change",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "old-daemon-pods-told-updated",
+        about: "the DaemonSet controller counts every pod of a set in updatedNumberScheduled",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "job-failures-forgotten",
+        about: "the Job controller forgets the failures that it has counted, and does not wait before the next pod",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "pod-replacement-policy-ignored",
+        about: "the Job controller replaces a pod that is still terminating, although the policy is Failed",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "unselected-pod-stays-endpoint",
+        about: "the EndpointSlice controller overlooks a pod whose changed labels a Service no longer selects",
+        recreates: "no public issue is known",
+    },
 ];

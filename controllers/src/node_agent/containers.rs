@@ -42,7 +42,11 @@ pub(super) async fn restart_containers(
             agent.recorder.event(Arc::new(of_container(object, pod, name)), "Warning", "BackOff", message);
         }
     }
-    status_reporter.facts.waiting = plan.waiting;
+    if substrate::mutant!(agent.ctx, "crash-loop-told-while-running") {
+        status_reporter.facts.waiting.extend(plan.waiting);
+    } else {
+        status_reporter.facts.waiting = plan.waiting;
+    }
     let (mut wait, mut started) = (plan.wait, Vec::new());
     let mut misconfigured = BTreeMap::new();
     for (name, attempt) in plan.start {

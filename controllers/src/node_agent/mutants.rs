@@ -289,4 +289,29 @@ pub const MUTANTS: &[Mutant] = &[
         about: "the kubelet does not name the node's id of a driver in the annotation of the node",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "uncertain-stage-not-undone",
+        about: "the kubelet does not unstage a volume after a NodeStageVolume without a final answer",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "crash-loop-told-while-running",
+        about: "the kubelet reports CrashLoopBackOff for a container that has started again",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "delete-grace-ignored",
+        about: "the kubelet grants a deleted pod the grace period of its spec, not that of the deletion",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "failed-status-report-dropped",
+        about: "the kubelet does not repeat a failed write of a pod's status, not even the last one",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "failed-lookup-not-repeated",
+        about: "the kubelet does not look up the volumes of a pod again after a lookup failed",
+        recreates: "no public issue is known",
+    },
 ];

@@ -43,6 +43,7 @@ pub(super) async fn reporter(agent: Arc<Agent>, pod: Arc<Pod>, mut reports: late
                 // The object is gone, or another pod has its name.
                 Ok(false) => return,
                 Err(error) if error.is_not_found() => return,
+                Err(_) if substrate::mutant!(agent.ctx, "failed-status-report-dropped") => break,
                 Err(_) => agent.ctx.sleep(PERIOD).await,
             }
         }

@@ -55,7 +55,9 @@ async fn wait_for_volumes(agent: &Agent, uid: &str, expected: &[String]) -> Resu
     let timers = &agent.config.timers;
     let begun = agent.ctx.now().mono;
     let deadline = begun + agent.ctx.scaled(timers.pod_attach_and_mount_timeout);
-    agent.pods().look_up_again(uid);
+    if !substrate::mutant!(agent.ctx, "failed-lookup-not-repeated") {
+        agent.pods().look_up_again(uid);
+    }
     let mut changes = agent.changes();
     agent.changed();
     loop {

@@ -10,6 +10,7 @@ use super::admission::admit;
 use super::agent::Agent;
 use super::deadline;
 use super::ephemeral;
+use super::hooks::grace_of;
 use super::orders::Orders;
 use super::pod_dirs::{HOUSEKEEPING, mounted_below, remove_pod_dirs};
 use super::pod_report::{Report, reporter};
@@ -146,7 +147,12 @@ async fn applied(agent: &Arc<Agent>, pod: Arc<Pod>) {
     let over = matches!(phase(&pod), "Succeeded" | "Failed");
     let alive = agent.runtime.alive(&uid).is_some();
     // Containers of a finished pod are stopped like those of a deleted one.
-    let terminate = (pod.metadata.deletion_timestamp.is_some() || over && alive).then(|| grace(&pod));
+    let terminate = (pod.metadata.deletion_timestamp.is_some() || over && alive).then(|| {
+        match substrate::mutant!(agent.ctx, "delete-grace-ignored") {
+            true => grace_of(&pod),
+            false => grace(&pod),
+        }
+    });
     if renewed(agent, &uid, &pod, terminate) || over && terminate.is_none() {
         return;
     }

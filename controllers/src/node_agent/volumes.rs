@@ -71,6 +71,7 @@ pub(super) async fn run(agent: Arc<Agent>) {
         forgets_reconstructed: substrate::mutant!(agent.ctx, "reconstructed-device-forgotten"),
         shares_once_pod: substrate::mutant!(agent.ctx, "once-pod-mounted-twice"),
         takes_first_name: substrate::mutant!(agent.ctx, "second-name-forgotten"),
+        leaves_uncertain: substrate::mutant!(agent.ctx, "uncertain-stage-not-undone"),
     };
     let ticks = TickSchedule::new(agent.ctx.now().mono, agent.ctx.scaled(agent.config.timers.reconciler_loop));
     agent.changed();

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Taint};
+use substrate::mutant;
 use substrate::process::Ctx;
 
 use super::labels;
@@ -30,11 +31,15 @@ pub(super) async fn run(ctx: Ctx, client: Client, nodes: Informer<Node>) {
     let mut changes = nodes.subscribe();
     let queue =
         WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000)).named("node_lifecycle_controller");
+    let keeps_cordon = mutant!(ctx, "uncordoned-node-stays-tainted");
     let work = queue.clone().run(WORKERS, move |name: String| {
         let (node, client) = (nodes.get("", &name), client.clone());
         async move {
             if let Some(node) = node {
-                let (add, remove) = differences(&node);
+                let (add, mut remove) = differences(&node);
+                if keeps_cordon {
+                    remove.retain(|taint| taint.key != UNSCHEDULABLE);
+                }
                 // The node's next change triggers a retry, as upstream.
                 let _ = taints::swap(&client, &node, &add, &remove).await;
                 let labels = labels::missing(&node);

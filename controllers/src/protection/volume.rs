@@ -27,10 +27,14 @@ pub async fn run(ctx: Ctx, client: Client) {
     let volumes: Informer<PersistentVolume> = Informer::start(&ctx, client.all(), ListParams::default());
     volumes.synced().await;
     let is_careless = mutant!(ctx, "bound-volume-removed");
+    let holds_released = mutant!(ctx, "released-volume-held");
     let takes_all = mutant!(ctx, "foreign-finalizers-removed");
-    let decide = move |volume: &PersistentVolume| match is_careless {
-        true => finalizer::decide(&volume.metadata, FINALIZER, || false),
-        false => decide(volume),
+    let decide = move |volume: &PersistentVolume| match (is_careless, holds_released) {
+        (true, _) => finalizer::decide(&volume.metadata, FINALIZER, || false),
+        (false, true) => finalizer::decide(&volume.metadata, FINALIZER, || {
+            volume.spec.as_ref().is_some_and(|spec| spec.claim_ref.is_some())
+        }),
+        (false, false) => decide(volume),
     };
     // client-go's default controller rate limiter.
     let queue = WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000)).named("pvprotection");

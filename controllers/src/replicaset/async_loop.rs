@@ -81,7 +81,7 @@ impl<S: Replicating> Controller<S> {
                 }
                 (Seen::Changed, Delta::Applied { old: Some(old), new }) if !is_ready(old) && is_ready(new) => {
                     let min_ready = S::as_set(&set).spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or(0);
-                    if min_ready > 0 {
+                    if min_ready > 0 && !mutant!(self.ctx, "min-ready-wait-not-planned") {
                         self.queue.add_after(owner.clone(), seconds(min_ready));
                     }
                 }
@@ -141,7 +141,7 @@ impl<S: Replicating> Controller<S> {
         self.update_status(set, status).await?;
         managed?;
         let min_ready = spec.min_ready_seconds.unwrap_or(0);
-        if min_ready == 0 || ready == available {
+        if min_ready == 0 || ready == available || mutant!(self.ctx, "min-ready-wait-not-planned") {
             return Ok(None);
         }
         let next = next_check(active.iter().map(|pod| &**pod), min_ready, now);

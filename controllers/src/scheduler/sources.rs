@@ -4,6 +4,7 @@ use k8s_openapi::api::apps::v1::{ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
+use substrate::mutant;
 use substrate::process::Ctx;
 
 use crate::kube::{Client, Informer, ListParams};
@@ -31,8 +32,10 @@ pub(super) struct Sources {
 impl Sources {
     /// Starts the caches, or shares those of `client`.
     pub(super) fn start(ctx: &Ctx, client: &Client) -> Self {
+        let counts_finished = mutant!(ctx, "finished-pods-keep-room");
+        let pods = if counts_finished { ListParams::default() } else { ListParams::fields(PODS) };
         Self {
-            pods: Informer::start(ctx, client.all(), ListParams::fields(PODS)),
+            pods: Informer::start(ctx, client.all(), pods),
             nodes: Informer::start(ctx, client.all(), ListParams::default()),
             claims: Informer::start(ctx, client.all(), ListParams::default()),
             volumes: Informer::start(ctx, client.all(), ListParams::default()),

@@ -207,7 +207,10 @@ impl Controller {
     ) -> (status::Counts, Result<()>) {
         let now = self.ctx.now().wall;
         let min_ready = spec.min_ready_seconds.unwrap_or(0);
-        let mut places = plan::places(sets, spec, pods, now);
+        let mut places = match mutant!(self.ctx, "recreated-pod-ignores-partition") {
+            true => plan::places(sets, &plan::without_partition(spec), pods, now),
+            false => plan::places(sets, spec, pods, now),
+        };
         if self.lowest_first {
             places.condemned.reverse();
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use anyhow::{Result, anyhow};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use substrate::mutant;
 
 use super::identity::{
     claim_name, claim_templates, claims, identity_matches, ordinal, storage_matches, update_identity, update_storage,
@@ -138,7 +139,10 @@ impl StatefulPodControl {
     /// Creates the claims that the cache does not have (`createPersistentVolumeClaims`).
     async fn create_claims(&self, set: &StatefulSet, pod: &Pod) -> Result<()> {
         let mut errors = Vec::new();
-        for claim in claims(set, pod) {
+        for mut claim in claims(set, pod) {
+            if mutant!(self.client.ctx(), "claim-labels-dropped") {
+                claim.metadata.labels = None;
+            }
             let name = claim.name();
             match self.claims.get(set.namespace(), name) {
                 Some(present) if present.is_deleting() => errors.push(format!("pvc {name} is being deleted")),

@@ -103,6 +103,9 @@ impl ControllerService {
         if mutant!(ctx, "capacity-told-not-made") {
             order.size = (order.size - 1).max(1);
         }
+        if mutant!(ctx, "size-in-decimal-gigabytes") {
+            order.size = (order.size << 30).div_ceil(1_000_000_000);
+        }
         if mutant!(ctx, "source-dropped") {
             order.source = None;
         }

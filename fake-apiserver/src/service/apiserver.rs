@@ -177,6 +177,13 @@ impl Apiserver {
                 derives_uids: substrate::mutant!(ctx, "uid-of-the-name"),
                 ends_deletions: substrate::mutant!(ctx, "late-status-ends-deletion"),
                 drops_volume_mode: substrate::mutant!(ctx, "claim-update-drops-volume-mode"),
+                spares_custom_objects: substrate::mutant!(ctx, "custom-objects-survive-namespace"),
+                starts_expired: substrate::mutant!(ctx, "expired-watch-starts-late"),
+                indexes_once: substrate::mutant!(ctx, "pod-index-not-refreshed"),
+                ignores_nulls: substrate::mutant!(ctx, "merge-patch-null-ignored"),
+                defaults_zero: substrate::mutant!(ctx, "zero-replicas-defaulted"),
+                forgets_eviction_grace: substrate::mutant!(ctx, "eviction-grace-dropped"),
+                goes_with_first: substrate::mutant!(ctx, "object-goes-with-first-finalizer"),
             });
             state.hub.matches_prefixes = substrate::mutant!(ctx, "neighbour-namespace-watched");
         }

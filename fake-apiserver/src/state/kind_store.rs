@@ -25,6 +25,8 @@ pub(super) struct KindStore {
     by_node: BTreeMap<Box<str>, BTreeMap<Key, Arc<Object>>>,
     /// If set, objects are kept without their trees.
     folds: bool,
+    /// Seeded bug: the index keeps a pod as it was when it was bound.
+    pub indexes_once: bool,
 }
 
 /// Field by which pods are indexed.
@@ -36,7 +38,7 @@ impl KindStore {
         let history = History::new(limits, floor);
         // Events are the most numerous objects, and mostly people read them.
         let folds = limits.folds || kind == kinds::EVENTS;
-        Self { kind, objects: OrdMap::new(), history, by_node: BTreeMap::new(), folds }
+        Self { kind, objects: OrdMap::new(), history, by_node: BTreeMap::new(), folds, indexes_once: false }
     }
 
     /// Returns all objects, in list order.
@@ -60,6 +62,7 @@ impl KindStore {
             // Pods without a node are not indexed.
             if !node.is_empty() {
                 match self.by_node.get_mut(node) {
+                    Some(pods) if self.indexes_once && pods.contains_key(&key) => {}
                     Some(pods) => drop(pods.insert(key, object.clone())),
                     None => drop(self.by_node.insert(node.into(), BTreeMap::from([(key, object.clone())]))),
                 }
@@ -88,7 +91,7 @@ impl KindStore {
 
     /// Removes all objects and restarts the history after revision `floor`.
     pub fn wipe(&mut self, limits: Limits, floor: u64) {
-        *self = Self::new(self.kind.clone(), limits, floor);
+        *self = Self { indexes_once: self.indexes_once, ..Self::new(self.kind.clone(), limits, floor) };
     }
 
     /// Returns a superset of the objects that `selector` matches, of those whose key begins with `prefix`, from `start`

@@ -174,6 +174,9 @@ impl Store {
     /// Activates seeded bugs.
     pub fn plant(&mut self, defects: Defects) {
         self.defects = defects;
+        for kind_store in &mut self.kind_stores {
+            kind_store.indexes_once = defects.indexes_once;
+        }
     }
 
     /// Returns the revision of the last commit.

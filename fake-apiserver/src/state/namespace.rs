@@ -156,7 +156,8 @@ impl Store {
 
     /// Deletes every object in a namespace; those with finalizers or grace periods stay for now.
     fn empty(&mut self, now: Now, namespace: &str) {
-        for kind in self.stored_kinds().into_iter().filter(|k| k.namespaced) {
+        let spares = self.defects.spares_custom_objects;
+        for kind in self.stored_kinds().into_iter().filter(|k| k.namespaced && !(spares && k.custom.is_some())) {
             let prefix = prefix(Some(namespace));
             let names: Vec<String> = within(self.kind_store(&kind).objects(), &prefix, &prefix)
                 .map(|(_, object)| value::name(&object.value).to_owned())
@@ -178,10 +179,11 @@ impl Store {
         let namespaces = kinds::NAMESPACES;
         let Some(found) = self.get(namespaces, namespace).filter(|n| is_terminating(&n.value)).cloned() else { return };
         let prefix = prefix(Some(namespace));
-        let forgets = self.defects.forgets_terminating;
+        let (forgets, spares) = (self.defects.forgets_terminating, self.defects.spares_custom_objects);
         let holds = |kind: &Kind| {
             let mut objects = within(self.kind_store(kind).objects(), &prefix, &prefix);
-            objects.any(|(_, object)| !(forgets && is_terminating(&object.value)))
+            let counts = !(spares && kind.custom.is_some());
+            counts && objects.any(|(_, object)| !(forgets && is_terminating(&object.value)))
         };
         if self.stored_kinds().into_iter().filter(|k| k.namespaced).any(|kind| holds(&kind)) {
             return;

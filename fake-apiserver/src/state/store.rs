@@ -130,6 +130,20 @@ pub struct Defects {
     pub ends_deletions: bool,
     /// Removes the volumeMode of a claim with an update.
     pub drops_volume_mode: bool,
+    /// Deletes no custom objects of a terminating namespace, and does not wait for them.
+    pub spares_custom_objects: bool,
+    /// Starts a watch at a revision that is no longer held with the oldest event that is.
+    pub starts_expired: bool,
+    /// Leaves a pod in the index by node as it was when it was bound.
+    pub indexes_once: bool,
+    /// Leaves out the nulls of a merge patch.
+    pub ignores_nulls: bool,
+    /// Takes zero replicas of a StatefulSet for an unset number.
+    pub defaults_zero: bool,
+    /// Leaves out the grace period of an eviction.
+    pub forgets_eviction_grace: bool,
+    /// Removes a terminating object, except a pod, with the first finalizer that it loses.
+    pub goes_with_first: bool,
 }
 
 /// The state of the cluster.

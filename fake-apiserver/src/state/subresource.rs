@@ -129,6 +129,9 @@ impl Store {
         let options = eviction.get("deleteOptions").unwrap_or(&Value::Null);
         let mut options = DeleteOptions::parse(options)?;
         options.dry_run |= dry_run;
+        if self.defects.forgets_eviction_grace {
+            options.grace_period_seconds = None;
+        }
         let target = Target {
             kind: kinds::PODS.into(),
             namespace: Some(namespace.to_owned()),

@@ -149,6 +149,9 @@ impl Store {
         {
             operations.retain(|operation| operation["op"] != "test");
         }
+        if self.defects.ignores_nulls && patch_kind == PatchKind::Merge {
+            drop_nulls(&mut patch);
+        }
         let old = self.existing(target)?;
         let viewed = served.is_view().then(|| view::to_view(served, &old.value));
         let before = viewed.as_ref().unwrap_or(&old.value);
@@ -193,6 +196,14 @@ impl Store {
         let (_, object) = stored(served, object);
         check_unconditional(served, target, &object)?;
         self.write(Write::of(target, old, object, options, now))
+    }
+}
+
+/// Removes the nulls of a patch: a seeded bug.
+fn drop_nulls(patch: &mut Value) {
+    if let Some(fields) = patch.as_object_mut() {
+        fields.retain(|_, value| !value.is_null());
+        fields.values_mut().for_each(drop_nulls);
     }
 }
 

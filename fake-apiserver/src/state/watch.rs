@@ -134,6 +134,7 @@ impl Store {
         let kind_store = self.kind_store(kind);
         let prefix = prefix(namespace);
         let missed = |from: u64| -> Result<Vec<Initial>, Status> {
+            let from = if self.defects.starts_expired { from.max(kind_store.history.floor()) } else { from };
             let events = kind_store.history.since(from)?;
             let reported = |event: &Arc<Event>| {
                 let event_type = event_type_for(event, namespace, selector)?;

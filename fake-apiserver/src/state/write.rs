@@ -150,7 +150,7 @@ impl Store {
     fn make(&mut self, mut write: Write<'_>) -> Result<Reply, Status> {
         let (kind, now) = (write.kind, write.now);
         self.admit_namespace(write.namespace, kind, name(&write.object))?;
-        strategy::default(kind, &mut write.object);
+        self.fill(kind, &mut write.object);
         // Objects that the server itself creates have no managers.
         if self.tracks && !write.options.manager.is_empty() && !managed::is_tracked(&write.object) {
             let mut object = std::mem::take(&mut write.object);
@@ -197,7 +197,7 @@ impl Store {
         let managed_as_sent = write.object.get("metadata").and_then(|m| m.get("managedFields")).cloned();
         let sent_managers = managed::are_written(part, &write.object);
         self.check_revision(&write, old)?;
-        strategy::default(kind, &mut write.object);
+        self.fill(kind, &mut write.object);
         // For a scale, mutating policies have already seen the Scale.
         if part != Part::Scale {
             self.mutate(&mut write)?;
@@ -258,6 +258,18 @@ impl Store {
         Ok(self.commit(write, old, charges))
     }
 
+    /// Fills in defaults. A seeded bug takes zero replicas of a StatefulSet for an unset number.
+    fn fill(&self, kind: &Kind, object: &mut Value) {
+        strategy::default(kind, object);
+        if self.defects.defaults_zero
+            && kind == kinds::STATEFUL_SETS
+            && let Some(spec) = value::map_mut(object, "spec")
+            && spec.get("replicas").and_then(Value::as_i64) == Some(0)
+        {
+            spec.insert("replicas", 1.into());
+        }
+    }
+
     /// Refuses, with 409, a write that names another revision than the stored one.
     fn check_revision(&self, write: &Write<'_>, old: &Object) -> Result<(), Status> {
         let named = resource_version(&write.object);
@@ -304,7 +316,8 @@ impl Store {
         let (key, dry_run) = (key(write.namespace, write.named), write.options.dry_run);
         let ends_grace = self.defects.ends_grace && kind == kinds::PODS;
         let is_released = !finalizers(&old.value).is_empty() && finalizers(&object).is_empty();
-        let goes = may_go(kind, &object) || ends_grace && is_released;
+        let loses_one = kind != kinds::PODS && finalizers(&object).len() < finalizers(&old.value).len();
+        let goes = may_go(kind, &object) || ends_grace && is_released || self.defects.goes_with_first && loses_one;
         if is_terminating(&old.value) && goes && !self.defects.keeps_released {
             let gone = Object::at(object, old.revision);
             if !dry_run {

@@ -146,7 +146,7 @@ impl State {
         let mounted = host.holds_mounted(id) && !self.seeded_bugs.busy_ignored;
         call.check_dry_run()?;
 
-        if leaving && !hurries {
+        if leaving && !hurries && !self.seeded_bugs.restarts_detaches {
             // The detach is under way: AWS is believed to answer with the current state.
             return Ok(reply(id, &instance_id, attachment));
         }

@@ -116,7 +116,9 @@ impl State {
                 if !self.seeded_bugs.keeps_iops {
                     volume.iops = target.iops;
                 }
-                volume.throughput = target.throughput;
+                if !self.seeded_bugs.keeps_throughput {
+                    volume.throughput = target.throughput;
+                }
                 volume.multi_attach_enabled = target.multi_attach_enabled;
                 if self.seeded_bugs.skips_optimizing {
                     return self.end_modification(now, id, ModificationState::Completed, None);

@@ -108,6 +108,12 @@ pub struct SeededBugs {
     pub launches_again: bool,
     /// A pending snapshot fails when its volume is deleted.
     pub fails_with_volume: bool,
+    /// A repeated detach starts the detach again.
+    pub restarts_detaches: bool,
+    /// CreateSnapshots includes the volumes that the request excludes.
+    pub snapshots_excluded: bool,
+    /// A modification leaves the throughput.
+    pub keeps_throughput: bool,
 }
 
 /// Attachments hidden from callers of the API while their devices exist.

@@ -57,7 +57,7 @@ impl State {
         }
         let volumes: Vec<Arc<Volume>> = slots
             .values()
-            .filter(|id| !request.exclude.contains(id))
+            .filter(|id| self.seeded_bugs.snapshots_excluded || !request.exclude.contains(id))
             .filter_map(|id| self.volumes.get(id))
             .filter(|v| !(v.root && request.exclude_root))
             .cloned()

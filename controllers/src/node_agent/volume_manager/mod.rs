@@ -130,6 +130,8 @@ pub struct SeededBugs {
     pub shares_once_pod: bool,
     /// Knows a volume of a pod by one of its names only.
     pub takes_first_name: bool,
+    /// Takes a stage without a final answer for one that did nothing, once no pod wants the volume.
+    pub leaves_uncertain: bool,
 }
 
 impl SeededBugs {

@@ -89,7 +89,13 @@ impl VolumeManager {
                 let is_published = !volume.pods.is_empty() && !self.seeded_bugs.unstages_published;
                 !is_published && self.desired.get(name).is_none()
             })
-            .map(|(name, volume)| (name.clone(), volume.device, volume.spec.clone()))
+            .map(|(name, volume)| {
+                let is_left = self.seeded_bugs.leaves_uncertain
+                    && volume.device == MountState::Uncertain
+                    && !volume.device_reconstructed;
+                let device = if is_left { MountState::NotMounted } else { volume.device };
+                (name.clone(), device, volume.spec.clone())
+            })
             .collect();
         for (name, device, spec) in unused {
             if self.pending.is_pending(OperationKeyRef::volume(name.as_str())) {
