@@ -29,7 +29,14 @@ const REST: Duration = Duration::from_secs(90);
 const FRESH: Duration = Duration::from_secs(10);
 
 /// Kinds that are compared at rest, and of which only few clusters have objects.
-const RARE: [(&str, &str); 3] = [("v1", "ResourceQuota"), ("v1", "Service"), ("discovery.k8s.io/v1", "EndpointSlice")];
+const RARE: [(&str, &str); 6] = [
+    ("v1", "ResourceQuota"),
+    ("v1", "ReplicationController"),
+    ("v1", "Service"),
+    ("apps/v1", "DaemonSet"),
+    ("batch/v1", "CronJob"),
+    ("discovery.k8s.io/v1", "EndpointSlice"),
+];
 
 /// Ends faults, starts everything that is down, and removes the out-of-service taint, as an operator does after a node
 /// is back.
