@@ -299,6 +299,8 @@ impl Builder {
             },
         ]);
         let more = json!({
+            // The zone of the next pod, too.
+            "nodeSelector": { "kubernetes.io/hostname": "node-a" },
             "terminationGracePeriodSeconds": 30,
             "containers": containers,
             "volumes": [{ "name": "data", "persistentVolumeClaim": { "claimName": "hooked" } }],
