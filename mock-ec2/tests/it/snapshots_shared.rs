@@ -49,7 +49,7 @@ fn a_snapshot_is_shared_with_accounts_and_with_everybody() {
         );
         let bad = set("UserId.1=banana&OperationType=add").await;
         assert_eq!(bad.code(), "InvalidAMIAttributeItemValue");
-        assert_eq!(bad.message(), "Invalid attribute item value \"banana\" for userId item type.");
+        assert_eq!(bad.message(), "Invalid attribute item value &quot;banana&quot; for userId item type.");
         assert_eq!(set("UserGroup.1=some&OperationType=add").await.code(), "InvalidAMIAttributeItemValue");
         for users in ["Owner.1=banana", "Owner.1=all", "RestorableBy.1=amazon"] {
             assert_eq!(call(&cloud, "DescribeSnapshots", users).await.code(), "InvalidUserID.Malformed", "{users}");
