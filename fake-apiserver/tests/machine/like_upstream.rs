@@ -39,7 +39,7 @@ fn named(mut object: Value) -> Value {
 #[case("pods", json!({"spec": {"schedulingGates": [{"name": "a"}, {"name": "a"}], "containers": [{"name": "c", "image": "i"}]}}),
     "spec.schedulingGates[1]: Duplicate value: \"a\"")]
 #[case("pods", json!({"spec": {"hostname": "a.b", "containers": [{"name": "c", "image": "i"}], "securityContext": {"sysctls": [{"name": "kernel/shm_max"}, {"name": "foo-"}, {"name": "bar.."}]}}}),
-    r#"[spec.securityContext.sysctls[1].name: Invalid value: "foo-": must have at most 253 characters and match regex ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$, spec.securityContext.sysctls[2].name: Invalid value: "bar..": must have at most 253 characters and match regex ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$, spec.hostname: Invalid value: "a.b": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')]"#)]
+    r#"[spec.securityContext.sysctls[1].name: Invalid value: "foo-": must have at most 253 characters and match regex ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$, spec.securityContext.sysctls[2].name: Invalid value: "bar..": must have at most 253 characters and match regex ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$, spec.hostname: Invalid value: "a.b": must not contain dots]"#)]
 #[case("resourcequotas", json!({"spec": {"hard": {"hardware": "1", "pods": "1"}, "scopes": ["Terminating", "NotTerminating"]}}),
     r#"[spec.hard[hardware]: Invalid value: "hardware": must be a standard resource type or fully qualified, spec.hard[hardware]: Invalid value: "hardware": must be a standard resource for quota, spec.scopes: Invalid value: ["Terminating","NotTerminating"]: conflicting scopes]"#)]
 #[case("resourcequotas", json!({"spec": {"hard": {"pods": "1"}, "scopeSelector": {"matchExpressions": [{"scopeName": "BadScope", "operator": "Exists"}]}}}),
@@ -74,9 +74,64 @@ fn named(mut object: Value) -> Value {
 #[case("pods", json!({"spec": {"securityContext": {"runAsUser": -1}, "containers": [{"name": "c", "image": "i"}]}}),
     "spec.securityContext.runAsUser: Invalid value: -1: must be between 0 and 2147483647, inclusive")]
 #[case("pods", json!({"spec": {"hostNetwork": true, "containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80, "hostPort": 81}]}]}}),
-    "spec.containers[0].ports[0].containerPort: Invalid value: 80: must match `hostPort` when `hostNetwork` is true")]
+    "spec.containers[0].ports[0].hostPort: Invalid value: 81: must match `containerPort` when `hostNetwork` is true")]
 #[case("pods", json!({"spec": {"hostAliases": [{"ip": "x"}], "containers": [{"name": "c", "image": "i"}]}}),
     "spec.hostAliases[0].ip: Invalid value: \"x\": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")]
+#[case("pods", json!({"spec": {"volumes": [{"name": "v", "nfs": {"server": "s", "path": "a"}}], "containers": [{"name": "c", "image": "i", "volumeMounts": [{"name": "v", "mountPath": "/a"}]}]}}),
+    "[spec.volumes[0].nfs.path: Invalid value: \"a\": must be an absolute path, spec.containers[0].volumeMounts[0].name: Not found: \"v\"]")]
+#[case("pods", json!({"spec": {"volumes": [{"name": "v"}], "containers": [{"name": "c", "image": "i", "volumeDevices": [{"name": "v", "devicePath": "/a"}]}]}}),
+    "spec.containers[0].volumeDevices[0].name: Invalid value: \"v\": can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode")]
+#[case("pods", json!({"spec": {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}], "containers": [{"name": "c", "image": "i", "volumeDevices": [{"name": "v", "devicePath": "/../a"}], "volumeMounts": [{"name": "v", "mountPath": "/b", "subPath": "../c"}]}]}}),
+    "[spec.containers[0].volumeMounts[0].name: Invalid value: \"v\": must not already exist in volumeDevices, spec.containers[0].volumeMounts.subPath: Invalid value: \"../c\": must not contain '..', spec.containers[0].volumeDevices[0].devicePath: Invalid value: \"/../a\": can not contain backsteps ('..'), spec.containers[0].volumeDevices[0].name: Invalid value: \"v\": must not already exist in volumeMounts]")]
+#[case("pods", json!({"spec": {"containers": [{"name": "c", "image": "i", "volumeMounts": [{"name": "v", "mountPath": ""}]}]}}),
+    "[spec.containers[0].volumeMounts[0].name: Not found: \"v\", spec.containers[0].volumeMounts[0].mountPath: Required value]")]
+#[case("pods", json!({"spec": {"containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80, "hostPort": 80}, {"containerPort": 81, "hostPort": 80}]}]}}),
+    "spec.containers[0].ports[1].hostPort: Duplicate value: \"TCP//80\"")]
+#[case("pods", json!({"spec": {"dnsPolicy": "None", "containers": [{"name": "c", "image": "i"}]}}),
+    "spec.dnsConfig: Required value: must provide `dnsConfig` when `dnsPolicy` is None")]
+#[case("pods", json!({"spec": {"hostUsers": false, "hostPID": true, "containers": [{"name": "c", "image": "i"}]}}),
+    "spec.HostPID: Forbidden: when `hostUsers` is false")]
+#[case("pods", json!({"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "+1"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}),
+    "metadata.annotations[controller.kubernetes.io/pod-deletion-cost]: Invalid value: \"+1\": must be a 32bit integer")]
+#[case("pods", json!({"spec": {"nodeName": "n", "schedulingGates": [{"name": "a"}], "containers": [{"name": "c", "image": "i"}]}}),
+    "spec.nodeName: Forbidden: cannot be set until all schedulingGates have been cleared")]
+#[case("persistentvolumes", json!({"spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "local": {"path": "/a"}}}),
+    "spec.nodeAffinity: Required value: Local volume requires node affinity")]
+#[case("persistentvolumes", json!({"spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "-1"}, "csi": {"driver": "d", "volumeHandle": "h"}}}),
+    "[spec.capacity[storage]: Invalid value: -1: must be a valid resource quantity, spec.capacity[storage]: Invalid value: \"-1\": must be greater than zero]")]
+#[case("persistentvolumes", json!({"spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/a/.."}, "persistentVolumeReclaimPolicy": "Recycle"}}),
+    "[spec.hostPath.path: Invalid value: \"/a/..\": must not contain '..', spec.persistentVolumeReclaimPolicy: Forbidden: may not be 'recycle' for a hostPath mount of '/']")]
+#[case("persistentvolumes", json!({"spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/a"}, "volumeAttributesClassName": ""}}),
+    "[spec.volumeAttributesClassName: Required value: an empty string is disallowed, spec.csi: Required value: has to be specified when using volumeAttributesClassName]")]
+#[case("persistentvolumes", json!({"spec": {"accessModes": ["ReadWriteOncePod", "Other"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/a"}}}),
+    "spec.accessModes: Unsupported value: \"Other\": supported values: \"ReadOnlyMany\", \"ReadWriteMany\", \"ReadWriteOnce\", \"ReadWriteOncePod\"")]
+#[case("persistentvolumeclaims", json!({"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "dataSource": {"kind": "PersistentVolumeClaim", "name": "a"}, "dataSourceRef": {"kind": "PersistentVolumeClaim", "name": "b"}}}),
+    "spec: Invalid value: {}: must match dataSourceRef")]
+#[case("storageclasses", json!({"provisioner": "d", "reclaimPolicy": "Recycle", "volumeBindingMode": "Late", "parameters": {"": ""}}),
+    "[parameters: Invalid value: \"\": field can not be empty., reclaimPolicy: Unsupported value: \"Recycle\": supported values: \"Delete\", \"Retain\", volumeBindingMode: Unsupported value: \"Late\": supported values: \"Immediate\", \"WaitForFirstConsumer\"]")]
+#[case("storageclasses", json!({"provisioner": "d", "allowedTopologies": [{"matchLabelExpressions": [{"key": "k", "values": ["a", "b", "a"]}, {"key": "k", "values": ["a"]}]}]}),
+    "[allowedTopologies[0].matchLabelExpressions[0].values[2]: Duplicate value: \"a\", allowedTopologies[0].matchLabelExpressions[1].key: Duplicate value: \"k\"]")]
+#[case("storageclasses", json!({"provisioner": "d", "allowedTopologies": [{"matchLabelExpressions": [{"key": "k", "values": ["a", "b"]}]}, {"matchLabelExpressions": [{"key": "k", "values": ["b", "a"]}]}]}),
+    "allowedTopologies[1].matchLabelExpressions: Duplicate value: \"\"")]
+#[case("csinodes", json!({"spec": {"drivers": [{"name": "", "nodeID": ""}, {"name": "d", "nodeID": "i", "topologyKeys": ["k", "k"]}, {"name": "d", "nodeID": "i"}]}}),
+    "[spec.drivers[0].name: Required value, spec.drivers[0].nodeID: Required value, spec.drivers[1]: Duplicate value: \"k\", spec.drivers[2].name: Duplicate value: \"d\"]")]
+#[case("csidrivers", json!({"spec": {"fsGroupPolicy": "x", "volumeLifecycleModes": ["y"], "serviceAccountTokenInSecrets": true}}),
+    "[spec.fsGroupPolicy: Unsupported value: \"x\": supported values: \"File\", \"None\", \"ReadWriteOnceWithFSType\", spec.volumeLifecycleModes: Unsupported value: \"y\": supported values: \"Persistent\", \"Ephemeral\", spec.serviceAccountTokenInSecrets: Invalid value: true: serviceAccountTokenInSecrets is set but no tokenRequests are specified]")]
+#[case("csidrivers", json!({"spec": {"tokenRequests": [{"audience": "a", "expirationSeconds": 599}, {"audience": "b", "expirationSeconds": 4_294_967_297_i64}, {"audience": "a", "expirationSeconds": 1}]}}),
+    "[spec.tokenRequests[0].expirationSeconds: Invalid value: 599: may not specify a duration less than 10 minutes, spec.tokenRequests[1].expirationSeconds: Invalid value: 4294967297: may not specify a duration larger than 2^32 seconds, spec.tokenRequests[2].audience: Duplicate value: \"a\"]")]
+#[case("volumeattachments", json!({"spec": {"attacher": "d", "nodeName": "n", "source": {"persistentVolumeName": ""}}}),
+    r#"[spec.source.persistentVolumeName: Required value: must specify non empty persistentVolumeName, spec.source.persistentVolumeName: Invalid value: "": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')]"#)]
+#[case("volumeattachments", json!({"spec": {"attacher": "d", "nodeName": "n", "source": {"inlineVolumeSpec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/a"}}}}}),
+    "[spec.source.inlineVolumeSpec.capacity: Forbidden: may not be specified in the context of inline volumes, spec.source.inlineVolumeSpec.csi: Required value: has to be specified in the context of inline volumes]")]
+#[case("volumeattributesclasses", json!({"driverName": ""}),
+    "[driverName: Required value, parameters: Required value: must contain at least one key/value pair]")]
+#[case("secrets", json!({"type": "kubernetes.io/dockerconfigjson", "data": {".dockerconfigjson": "eA=="}}),
+    "data[.dockerconfigjson]: Invalid value: \"<secret contents redacted>\": invalid character 'x' looking for beginning of value")]
+#[case("secrets", json!({"type": "kubernetes.io/ssh-auth", "data": {"ssh-privatekey": ""}}), "data[ssh-privatekey]: Required value")]
+#[case("rolebindings", json!({"roleRef": {"apiGroup": "x", "kind": "Role", "name": "a/b"}, "subjects": [{"kind": "ServiceAccount", "apiGroup": "y", "name": "s"}]}),
+    "[roleRef.apiGroup: Unsupported value: \"x\": supported values: \"rbac.authorization.k8s.io\", roleRef.name: Invalid value: \"a/b\": may not contain '/', subjects[0].apiGroup: Unsupported value: \"y\": supported values: \"\"]")]
+#[case("clusterroles", json!({"rules": [], "aggregationRule": {}}),
+    "aggregationRule.clusterRoleSelectors: Required value: at least one clusterRoleSelector required if aggregationRule is non-nil")]
 #[case("resourcequotas", json!({"spec": {"hard": {"bad": "1"}}}),
     "[spec.hard[bad]: Invalid value: \"bad\": must be a standard resource type or fully qualified, spec.hard[bad]: Invalid value: \"bad\": must be a standard resource for quota]")]
 #[case("resourcequotas", json!({"spec": {"scopes": ["Bad"]}}), "spec.scopes: Invalid value: [\"Bad\"]: unsupported scope")]

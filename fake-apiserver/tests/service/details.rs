@@ -69,7 +69,7 @@ fn a_kind_that_needs_a_resource_version_takes_zero_for_none() {
             assert_eq!(code, 422, "{status}");
             let message = status["message"].as_str().unwrap();
             assert!(
-                message.ends_with("metadata.resourceVersion: Invalid value: 0x0: must be specified for an update"),
+                message.ends_with("metadata.resourceVersion: Invalid value: 0: must be specified for an update"),
                 "{message}"
             );
         }

@@ -41,7 +41,8 @@ fn an_immutable_volume_field_is_reported_with_a_diff() {
         let affinity = json!({"spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": [
             {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]}]}}}});
         let why = "nodeAffinity: Invalid value: {\"Required\":{\"NodeSelectorTerms\":[{\"MatchExpressions\":[{\"Key\":\
-                   \"zone\",\"Operator\":\"In\",\"Values\":[\"b\"]}],\"MatchFields\":null}]}}: field is immutable";
+                   \"zone\",\"Operator\":\"In\",\"Values\":[\"b\"]}],\"MatchFields\":null}]}}: field is immutable, except for \
+                   updating from beta label to GA";
         assert_eq!(code_and_message(&client.merge(&uri, affinity).await), (422, why.to_owned()));
         // The only part of a source that may be added later.
         let secret = json!({"spec": {"csi": {"controllerExpandSecretRef": {"name": "s", "namespace": "default"}}}});
@@ -296,7 +297,7 @@ fn maps_and_secrets_hold_a_mebibyte() {
         for (key, why) in [
             ("..", "must not be '..'".to_owned()),
             ("..a", "must not start with '..'".to_owned()),
-            (&"k".repeat(254), "must be no more than 253 bytes".to_owned()),
+            (&"k".repeat(254), "must be no more than 253 characters".to_owned()),
         ] {
             let refused = client.merge(&format!("{CONFIGS}/data"), json!({"data": {"whole": null, key: "v"}})).await;
             assert_eq!(code_and_message(&refused), (422, format!("data[{key}]: Invalid value: {key:?}: {why}")));

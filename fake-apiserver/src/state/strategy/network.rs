@@ -1,7 +1,5 @@
 //! Endpoints, slices, network policies and ingresses (`pkg/registry/{core/endpoint,discovery,networking}`).
 
-use std::net::IpAddr;
-
 use substrate::json::{Value, json};
 
 use super::network_policy::validate as validate_policy;
@@ -9,6 +7,7 @@ use super::{PLAIN, Strategy};
 use crate::kinds;
 use crate::state::command::Part;
 use crate::state::default::elements;
+use crate::state::validate::addresses;
 use crate::state::value::{self, default, has, list, map_mut, name, text};
 use crate::state::{FieldError, Store, internal};
 
@@ -57,7 +56,7 @@ pub(super) static IP_ADDRESS: Strategy = Strategy {
             errors.push(FieldError::invalid_text("spec.parentRef", shown, "field is immutable"));
         }
     },
-    check_name: check_address,
+    check_name: |name| addresses::canonical(name).into_iter().collect(),
     ..PLAIN
 };
 
@@ -88,15 +87,6 @@ pub(super) static INGRESS_CLASS: Strategy = Strategy {
     counts: true,
     ..PLAIN
 };
-
-/// Returns the reason why a name is not an address in canonical form (`ValidateIPAddressName`).
-fn check_address(name: &str) -> Option<String> {
-    match name.parse::<IpAddr>() {
-        Err(_) => Some(format!("ParseAddr({name:?}): unable to parse IP")),
-        Ok(address) if address.to_string() != name => Some("must be a canonical format IP address".to_owned()),
-        Ok(_) => None,
-    }
-}
 
 fn ip_address(address: &Value, errors: &mut Vec<FieldError>) {
     if !has(address, &["spec", "parentRef"]) {

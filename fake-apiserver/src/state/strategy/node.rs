@@ -87,7 +87,7 @@ fn validate(node: &Value, errors: &mut Vec<FieldError>) {
     for (i, taint) in list(node, &["spec", "taints"]).iter().enumerate() {
         let at = format!("metadata.taints[{i}]");
         let (key, effect) = (text(taint, &["key"]), text(taint, &["effect"]));
-        if let Some(why) = names::qualified(key) {
+        for why in names::qualified(key) {
             errors.push(FieldError::invalid(format!("{at}.key"), &key.into(), why));
         }
         if effect.is_empty() {

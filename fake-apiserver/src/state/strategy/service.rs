@@ -7,7 +7,7 @@ use super::{PLAIN, Strategy, keep_the_rest};
 use crate::state::FieldError;
 use crate::state::command::Part;
 use crate::state::default::elements;
-use crate::state::validate::names;
+use crate::state::validate::{names, refuse};
 use crate::state::value::{default, int, list, map_mut, text};
 
 pub(super) static SERVICE: Strategy = Strategy {
@@ -127,10 +127,10 @@ fn validate(object: &Value, errors: &mut Vec<FieldError>) {
             errors.push(FieldError::duplicate(format!("{field}.name"), &name.into()));
         }
         port_names.push(name);
-        if ports.len() > 1 && name.is_empty() {
+        if !name.is_empty() {
+            refuse(name, &format!("{field}.name"), names::label(name), errors);
+        } else if ports.len() > 1 {
             errors.push(FieldError::required(format!("{field}.name"), ""));
-        } else if let Some(why) = names::label(name).filter(|_| !name.is_empty()) {
-            errors.push(FieldError::invalid(format!("{field}.name"), &name.into(), why));
         }
     }
 }
@@ -159,8 +159,8 @@ fn validate_type(object: &Value, of: &str, errors: &mut Vec<FieldError>) {
     let target = target.strip_suffix('.').unwrap_or(target);
     if target.is_empty() {
         errors.push(FieldError::required("spec.externalName", ""));
-    } else if let Some(why) = names::subdomain(target) {
-        errors.push(FieldError::invalid("spec.externalName", &target.into(), why));
+    } else {
+        refuse(target, "spec.externalName", names::subdomain(target), errors);
     }
 }
 
@@ -168,10 +168,10 @@ fn validate_type(object: &Value, of: &str, errors: &mut Vec<FieldError>) {
 fn validate_reach(object: &Value, errors: &mut Vec<FieldError>) {
     let spec = &object["spec"];
     for (key, value) in spec["selector"].as_object().into_iter().flatten() {
-        if let Some(why) = names::qualified(key) {
+        for why in names::qualified(key) {
             errors.push(FieldError::invalid("spec.selector", &key.as_str().into(), why));
         }
-        if let Some(why) = names::label_value(value.as_str().unwrap_or_default()) {
+        for why in names::label_value(value.as_str().unwrap_or_default()) {
             errors.push(FieldError::invalid("spec.selector", value, why));
         }
     }
