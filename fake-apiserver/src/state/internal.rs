@@ -142,6 +142,14 @@ pub(super) const PARENT: &[Field] = &[
     ("name", "Name", Go::Text),
 ];
 
+/// `policy.PodDisruptionBudgetSpec`.
+pub(super) const BUDGET_SPEC: &[Field] = &[
+    ("minAvailable", "MinAvailable", Go::Plain),
+    ("selector", "Selector", Go::Plain),
+    ("maxUnavailable", "MaxUnavailable", Go::Plain),
+    ("unhealthyPodEvictionPolicy", "UnhealthyPodEvictionPolicy", Go::Plain),
+];
+
 /// `rbac.RoleRef`.
 pub(super) const ROLE: &[Field] =
     &[("apiGroup", "APIGroup", Go::Text), ("kind", "Kind", Go::Text), ("name", "Name", Go::Text)];
