@@ -55,6 +55,18 @@ fn named(mut object: Value) -> Value {
     "spec.clusterIPs: Forbidden: may not be set for ExternalName services")]
 #[case("services", json!({"spec": {"externalIPs": ["x"], "ports": [{"port": 80}]}}),
     "spec.externalIPs[0]: Invalid value: \"x\": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")]
+#[case("services", json!({"spec": {"externalIPs": ["127.0.0.1"], "ports": [{"port": 80}]}}),
+    "spec.externalIPs[0]: Invalid value: \"127.0.0.1\": may not be in the loopback range (127.0.0.0/8, ::1/128)")]
+#[case("services", json!({"spec": {"ports": [{"port": 80, "targetPort": "a--b"}, {"name": "A", "port": 80, "appProtocol": "a b"}]}}),
+    r#"[spec.ports[0].name: Required value, spec.ports[0].targetPort: Invalid value: "a--b": must not contain consecutive hyphens, spec.ports[1].name: Invalid value: "A": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?'), spec.ports[1].appProtocol: Invalid value: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]'), spec.ports[1]: Duplicate value: {"Name":"","Protocol":"TCP","AppProtocol":null,"Port":80,"TargetPort":0,"NodePort":0}]"#)]
+#[case("services", json!({"spec": {"sessionAffinity": "ClientIP", "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 86401}}, "ports": [{"port": 80}]}}),
+    "spec.sessionAffinityConfig.clientIP.timeoutSeconds: Invalid value: 86401: must be greater than 0 and less than 86400")]
+#[case("services", json!({"spec": {"loadBalancerSourceRanges": ["10.0.0.1/8"], "loadBalancerClass": "a/b", "allocateLoadBalancerNodePorts": false, "ports": [{"port": 80}]}}),
+    r#"[spec.LoadBalancerSourceRanges: Forbidden: may only be used when `type` is 'LoadBalancer', spec.LoadBalancerSourceRanges[0]: Invalid value: "10.0.0.1/8": must not have bits set beyond the prefix length, spec.allocateLoadBalancerNodePorts: Forbidden: may only be used when `type` is 'LoadBalancer', spec.loadBalancerClass: Forbidden: may only be used when `type` is 'LoadBalancer']"#)]
+#[case("services", json!({"spec": {"internalTrafficPolicy": "x", "trafficDistribution": "y", "ports": [{"port": 80}]}}),
+    r#"[spec.internalTrafficPolicy: Unsupported value: "x": supported values: "Cluster", "Local", spec.trafficDistribution: Unsupported value: "y": supported values: "PreferClose", "PreferSameZone", "PreferSameNode"]"#)]
+#[case("services", json!({"spec": {"ipFamilyPolicy": "RequireDualStack", "ports": [{"port": 80}]}}),
+    r#"spec.ipFamilyPolicy: Invalid value: "RequireDualStack": this cluster is not configured for dual-stack services"#)]
 #[case("services", json!({"spec": {"externalTrafficPolicy": "Local", "ports": [{"port": 80}]}}),
     "spec.externalTrafficPolicy: Invalid value: \"Local\": may only be set for externally-accessible services")]
 #[case("pods", json!({"spec": {"containers": [{"name": "c", "image": "i"}], "ephemeralContainers": [{"name": "e", "image": "i"}]}}),

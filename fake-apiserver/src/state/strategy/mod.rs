@@ -14,6 +14,7 @@ mod quota;
 mod records;
 mod rules;
 mod service;
+mod service_check;
 mod service_type;
 mod storage;
 mod volume;

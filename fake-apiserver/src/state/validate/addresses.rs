@@ -24,6 +24,23 @@ pub(in crate::state) fn canonical(text: &str) -> Option<String> {
     })
 }
 
+/// Returns the reasons why no endpoint outside a node can have an address (`ValidateEndpointIP`).
+pub(in crate::state) fn special(text: &str) -> Vec<String> {
+    let Ok(address) = without_zeros(text).parse::<IpAddr>() else { return Vec::new() };
+    let (links, group) = match address {
+        IpAddr::V4(address) => (address.is_link_local(), address.octets()[..3] == [224, 0, 0]),
+        IpAddr::V6(address) => (address.is_unicast_link_local(), address.segments()[0] & 0xff0f == 0xff02),
+    };
+    let unspecified = format!("may not be unspecified ({text})");
+    let reasons = [
+        (address.is_unspecified(), unspecified.as_str()),
+        (address.is_loopback(), "may not be in the loopback range (127.0.0.0/8, ::1/128)"),
+        (links, "may not be in the link-local range (169.254.0.0/16, fe80::/10)"),
+        (group, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"),
+    ];
+    reasons.into_iter().filter(|(wrong, _)| *wrong).map(|(_, why)| why.to_owned()).collect()
+}
+
 /// Returns the reason why a text is not a block of addresses in an unambiguous form (`IsValidCIDRForLegacyField`).
 pub(in crate::state) fn block(text: &str) -> Option<&'static str> {
     let Some((start, bits)) = text.split_once('/') else { return Some(BLOCK) };
@@ -93,6 +110,16 @@ mod tests {
     #[case("10.0.0.0", Some(BLOCK))]
     fn a_block_has_one_meaning(#[case] text: &str, #[case] why: Option<&str>) {
         assert_eq!(block(text), why);
+    }
+
+    #[rstest]
+    #[case("10.0.0.1", &[])]
+    #[case("fe80::1", &["may not be in the link-local range (169.254.0.0/16, fe80::/10)"])]
+    #[case("0.0.0.0", &["may not be unspecified (0.0.0.0)"])]
+    #[case("127.1.2.3", &["may not be in the loopback range (127.0.0.0/8, ::1/128)"])]
+    #[case("224.0.0.5", &["may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"])]
+    fn special_addresses_are_no_endpoints(#[case] text: &str, #[case] why: &[&str]) {
+        assert_eq!(special(text), why);
     }
 
     #[test]
