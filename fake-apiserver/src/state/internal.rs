@@ -40,6 +40,14 @@ const REFERENCE_OF_DATA: &[Field] = &[
     ("namespace", "Namespace", Go::Plain),
 ];
 
+/// `core.Taint`.
+pub(super) const TAINT: &[Field] = &[
+    ("key", "Key", Go::Text),
+    ("value", "Value", Go::Text),
+    ("effect", "Effect", Go::Text),
+    ("timeAdded", "TimeAdded", Go::Plain),
+];
+
 /// `core.PersistentVolumeClaimSpec`.
 pub(super) const CLAIM_SPEC: &[Field] = &[
     ("accessModes", "AccessModes", Go::Plain),

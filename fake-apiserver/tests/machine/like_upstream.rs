@@ -189,6 +189,17 @@ fn named(mut object: Value) -> Value {
 #[case("networkpolicies", json!({"spec": {"podSelector": {}, "egress": [{"to": [{"ipBlock": {"cidr": "x"}}]}]}}),
     "spec.egress[0].to[0].ipBlock.cidr: Invalid value: \"x\": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)")]
 #[case("networkpolicies", json!({"spec": {"podSelector": {}, "ingress": [{"from": [{}]}]}}), "spec.ingress[0].from[0]: Required value: must specify a peer")]
+#[case("networkpolicies", json!({"spec": {"podSelector": {}, "ingress": [{"ports": [{"port": "http", "endPort": 90}, {"endPort": 90}, {"port": 91, "endPort": 90}]}]}}),
+    r#"[spec.ingress[0].ports[0].endPort: Invalid value: 90: may not be specified when `port` is non-numeric, spec.ingress[0].ports[1].endPort: Invalid value: 90: may not be specified when `port` is not specified, spec.ingress[0].ports[2].endPort: Invalid value: 91: must be greater than or equal to `port`]"#)]
+#[case("networkpolicies", json!({"spec": {"podSelector": {}, "ingress": [{"from": [{"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16", "10.0.0.0/8", "11.0.0.0/16"]}}]}]}}),
+    r#"[spec.ingress[0].from[0].ipBlock.except[1]: Invalid value: "10.0.0.0/8": must be a strict subset of `cidr`, spec.ingress[0].from[0].ipBlock.except[2]: Invalid value: "11.0.0.0/16": must be a strict subset of `cidr`]"#)]
+#[case("ingresses", json!({"spec": {"rules": [{"host": "10.0.0.1", "http": {"paths": [{"path": "a//b", "pathType": "Prefix", "backend": {"service": {"name": "s", "port": {}}}}]}}]}}),
+    r#"[spec.rules[0].host: Invalid value: "10.0.0.1": must be a DNS name, not an IP address, spec.rules[0].http.paths[0].path: Invalid value: "a//b": must be an absolute path, spec.rules[0].http.paths[0].path: Invalid value: "a//b": must not contain '//', spec.rules[0].http.paths[0].backend: Required value: port name or number is required]"#)]
+#[case("ingresses", json!({"spec": {"defaultBackend": {}}}), r#"spec.defaultBackend: Invalid value: "": resource or service backend is required"#)]
+#[case("ingressclasses", json!({"spec": {"controller": "x", "parameters": {"kind": "K", "name": "n", "scope": "Namespace"}}}),
+    r#"[spec.controller: Invalid value: "x": must be a domain-prefixed path (such as "acme.io/foo"), spec.parameters.namespace: Required value: `parameters.scope` is set to 'Namespace']"#)]
+#[case("nodes", json!({"spec": {"podCIDRs": ["10.0.0.1/8", "10.1.0.0/16"], "taints": [{"key": "a", "effect": "NoSchedule"}, {"key": "a", "value": "b", "effect": "NoSchedule"}]}}),
+    r#"[metadata.taints[1]: Duplicate value: {"Key":"a","Value":"b","Effect":"NoSchedule","TimeAdded":null}: taints must be unique by key and effect pair, spec.podCIDRs[0]: Invalid value: "10.0.0.1/8": must not have bits set beyond the prefix length, spec.podCIDRs: Invalid value: ["10.0.0.1/8","10.1.0.0/16"]: may specify no more than one CIDR for each IP family]"#)]
 #[case("secrets", json!({"type": "kubernetes.io/tls"}), "[data[tls.crt]: Required value, data[tls.key]: Required value]")]
 #[case("configmaps", json!({"data": {"a": "x"}, "binaryData": {"a": "eA=="}}), "data[a]: Invalid value: \"a\": duplicate of key present in binaryData")]
 #[case("nodes", json!({"spec": {"taints": [{"key": "a", "effect": "x"}]}}),

@@ -3,6 +3,7 @@
 
 mod access;
 pub(super) mod claim;
+mod ingress;
 mod limit_range;
 mod namespace;
 mod network;

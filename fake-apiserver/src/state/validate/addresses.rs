@@ -64,6 +64,36 @@ pub(in crate::state) fn block(text: &str) -> Option<&'static str> {
     }
 }
 
+/// A block of addresses.
+pub(in crate::state) struct Bounds {
+    /// True for IPv4.
+    pub(in crate::state) is_ipv4: bool,
+    /// The first address; an IPv4 address is in the upper bits.
+    pub(in crate::state) first: u128,
+    /// The last address.
+    pub(in crate::state) last: u128,
+    /// Length of the common prefix, in bits.
+    pub(in crate::state) length: u32,
+}
+
+/// Returns the bounds of a block; `None` if a text is none.
+pub(in crate::state) fn bounds(text: &str) -> Option<Bounds> {
+    let (start, length) = text.split_once('/')?;
+    let length = length.parse::<u32>().ok()?;
+    let address = without_zeros(start).parse::<IpAddr>().ok()?;
+    let (is_ipv4, bits) = match address {
+        IpAddr::V4(address) => (true, u128::from(u32::from(address)) << 96),
+        IpAddr::V6(address) => (false, u128::from(address)),
+    };
+    let rest = u128::MAX.checked_shr(length).unwrap_or(0);
+    (length <= if is_ipv4 { 32 } else { 128 }).then_some(Bounds {
+        is_ipv4,
+        first: bits & !rest,
+        last: bits | rest,
+        length,
+    })
+}
+
 fn is_mapped(address: Ipv6Addr) -> bool {
     address.to_ipv4_mapped().is_some()
 }
