@@ -200,6 +200,11 @@ fn named(mut object: Value) -> Value {
     r#"[spec.controller: Invalid value: "x": must be a domain-prefixed path (such as "acme.io/foo"), spec.parameters.namespace: Required value: `parameters.scope` is set to 'Namespace']"#)]
 #[case("nodes", json!({"spec": {"podCIDRs": ["10.0.0.1/8", "10.1.0.0/16"], "taints": [{"key": "a", "effect": "NoSchedule"}, {"key": "a", "value": "b", "effect": "NoSchedule"}]}}),
     r#"[metadata.taints[1]: Duplicate value: {"Key":"a","Value":"b","Effect":"NoSchedule","TimeAdded":null}: taints must be unique by key and effect pair, spec.podCIDRs[0]: Invalid value: "10.0.0.1/8": must not have bits set beyond the prefix length, spec.podCIDRs: Invalid value: ["10.0.0.1/8","10.1.0.0/16"]: may specify no more than one CIDR for each IP family]"#)]
+#[case("endpoints", json!({"subsets": [{"ports": [{"port": 80}, {"port": 0}]}, {"addresses": [{"ip": "127.0.0.1"}]}]}),
+    r#"[subsets[0]: Required value: must specify `addresses` or `notReadyAddresses`, subsets[0].ports[0].name: Required value, subsets[0].ports[1].name: Required value, subsets[0].ports[1].port: Invalid value: 0: must be between 1 and 65535, inclusive, subsets[1].addresses[0].ip: Invalid value: "127.0.0.1": may not be in the loopback range (127.0.0.0/8, ::1/128)]"#)]
+#[case("endpointslices", json!({"addressType": "IPv4", "ports": [{"name": "a", "port": 80}, {"name": "a", "port": 81}], "endpoints": [{"addresses": ["fd00::1"]}, {"addresses": []}]}),
+    r#"[ports[1].name: Duplicate value: "a", endpoints[0].addresses: Invalid value: "fd00::1": must be an IPv4 address, endpoints[1].addresses: Required value: must contain at least 1 address]"#)]
+#[case("endpointslices", json!({"addressType": "ip", "endpoints": []}), r#"addressType: Unsupported value: "ip": supported values: "FQDN", "IPv4", "IPv6""#)]
 #[case("secrets", json!({"type": "kubernetes.io/tls"}), "[data[tls.crt]: Required value, data[tls.key]: Required value]")]
 #[case("configmaps", json!({"data": {"a": "x"}, "binaryData": {"a": "eA=="}}), "data[a]: Invalid value: \"a\": duplicate of key present in binaryData")]
 #[case("nodes", json!({"spec": {"taints": [{"key": "a", "effect": "x"}]}}),

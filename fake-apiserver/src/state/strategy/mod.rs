@@ -3,6 +3,7 @@
 
 mod access;
 pub(super) mod claim;
+mod endpoints;
 mod ingress;
 mod limit_range;
 mod namespace;

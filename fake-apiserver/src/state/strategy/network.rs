@@ -2,7 +2,7 @@
 
 use substrate::json::{Value, json};
 
-use super::{PLAIN, Strategy, ingress, network_policy};
+use super::{PLAIN, Strategy, endpoints, ingress, network_policy};
 use crate::kinds;
 use crate::state::command::Part;
 use crate::state::default::elements;
@@ -19,6 +19,8 @@ pub(super) static ENDPOINTS: Strategy = Strategy {
             }
         }
     },
+    validate: |object, errors| endpoints::endpoints(object, &Value::Null, errors),
+    validate_update: |_, object, old, errors| endpoints::endpoints(object, old, errors),
     ..PLAIN
 };
 
@@ -34,6 +36,8 @@ pub(super) static SLICE: Strategy = Strategy {
         }
     },
     counts: true,
+    validate: |object, errors| endpoints::slice(object, &Value::Null, errors),
+    validate_update: |_, object, old, errors| endpoints::slice(object, old, errors),
     ..PLAIN
 };
 
