@@ -205,6 +205,7 @@ fn named(mut object: Value) -> Value {
 #[case("endpointslices", json!({"addressType": "IPv4", "ports": [{"name": "a", "port": 80}, {"name": "a", "port": 81}], "endpoints": [{"addresses": ["fd00::1"]}, {"addresses": []}]}),
     r#"[ports[1].name: Duplicate value: "a", endpoints[0].addresses: Invalid value: "fd00::1": must be an IPv4 address, endpoints[1].addresses: Required value: must contain at least 1 address]"#)]
 #[case("endpointslices", json!({"addressType": "ip", "endpoints": []}), r#"addressType: Unsupported value: "ip": supported values: "FQDN", "IPv4", "IPv6""#)]
+#[case("runtimeclasses", json!({}), "handler: Required value")]
 #[case("secrets", json!({"type": "kubernetes.io/tls"}), "[data[tls.crt]: Required value, data[tls.key]: Required value]")]
 #[case("configmaps", json!({"data": {"a": "x"}, "binaryData": {"a": "eA=="}}), "data[a]: Invalid value: \"a\": duplicate of key present in binaryData")]
 #[case("nodes", json!({"spec": {"taints": [{"key": "a", "effect": "x"}]}}),

@@ -116,7 +116,8 @@ fn a_watch_of_tables_sends_the_columns_once() {
     in_simulation(|client| async move {
         client.post(CONFIGS, config("a")).await;
         client.post(CONFIGS, config("b")).await;
-        let mut watch = client.watch_as(&format!("{CONFIGS}?watch=1&allowWatchBookmarks=1"), TABLE).await;
+        let uri = format!("{CONFIGS}?watch=1&allowWatchBookmarks=1&resourceVersion=1");
+        let mut watch = client.watch_as(&uri, TABLE).await;
         let first = watch.next().await.unwrap();
         assert_eq!(first["object"]["columnDefinitions"][0]["name"], "Name");
         client.post(CONFIGS, config("c")).await;

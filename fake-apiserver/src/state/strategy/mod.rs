@@ -102,6 +102,7 @@ static STRATEGIES: [&Strategy; kinds::STORED] = {
     all[index::RESOURCE_SLICES] = &COUNTED;
     all[index::ROLES] = &access::ROLE;
     all[index::ROLE_BINDINGS] = &access::ROLE_BINDING;
+    all[index::RUNTIME_CLASSES] = &records::RUNTIME_CLASS;
     all[index::SECRETS] = &access::SECRET;
     all[index::SERVICES] = &service::SERVICE;
     all[index::STATEFUL_SETS] = &workload::STATEFUL_SET;
