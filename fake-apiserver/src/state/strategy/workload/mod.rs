@@ -13,7 +13,7 @@ use crate::kinds;
 use crate::state::FieldError;
 use crate::state::command::Part;
 use crate::state::default::pod;
-use crate::state::validate::unchanged;
+use crate::state::validate::{names, unchanged};
 use crate::state::value::{self, map_mut, name};
 use crate::state::warnings;
 
@@ -138,7 +138,12 @@ pub(super) static BUDGET: Strategy = Strategy {
     counts: true,
     begin: |_, _| Some(json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0})),
     validate: validate::budget,
-    validate_update: |part, object, _, errors| again(part, object, validate::budget, errors),
+    validate_update: |part, object, _, errors| match part {
+        Part::Status => validate::budget_status(object, errors),
+        _ => again(part, object, validate::budget, errors),
+    },
+    // Upstream forgets the grammar of these names.
+    check_name: names::path_segment,
     ..PLAIN
 };
 

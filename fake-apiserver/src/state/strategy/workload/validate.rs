@@ -375,3 +375,13 @@ pub(super) fn budget(object: &Value, errors: &mut Vec<FieldError>) {
         errors.push(FieldError::not_supported("spec.unhealthyPodEvictionPolicy", policy, &policies));
     }
 }
+
+/// Validates the counts in the status of a budget.
+pub(super) fn budget_status(object: &Value, errors: &mut Vec<FieldError>) {
+    for field in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {
+        let count = &object["status"][field];
+        if count.as_i64().is_some_and(|count| count < 0) {
+            errors.push(FieldError::invalid(format!("status.{field}"), count, NEGATIVE));
+        }
+    }
+}
