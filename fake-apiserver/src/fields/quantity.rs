@@ -37,6 +37,12 @@ impl Quantity {
         Self { nanos: self.nanos.saturating_sub(other.nanos).max(0), format: self.format }
     }
 
+    /// Returns the value in whole units, rounded up away from zero as Go rounds it.
+    pub fn whole(self) -> i128 {
+        let units = self.nanos / NANO;
+        if self.nanos % NANO == 0 { units } else { units + self.nanos.signum() }
+    }
+
     /// Rounds up to the next integer.
     pub fn rounded_up(self) -> Self {
         Self { nanos: (self.nanos + NANO - 1).div_euclid(NANO).saturating_mul(NANO), format: self.format }

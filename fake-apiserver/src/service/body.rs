@@ -115,11 +115,13 @@ pub(crate) async fn read(
 
 /// Returns the error for a text that is not JSON.
 fn no_json(media: &str, kind: &str, bytes: &[u8], error: &serde_json::Error) -> Status {
-    if media.ends_with("patch+json") {
-        return Status::bad_request("invalid JSON patch");
+    // Go would accept a text that is nested too deeply or is not UTF-8.
+    let why = go_json::refusal(bytes).unwrap_or_else(|| error.to_string());
+    match media {
+        "application/strategic-merge-patch+json" => Status::bad_request(why),
+        _ if media.ends_with("patch+json") => Status::bad_request(format!("error decoding patch: {why}")),
+        _ => undecoded(kind, bytes, &why),
     }
-    // Go would accept it: the text is nested too deeply or is not UTF-8.
-    undecoded(kind, bytes, &go_json::refusal(bytes).unwrap_or_else(|| error.to_string()))
 }
 
 /// Returns the error for a text without a readable apiVersion and kind.

@@ -24,6 +24,7 @@ mod listing;
 mod logs;
 mod metrics;
 mod opening;
+mod options;
 mod origin;
 mod origin_state;
 mod parameters;

@@ -33,14 +33,21 @@ impl Server {
         let (_, timeout) = list_numbers(call)?;
         let selector = selector(call)?;
         let version = Version::parse(call.query.get("resourceVersion"));
+        let (mut matching, mut initial) =
+            (call.query.get("resourceVersionMatch"), call.query.flag("sendInitialEvents"));
+        // A watch of the old form, which starts with the objects, counts as one that asks for them
+        // (`SetListOptionsDefaults`).
+        if initial.is_none() && matching.is_empty() && matches!(version, Ok(Version::Unset | Version::Any)) {
+            (matching, initial) = ("NotOlderThan", Some(true));
+        }
         let mut options = WatchOptions {
             version: Version::default(),
-            matching: Match::parse(call.query.get("resourceVersionMatch"))?,
-            send_initial_events: call.query.flag("sendInitialEvents"),
+            matching: Match::parse(matching),
+            send_initial_events: initial,
             allow_bookmarks: call.query.flag("allowWatchBookmarks").unwrap_or(false),
             continued: !call.query.get("continue").is_empty(),
         };
-        options.check()?;
+        options.check_sent(matching)?;
         options.version = version?;
         let lifetime = match timeout {
             0 => between(&mut self.shared.lock().lifetimes, LIFETIME_SECONDS.0, LIFETIME_SECONDS.1),

@@ -14,7 +14,7 @@ use super::server::Server;
 use super::verb::Sub;
 use crate::kinds;
 use crate::state::selector::Selector;
-use crate::state::{FieldError, ListOptions, Match, Status, Version, key, scale_of};
+use crate::state::{ListOptions, Match, Status, Version, key, scale_of};
 
 /// Time that a read waits for a future revision (apiserver `storage/cacher`: 3 s).
 const FRESHNESS_TIMEOUT: Duration = Duration::from_secs(3);
@@ -67,21 +67,17 @@ impl Server {
         if substrate::mutant!(self.ctx, "list-ignores-selector") {
             selector = Selector::default();
         }
-        if call.query.flag("sendInitialEvents").is_some() {
-            let error = FieldError::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list");
-            return Err(Status::invalid_type("ListOptions", "meta.k8s.io", "", vec![error]));
-        }
-        let matching = Match::parse(call.query.get("resourceVersionMatch"))?;
+        let matching = call.query.get("resourceVersionMatch");
         let version = Version::parse(call.query.get("resourceVersion"));
         let mut options = ListOptions {
             // A version that is not a number counts as given until the combination of options is checked.
             version: *version.as_ref().unwrap_or(&Version::At(0)),
-            matching,
+            matching: Match::parse(matching),
             // A negative limit means no limit.
             limit: usize::try_from(limit).unwrap_or(0),
             token: call.query.get("continue").to_owned(),
         };
-        options.check()?;
+        options.check_sent(matching, call.query.flag("sendInitialEvents"))?;
         options.version = version?;
         if let Some(revision) = options.needed() {
             self.fresh(revision).await?;

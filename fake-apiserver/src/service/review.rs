@@ -99,7 +99,7 @@ impl Server {
                 "incomplete": false,
             }),
             _ => {
-                check_access(kind, &review)?;
+                check_access(kind, namespace, &review)?;
                 if !self.shared.checks_roles() {
                     json!({"allowed": true, "reason": EVERYTHING})
                 } else {
@@ -249,20 +249,43 @@ fn rules(found: &[(Value, String)]) -> Value {
     json!({"resourceRules": of("resources"), "nonResourceRules": of("nonResourceURLs"), "incomplete": false})
 }
 
-/// Checks that an access review names either a resource or a path (`pkg/apis/authorization/validation`).
-fn check_access(kind: &Kind, review: &Value) -> Result<(), Status> {
+/// Checks the question of an access review, which is about either a resource or a path
+/// (`pkg/apis/authorization/validation`).
+fn check_access(kind: &Kind, namespace: Option<&str>, review: &Value) -> Result<(), Status> {
     let spec = &review["spec"];
-    let has = |field: &str| !spec[field].is_null();
+    let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
+    let is_local = *kind == *kinds::LOCAL_SUBJECT_ACCESS_REVIEWS;
+    // Upstream shows a struct of Go.
+    let [place, verb] = ["path", "verb"].map(|field| json!(value::text(path, &[field])));
+    let shown = format!(r#"{{"Path":{place},"Verb":{verb}}}"#);
     let mut errors = Vec::new();
-    if has("resourceAttributes") == has("nonResourceAttributes") {
+    if !resource.is_null() && !path.is_null() {
+        let why = "cannot be specified in combination with resourceAttributes";
+        errors.push(FieldError::invalid_text("spec.nonResourceAttributes", shown.as_str(), why));
+    } else if resource.is_null() && path.is_null() {
         let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-        errors.push(FieldError::invalid("spec.resourceAttributes", &spec["resourceAttributes"], why));
+        errors.push(FieldError::invalid("spec.resourceAttributes", &Value::Null, why));
     }
-    let someone = spec["user"].as_str().is_some_and(|user| !user.is_empty())
-        || spec["groups"].as_array().is_some_and(|groups| !groups.is_empty());
+    let user = value::text(spec, &["user"]);
+    let someone = !user.is_empty() || spec["groups"].as_array().is_some_and(|groups| !groups.is_empty());
     if *kind != *kinds::SELF_SUBJECT_ACCESS_REVIEWS && !someone {
         let why = "at least one of user or group must be specified";
-        errors.push(FieldError::invalid("spec.user", &spec["user"], why));
+        errors.push(FieldError::invalid("spec.user", &user.into(), why));
+    }
+    let unused = |field: &str| field == "managedFields" || is_local && field == "namespace";
+    let mut metadata = review["metadata"].as_object().into_iter().flatten();
+    if metadata.any(|(field, value)| !value.is_null() && !unused(field)) {
+        let why = if is_local { "must be empty except for namespace" } else { "must be empty" };
+        errors.push(FieldError::invalid("metadata", &review["metadata"], why));
+    }
+    let asked = value::text(resource, &["namespace"]);
+    if is_local && !resource.is_null() && namespace != Some(asked) {
+        let why = "must match metadata.namespace";
+        errors.push(FieldError::invalid("spec.resourceAttributes.namespace", &asked.into(), why));
+    }
+    if is_local && !path.is_null() {
+        let why = "disallowed on this kind of request";
+        errors.push(FieldError::invalid_text("spec.nonResourceAttributes", shown, why));
     }
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid(kind, "", errors)) }
 }

@@ -32,7 +32,7 @@ impl<'a> Cause<'a> {
 }
 
 /// Returns true if a command must store nothing.
-fn is_dry_run(command: &Command) -> bool {
+pub(super) fn is_dry_run(command: &Command) -> bool {
     match command {
         Command::Create { options, .. }
         | Command::Update { options, .. }

@@ -9,17 +9,16 @@ use substrate::json::Value;
 use super::body::Sent;
 use super::call::Call;
 use super::fault::RequestFault;
+use super::options::Options;
 use super::parameters::{list_numbers, selector};
 use super::respond::{Shown, warn};
 use super::verb::{Sub, Verb};
-use super::webhook::options;
-use super::{Server, body, certificates, flaws};
+use super::wanted::is_dry_run;
+use super::webhook::options as options_of;
+use super::{Server, body, certificates, flaws, options};
 use crate::kinds;
 use crate::patch::PatchKind;
-use crate::state::{
-    Asking, Command, DeleteOptions, FieldError, FieldValidation, Listed, Part, Reply, Status, Target, WriteOptions,
-    shape,
-};
+use crate::state::{Asking, Command, FieldValidation, Listed, Part, Reply, Status, Target, WriteOptions, shape};
 
 /// Media types of a PATCH.
 const PATCH_TYPES: &str = "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml";
@@ -38,8 +37,6 @@ impl Server {
         body: Body,
         request_fault: RequestFault,
     ) -> Result<Response<Body>, Status> {
-        let dry_run = dry_run(call)?;
-        let validation = field_validation(call)?;
         let manager = manager(call).into();
         let asks_for_certificate = certificates::concerns(call) && call.subresource == Sub::Itself;
         let requester = if asks_for_certificate { Some(self.caller(parts)?) } else { None };
@@ -54,6 +51,7 @@ impl Server {
         if call.verb == Verb::Patch && call.kind.custom.is_some() && strategic {
             return Err(Status::unsupported_media_type(CUSTOM_PATCH_TYPES));
         }
+        let Options { dry_run, fields: validation } = options::read(call, applies)?;
         // Subresources that connect to a pod or a node.
         if call.subresource.reaches() {
             return Err(unreached(call.kind.plural, call.subresource));
@@ -83,7 +81,7 @@ impl Server {
         let options =
             WriteOptions { dry_run, fields: validation, flaws, text, manager, requester, ..WriteOptions::default() };
         let command = self.command(parts, call, sent, options)?;
-        let asking = self.asking(parts, call)?;
+        let asking = self.asking(parts, call, is_dry_run(&command))?;
         let asking = asking.as_ref();
         self.may_grant(parts, call, asking, &command)?;
         let now = self.ctx.now();
@@ -136,12 +134,11 @@ impl Server {
     }
 
     /// Returns the user and options of a call, if policies or webhooks need them.
-    fn asking(&self, parts: &Parts, call: &Call) -> Result<Option<Asking>, Status> {
+    fn asking(&self, parts: &Parts, call: &Call, dry_run: bool) -> Result<Option<Asking>, Status> {
         if !self.shared.lock().store.has_admission() {
             return Ok(None);
         }
-        let (user, dry_run) = (self.caller(parts)?, dry_run(call)?);
-        Ok(Some(Asking { user, dry_run, options: options(call) }))
+        Ok(Some(Asking { user: self.caller(parts)?, dry_run, options: options_of(call) }))
     }
 
     fn command(&self, parts: &Parts, call: &Call, sent: Value, options: WriteOptions) -> Result<Command, Status> {
@@ -184,11 +181,6 @@ impl Server {
             }
             (Verb::Update, _) => Command::Update { target: target(), object: sent, options },
             (Verb::Patch, _) if is_apply(parts) => {
-                if call.query.get("fieldManager").is_empty() {
-                    let why = "is required for apply patch";
-                    let error = FieldError::required("fieldManager", why);
-                    return Err(Status::invalid_type("PatchOptions", "meta.k8s.io", "", vec![error]));
-                }
                 let force = call.query.flag("force").unwrap_or(false);
                 Command::Apply { target: target(), applied: sent, force, options }
             }
@@ -197,14 +189,14 @@ impl Server {
                     .ok_or_else(|| Status::unsupported_media_type(PATCH_TYPES))?;
                 Command::Patch { target: target(), patch_kind, patch: sent, options }
             }
-            (Verb::Delete, _) => Command::Delete { target: target(), options: delete_options(call, &sent, options)? },
+            (Verb::Delete, _) => Command::Delete { target: target(), options: options::of_delete(call, &sent)? },
             _ => {
                 list_numbers(call)?;
                 Command::DeleteCollection {
                     kind: call.kind.clone(),
                     namespace: call.namespace.clone(),
                     selector: selector(call)?,
-                    options: delete_options(call, &sent, options)?,
+                    options: options::of_delete(call, &sent)?,
                 }
             }
         })
@@ -238,43 +230,5 @@ pub(super) fn expected(call: &Call) -> (String, &'static str) {
         (Verb::Create, Sub::Token) => ("authentication.k8s.io/v1".to_owned(), "TokenRequest"),
         (_, Sub::Scale) => ("autoscaling/v1".to_owned(), "Scale"),
         _ => (call.kind.api_version(), call.kind.kind),
-    }
-}
-
-/// Returns the options of a DELETE: from its body, or else from its query.
-fn delete_options(call: &Call, sent: &Value, options: WriteOptions) -> Result<DeleteOptions, Status> {
-    let mut delete = DeleteOptions::parse(sent)?;
-    let grace = call.query.integer("gracePeriodSeconds")?;
-    delete.grace_period_seconds = delete.grace_period_seconds.or(grace);
-    let policy = call.query.get("propagationPolicy");
-    if delete.propagation.is_none() && !policy.is_empty() {
-        delete.set_propagation(policy)?;
-    }
-    delete.dry_run |= options.dry_run;
-    Ok(delete)
-}
-
-fn dry_run(call: &Call) -> Result<bool, Status> {
-    let mut dry_run = false;
-    for value in call.query.all("dryRun") {
-        if value != "All" {
-            let error = FieldError::not_supported("dryRun", &value.into(), &["All"]);
-            return Err(Status::invalid_type("CreateOptions", "meta.k8s.io", "", vec![error]));
-        }
-        dry_run = true;
-    }
-    Ok(dry_run)
-}
-
-fn field_validation(call: &Call) -> Result<FieldValidation, Status> {
-    match call.query.get("fieldValidation") {
-        // Upstream's default.
-        "" | "Warn" => Ok(FieldValidation::Warn),
-        "Ignore" => Ok(FieldValidation::Ignore),
-        "Strict" => Ok(FieldValidation::Strict),
-        other => {
-            let error = FieldError::not_supported("fieldValidation", &other.into(), &["Ignore", "Strict", "Warn"]);
-            Err(Status::invalid_type("CreateOptions", "meta.k8s.io", "", vec![error]))
-        }
     }
 }

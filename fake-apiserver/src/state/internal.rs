@@ -40,6 +40,14 @@ const REFERENCE_OF_DATA: &[Field] = &[
     ("namespace", "Namespace", Go::Plain),
 ];
 
+/// `core.Taint`.
+pub(super) const TAINT: &[Field] = &[
+    ("key", "Key", Go::Text),
+    ("value", "Value", Go::Text),
+    ("effect", "Effect", Go::Text),
+    ("timeAdded", "TimeAdded", Go::Plain),
+];
+
 /// `core.PersistentVolumeClaimSpec`.
 pub(super) const CLAIM_SPEC: &[Field] = &[
     ("accessModes", "AccessModes", Go::Plain),
@@ -140,6 +148,14 @@ pub(super) const PARENT: &[Field] = &[
     ("resource", "Resource", Go::Text),
     ("namespace", "Namespace", Go::Text),
     ("name", "Name", Go::Text),
+];
+
+/// `policy.PodDisruptionBudgetSpec`.
+pub(super) const BUDGET_SPEC: &[Field] = &[
+    ("minAvailable", "MinAvailable", Go::Plain),
+    ("selector", "Selector", Go::Plain),
+    ("maxUnavailable", "MaxUnavailable", Go::Plain),
+    ("unhealthyPodEvictionPolicy", "UnhealthyPodEvictionPolicy", Go::Plain),
 ];
 
 /// `rbac.RoleRef`.

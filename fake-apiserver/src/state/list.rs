@@ -13,6 +13,7 @@ use super::object::{Key, Object};
 use super::selector::Selector;
 use super::status::Status;
 use super::{FieldError, Store};
+use crate::go_json;
 use crate::kinds::Kind;
 
 /// Message for a list with an expired token (apiserver `storage/etcd3/errors.go`).
@@ -74,20 +75,20 @@ pub enum Match {
 }
 
 impl Match {
-    /// Parses a resourceVersionMatch.
-    ///
-    /// # Errors
-    /// 422 for any other value.
-    pub fn parse(text: &str) -> Result<Option<Self>, Status> {
+    /// Parses a resourceVersionMatch. Any other text is none; the check of the options refuses it.
+    pub fn parse(text: &str) -> Option<Self> {
         match text {
-            "" => Ok(None),
-            "Exact" => Ok(Some(Self::Exact)),
-            "NotOlderThan" => Ok(Some(Self::NotOlderThan)),
-            _ => Err(invalid_options(vec![FieldError::not_supported(
-                "resourceVersionMatch",
-                &text.into(),
-                &["Exact", "NotOlderThan", ""],
-            )])),
+            "Exact" => Some(Self::Exact),
+            "NotOlderThan" => Some(Self::NotOlderThan),
+            _ => None,
+        }
+    }
+
+    /// Returns its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Exact => "Exact",
+            Self::NotOlderThan => "NotOlderThan",
         }
     }
 }
@@ -106,29 +107,41 @@ pub struct ListOptions {
 }
 
 impl ListOptions {
-    /// Refuses invalid combinations (apimachinery `ValidateListOptions`).
+    /// Refuses invalid combinations.
     ///
     /// # Errors
-    /// 422 with the reason, or 400 for a version together with a token.
+    /// 422 with the reasons, or 400 for a version together with a token.
     pub fn check(&self) -> Result<(), Status> {
+        self.check_sent(self.matching.map_or("", Match::name), None)
+    }
+
+    /// Refuses invalid combinations with the resourceVersionMatch and the sendInitialEvents that a request sent
+    /// (apimachinery `ValidateListOptions`).
+    ///
+    /// # Errors
+    /// As [`ListOptions::check`].
+    pub fn check_sent(&self, matching: &str, initial_events: Option<bool>) -> Result<(), Status> {
         let field = "resourceVersionMatch";
         let mut errors = Vec::new();
-        if let Some(matching) = self.matching {
+        if !matching.is_empty() {
+            if self.version == Version::Unset {
+                let why = "resourceVersionMatch is forbidden unless resourceVersion is provided";
+                errors.push(FieldError::forbidden(field, why));
+            }
             if !self.token.is_empty() {
-                errors
-                    .push(FieldError::forbidden(field, "resourceVersionMatch is forbidden when continue is provided"));
+                let why = "resourceVersionMatch is forbidden when continue is provided";
+                errors.push(FieldError::forbidden(field, why));
             }
-            match self.version {
-                Version::Unset => errors.push(FieldError::forbidden(
-                    field,
-                    "resourceVersionMatch is forbidden unless resourceVersion is provided",
-                )),
-                Version::Any if matching == Match::Exact => errors.push(FieldError::forbidden(
-                    field,
-                    "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
-                )),
-                _ => {}
+            if Match::parse(matching).is_none() {
+                errors.push(FieldError::not_supported(field, &matching.into(), &["Exact", "NotOlderThan", ""]));
             }
+            if matching == "Exact" && self.version == Version::Any {
+                let why = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
+                errors.push(FieldError::forbidden(field, why));
+            }
+        }
+        if initial_events.is_some() {
+            errors.push(FieldError::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
         }
         if !errors.is_empty() {
             return Err(invalid_options(errors));
@@ -190,7 +203,8 @@ impl Token {
             };
             bad(format!(": illegal base64 data at input byte {at}"))
         })?;
-        let token: Self = serde_json::from_slice(&raw).map_err(|error| bad(format!(": {error}")))?;
+        let token: Self = serde_json::from_slice(&raw)
+            .map_err(|error| bad(format!(": {}", go_json::refusal(&raw).unwrap_or_else(|| error.to_string()))))?;
         if token.v != "meta.k8s.io/v1" {
             return Err(bad(format!(": server does not recognize this encoded version {}", token.v)));
         }

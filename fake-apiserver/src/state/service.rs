@@ -24,8 +24,12 @@ impl Store {
         let had = old.map(|old| text(old, &["spec", "clusterIP"])).unwrap_or_default();
         let sent = text(service, &["spec", "clusterIP"]).to_owned();
         if !had.is_empty() && !sent.is_empty() && had != sent && of != "ExternalName" {
-            let error = FieldError::invalid("spec.clusterIPs[0]", &json!(sent), "may not change once set");
+            let error = FieldError::invalid("spec.clusterIPs[0]", &json!([sent]), "may not change once set");
             return Err(Status::invalid(kind, &name, vec![error]));
+        }
+        // An allocated address would contradict such a family.
+        if sent.is_empty() {
+            check_families(service)?;
         }
         let address = match (of.as_str(), sent.as_str(), had) {
             ("ExternalName", _, _) => String::new(),
@@ -36,18 +40,24 @@ impl Store {
         if address.is_empty() && of != "ExternalName" {
             return Err(Status::new(500, "InternalError", "failed to allocate a serviceIP: range is full"));
         }
+        let is_free = is_free(service, &address);
         let Some(spec) = value::map_mut(service, "spec") else { return Ok(()) };
         if !address.is_empty() {
             spec.insert("clusterIPs", json!([address]));
+            let family = if address.contains(':') { "IPv6" } else { "IPv4" };
             spec.insert("clusterIP", address.into());
-            value::default(spec, "ipFamilies", json!(["IPv4"]));
-            value::default(spec, "ipFamilyPolicy", "SingleStack");
+            let had = old.map(|old| text(old, &["spec", "ipFamilyPolicy"])).filter(|policy| !policy.is_empty());
+            let usual = if is_free { "RequireDualStack" } else { "SingleStack" };
+            value::default(spec, "ipFamilyPolicy", had.unwrap_or(usual));
+            let both = is_free && spec.get("ipFamilyPolicy").is_some_and(|policy| policy != "SingleStack");
+            value::default(spec, "ipFamilies", if both { json!(["IPv4", "IPv6"]) } else { json!([family]) });
         }
         self.give_node_ports(service, old)
     }
 
     /// Refuses an address that another service has, and node ports that cannot be allocated.
     pub(super) fn check_addresses(&self, service: &Value, old: Option<&Value>) -> Result<(), Status> {
+        check_families(service)?;
         let address = text(service, &["spec", "clusterIP"]);
         let had = old.map(|old| text(old, &["spec", "clusterIP"])).unwrap_or_default();
         let is_own = matches!(address, "" | "None") || address == had;
@@ -97,6 +107,33 @@ impl Store {
         let (address, port) = classic.or_else(sliced)?;
         Some(if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") })
     }
+}
+
+/// Returns true for a headless service without a selector, which may have addresses of any family.
+fn is_free(service: &Value, address: &str) -> bool {
+    let selector = service["spec"]["selector"].as_object();
+    address == "None" && selector.is_none_or(|selector| selector.is_empty())
+}
+
+/// Refuses a family of addresses that the cluster does not have: it has IPv4.
+fn check_families(service: &Value) -> Result<(), Status> {
+    let spec = &service["spec"];
+    let (policy, families) = (text(spec, &["ipFamilyPolicy"]), list(spec, &["ipFamilies"]));
+    let mut errors = Vec::new();
+    if policy == "SingleStack" && families.len() > 1 {
+        let why = "must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified";
+        errors.push(FieldError::invalid("spec.ipFamilyPolicy", &policy.into(), why));
+    } else if text(spec, &["type"]) != "ExternalName" && !is_free(service, text(spec, &["clusterIP"])) {
+        if policy == "RequireDualStack" {
+            let why = "this cluster is not configured for dual-stack services";
+            errors.push(FieldError::invalid("spec.ipFamilyPolicy", &policy.into(), why));
+        }
+        for (i, family) in families.iter().enumerate().filter(|(_, family)| *family == "IPv6") {
+            let field = format!("spec.ipFamilies[{i}]");
+            errors.push(FieldError::invalid(field, family, "not configured on this cluster"));
+        }
+    }
+    if errors.is_empty() { Ok(()) } else { Err(Status::invalid(kinds::SERVICES, value::name(service), errors)) }
 }
 
 fn port_named(ports: &[Value], name: &str) -> Option<i64> {

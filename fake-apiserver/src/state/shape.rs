@@ -77,7 +77,11 @@ pub fn decode_posted(expected: (&str, &str), posted: &mut Value) -> Result<(), S
         (field_value("apiVersion").unwrap_or(expected.0), field_value("kind").unwrap_or(expected.1));
     let Some(of) = schema::place_of_object(api_version, kind).filter(|_| !posted.is_null()) else { return Ok(()) };
     let version = api_version.rsplit('/').next().unwrap_or_default();
-    let head = format!("{kind} in version \"{version}\" cannot be handled as a {kind}: ");
+    let head = match kind {
+        // Options are decoded apart from the object.
+        "DeleteOptions" => String::new(),
+        _ => format!("{kind} in version \"{version}\" cannot be handled as a {kind}: "),
+    };
     let mut walk = Walk { unknown: Vec::new(), keep_empty: true, holder: "" };
     let decoded = if posted.is_object() {
         walk.fields(of.get(), posted, &FieldPath::OBJECT)

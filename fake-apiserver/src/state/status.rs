@@ -173,7 +173,13 @@ impl Status {
 
     /// Creates a 422 for an object that is not of a served kind, such as options.
     pub fn invalid_type(kind: &str, group: &str, name: &str, errors: Vec<FieldError>) -> Self {
-        let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        let mut texts: Vec<String> = Vec::with_capacity(errors.len());
+        for text in errors.iter().map(ToString::to_string) {
+            // As `ErrorList.ToAggregate`; the causes keep repeated errors.
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
         let all = match texts.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),

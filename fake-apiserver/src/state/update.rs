@@ -246,7 +246,7 @@ fn check_unconditional(kind: &Kind, target: &Target, object: &Value) -> Result<(
     if kind.allow_unconditional_update || !names_no_revision(object) {
         return Ok(());
     }
-    let error = FieldError::invalid_text("metadata.resourceVersion", "0x0", "must be specified for an update");
+    let error = FieldError::invalid_text("metadata.resourceVersion", "0", "must be specified for an update");
     // Upstream names the resource here, not the kind.
     Err(Status::invalid_type(kind.plural, kind.group, &target.name, vec![error]))
 }

@@ -27,24 +27,33 @@ pub struct WatchOptions {
 }
 
 impl WatchOptions {
-    /// Refuses invalid combinations (apimachinery `ValidateListOptions` for watches).
+    /// Refuses invalid combinations.
     ///
     /// # Errors
-    /// 422 with the reason.
+    /// 422 with the reasons.
     pub fn check(&self) -> Result<(), Status> {
+        self.check_sent(self.matching.map_or("", Match::name))
+    }
+
+    /// Refuses invalid combinations with the resourceVersionMatch that a request sent (apimachinery
+    /// `ValidateListOptions` for watches).
+    ///
+    /// # Errors
+    /// As [`WatchOptions::check`].
+    pub fn check_sent(&self, matching: &str) -> Result<(), Status> {
         let field = "resourceVersionMatch";
         let mut errors = Vec::new();
-        if self.send_initial_events.is_some() && self.matching != Some(Match::NotOlderThan) {
+        if self.send_initial_events.is_some() && matching != "NotOlderThan" {
             let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
             errors.push(FieldError::forbidden(field, why));
         }
-        if self.matching.is_some() {
+        if !matching.is_empty() {
             if self.send_initial_events.is_none() {
                 let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
                 errors.push(FieldError::forbidden(field, why));
             }
-            if self.matching == Some(Match::Exact) {
-                errors.push(FieldError::not_supported(field, &"Exact".into(), &["NotOlderThan"]));
+            if matching != "NotOlderThan" {
+                errors.push(FieldError::not_supported(field, &matching.into(), &["NotOlderThan"]));
             }
             if self.continued {
                 let why = "resourceVersionMatch is forbidden when continue is provided";

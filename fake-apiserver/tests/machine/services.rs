@@ -80,3 +80,20 @@ fn a_new_type_drops_the_fields_that_it_does_not_use() {
         "spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'"
     );
 }
+
+#[test]
+fn a_headless_service_without_a_selector_may_have_any_family() {
+    let mut m = Machine::new();
+    let headless = |selector: Value| json!({"clusterIP": "None", "selector": selector, "ports": [{"port": 80}]});
+    for (name, selector, policy, families) in [
+        ("a", json!({}), "RequireDualStack", json!(["IPv4", "IPv6"])),
+        ("b", json!({"app": "web"}), "SingleStack", json!(["IPv4"])),
+    ] {
+        let made = m.create("services", service(name, headless(selector))).unwrap();
+        assert_eq!((&made["spec"]["ipFamilyPolicy"], &made["spec"]["ipFamilies"]), (&json!(policy), &families));
+    }
+    assert_eq!(
+        refusal(m.create("services", service("c", json!({"ipFamilies": ["IPv6"], "ports": [{"port": 80}]})))),
+        "spec.ipFamilies[0]: Invalid value: \"IPv6\": not configured on this cluster"
+    );
+}

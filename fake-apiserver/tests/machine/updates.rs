@@ -27,7 +27,7 @@ fn unconditional_puts_are_for_the_kinds_that_allow_them() {
     assert_eq!(status.code, 422);
     assert_eq!(
         status.message,
-        "volumeattachments.storage.k8s.io \"a\" is invalid: metadata.resourceVersion: Invalid value: 0x0: must be \
+        "volumeattachments.storage.k8s.io \"a\" is invalid: metadata.resourceVersion: Invalid value: 0: must be \
          specified for an update"
     );
 }

@@ -69,7 +69,7 @@ fn a_kind_that_needs_a_resource_version_takes_zero_for_none() {
             assert_eq!(code, 422, "{status}");
             let message = status["message"].as_str().unwrap();
             assert!(
-                message.ends_with("metadata.resourceVersion: Invalid value: 0x0: must be specified for an update"),
+                message.ends_with("metadata.resourceVersion: Invalid value: 0: must be specified for an update"),
                 "{message}"
             );
         }
@@ -116,7 +116,8 @@ fn a_watch_of_tables_sends_the_columns_once() {
     in_simulation(|client| async move {
         client.post(CONFIGS, config("a")).await;
         client.post(CONFIGS, config("b")).await;
-        let mut watch = client.watch_as(&format!("{CONFIGS}?watch=1&allowWatchBookmarks=1"), TABLE).await;
+        let uri = format!("{CONFIGS}?watch=1&allowWatchBookmarks=1&resourceVersion=1");
+        let mut watch = client.watch_as(&uri, TABLE).await;
         let first = watch.next().await.unwrap();
         assert_eq!(first["object"]["columnDefinitions"][0]["name"], "Name");
         client.post(CONFIGS, config("c")).await;

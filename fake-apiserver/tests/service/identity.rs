@@ -273,7 +273,7 @@ fn answer(
         ("uid", _) => (422, "metadata.uid: Invalid value: \"other\": field is immutable"),
         ("resourceVersion", "0" | "") if unconditional => (200, ""),
         ("resourceVersion", "0" | "") => {
-            (422, "metadata.resourceVersion: Invalid value: 0x0: must be specified for an update")
+            (422, "metadata.resourceVersion: Invalid value: 0: must be specified for an update")
         }
         ("resourceVersion", _) => (409, "the object has been modified"),
         ("managedFields", _) if method == WriteMethod::Apply => (400, "metadata.managedFields must be nil"),

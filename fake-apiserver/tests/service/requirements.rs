@@ -183,6 +183,15 @@ fn r11_a_watch_list_begins_with_all_and_a_marked_bookmark() {
         assert_eq!(mark["type"], "BOOKMARK");
         assert_eq!(mark["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
         assert_eq!(client.get(&format!("{CONFIGS}?watch=1&sendInitialEvents=true")).await.0, 422);
+        // Without sendInitialEvents, a watch that starts with all counts as such a list.
+        for (version, marked) in [("", true), ("&resourceVersion=0", true), ("&resourceVersion=1", false)] {
+            let uri = format!("{CONFIGS}?watch=1&allowWatchBookmarks=true&timeoutSeconds=10{version}");
+            let mut watch = client.watch(&uri).await;
+            assert_eq!(watch.next().await.unwrap()["type"], "ADDED");
+            let mark = watch.next_within(Duration::from_secs(20)).await.unwrap();
+            let metadata = &mark["object"]["metadata"];
+            assert_eq!(metadata["annotations"]["k8s.io/initial-events-end"] == "true", marked, "{version} {mark}");
+        }
     });
 }
 
@@ -235,8 +244,9 @@ fn r14_what_leaves_a_selector_is_deleted_with_its_last_content() {
 #[test]
 fn r15_bookmarks_are_bare_and_only_on_request() {
     in_simulation(|client| async move {
-        let mut with = client.watch(&format!("{CONFIGS}?watch=1&allowWatchBookmarks=true&timeoutSeconds=10")).await;
-        let mut without = client.watch(&format!("{CONFIGS}?watch=1&timeoutSeconds=10")).await;
+        let uri = format!("{CONFIGS}?watch=1&timeoutSeconds=10&resourceVersion=1");
+        let mut with = client.watch(&format!("{uri}&allowWatchBookmarks=true")).await;
+        let mut without = client.watch(&uri).await;
         let mark = with.next_within(Duration::from_secs(20)).await.unwrap();
         assert_eq!((&mark["type"], &mark["object"]["kind"]), (&json!("BOOKMARK"), &json!("ConfigMap")));
         assert!(mark["object"]["metadata"]["resourceVersion"].is_string() && mark["object"].get("data").is_none());

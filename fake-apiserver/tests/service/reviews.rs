@@ -24,7 +24,30 @@ fn every_access_is_allowed_and_says_why() {
         named["user"] = json!("me");
         assert_eq!(client.post(uri, json!({"spec": named})).await.1["status"]["allowed"], true);
         let local = "/apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews";
+        assert_eq!(client.post(local, json!({"spec": named})).await.0, 422);
+        named["resourceAttributes"]["namespace"] = json!("default");
         assert_eq!(client.post(local, json!({"spec": named})).await.0, 201);
+        for (uri, review, why) in [
+            (
+                uri,
+                json!({"spec": {}}),
+                "[spec.resourceAttributes: Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be specified, spec.user: Invalid value: \"\": at least one of user or group must be specified]",
+            ),
+            (
+                uri,
+                json!({"metadata": {"name": "x"}, "spec": named}),
+                "metadata: Invalid value: {\"name\":\"x\"}: must be empty",
+            ),
+            (
+                local,
+                json!({"spec": {"user": "me", "nonResourceAttributes": {"path": "/"}}}),
+                "spec.nonResourceAttributes: Invalid value: {\"Path\":\"/\",\"Verb\":\"\"}: disallowed on this kind of request",
+            ),
+        ] {
+            let (code, status) = client.post(uri, review).await;
+            let message = status["message"].as_str().unwrap_or_default();
+            assert!(code == 422 && message.ends_with(&format!(" is invalid: {why}")), "{code} {message}");
+        }
         let (_, rules) = client.post("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", json!({})).await;
         assert_eq!(rules["status"]["resourceRules"][0]["verbs"], json!(["*"]));
         assert_eq!(client.get(ACCESS).await.0, 405);

@@ -39,7 +39,7 @@ fn a_watch_resumes_at_its_revision() {
 #[test]
 fn a_watch_ends_cleanly_when_its_time_is_over_after_a_last_bookmark() {
     in_simulation(|client| async move {
-        let uri = format!("{CONFIGS}?watch=1&timeoutSeconds=30&allowWatchBookmarks=true&resourceVersion=0");
+        let uri = format!("{CONFIGS}?watch=1&timeoutSeconds=30&allowWatchBookmarks=true&resourceVersion=1");
         let mut watch = client.watch(&uri).await;
         let bookmark = watch.next_within(Duration::from_secs(28)).await.unwrap();
         assert_eq!(bookmark["type"], "BOOKMARK");

@@ -41,7 +41,8 @@ fn an_immutable_volume_field_is_reported_with_a_diff() {
         let affinity = json!({"spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": [
             {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]}]}}}});
         let why = "nodeAffinity: Invalid value: {\"Required\":{\"NodeSelectorTerms\":[{\"MatchExpressions\":[{\"Key\":\
-                   \"zone\",\"Operator\":\"In\",\"Values\":[\"b\"]}],\"MatchFields\":null}]}}: field is immutable";
+                   \"zone\",\"Operator\":\"In\",\"Values\":[\"b\"]}],\"MatchFields\":null}]}}: field is immutable, except for \
+                   updating from beta label to GA";
         assert_eq!(code_and_message(&client.merge(&uri, affinity).await), (422, why.to_owned()));
         // The only part of a source that may be added later.
         let secret = json!({"spec": {"csi": {"controllerExpandSecretRef": {"name": "s", "namespace": "default"}}}});
@@ -296,7 +297,7 @@ fn maps_and_secrets_hold_a_mebibyte() {
         for (key, why) in [
             ("..", "must not be '..'".to_owned()),
             ("..a", "must not start with '..'".to_owned()),
-            (&"k".repeat(254), "must be no more than 253 bytes".to_owned()),
+            (&"k".repeat(254), "must be no more than 253 characters".to_owned()),
         ] {
             let refused = client.merge(&format!("{CONFIGS}/data"), json!({"data": {"whole": null, key: "v"}})).await;
             assert_eq!(code_and_message(&refused), (422, format!("data[{key}]: Invalid value: {key:?}: {why}")));
@@ -401,7 +402,7 @@ fn bodies_are_refused_in_upstreams_words() {
         client.post(CONFIGS, config("c")).await;
         let uri = format!("{CONFIGS}/c");
         let patched = send(Method::PATCH, &uri, "application/merge-patch+json", "{").await;
-        assert_eq!(patched, (400, "invalid JSON patch".to_owned()));
+        assert_eq!(patched, (400, "error decoding patch: unexpected end of JSON input".to_owned()));
         let why = "couldn't get version/kind; json parse error: invalid character 'x' looking for beginning of value";
         assert_eq!(send(Method::DELETE, &uri, json, "x").await, (400, why.to_owned()));
         for (sent, why) in [
@@ -451,5 +452,95 @@ fn an_object_without_its_name_is_no_update() {
         let (code, refused) =
             client.send(Method::PATCH, &format!("{CONFIGS}/b?fieldManager=m"), apply, Some(body)).await;
         assert_eq!((code, refused["message"].as_str()), (400, Some(&*why.replace("(a ", "(b "))));
+    });
+}
+
+#[test]
+fn options_are_refused_as_upstream_refuses_them() {
+    in_simulation(|client| async move {
+        client.post(CONFIGS, config("c")).await;
+        let (long, one) = ("m".repeat(129), format!("{CONFIGS}/c"));
+        let merge = "application/merge-patch+json";
+        let apply = "application/apply-patch+yaml";
+        let exact = "supported values: \"Exact\", \"NotOlderThan\", \"\"";
+        for (method, uri, media, why) in [
+            (
+                Method::POST,
+                format!("{CONFIGS}?dryRun=x"),
+                "",
+                "CreateOptions: dryRun: Unsupported value: [\"x\"]: supported values: \"All\"",
+            ),
+            (
+                Method::PUT,
+                format!("{one}?dryRun=All&dryRun=x&fieldValidation=y"),
+                "",
+                "UpdateOptions: [dryRun: Unsupported value: [\"All\",\"x\"]: supported values: \"All\", fieldValidation: \
+                 Unsupported value: \"y\": supported values: \"\", \"Ignore\", \"Strict\", \"Warn\"]",
+            ),
+            (
+                Method::POST,
+                format!("{CONFIGS}?fieldManager={long}"),
+                "",
+                "CreateOptions: fieldManager: Too long: may not be more than 128 bytes",
+            ),
+            (
+                Method::POST,
+                format!("{CONFIGS}?fieldManager=a%0A"),
+                "",
+                "CreateOptions: fieldManager: Invalid value: \"a\\n\": invalid character U+000A (at position 1)",
+            ),
+            (
+                Method::PATCH,
+                format!("{one}?force=true"),
+                merge,
+                "PatchOptions: force: Forbidden: may not be specified for non-apply patch",
+            ),
+            (
+                Method::PATCH,
+                format!("{one}?force=true"),
+                apply,
+                "PatchOptions: fieldManager: Required value: is required for apply patch",
+            ),
+            (
+                Method::DELETE,
+                format!("{one}?dryRun=x"),
+                "",
+                "DeleteOptions: dryRun: Unsupported value: [\"x\"]: supported values: \"All\"",
+            ),
+            (
+                Method::DELETE,
+                format!("{one}?orphanDependents=true&propagationPolicy=Orphan"),
+                "",
+                "DeleteOptions: propagationPolicy: Invalid value: \"Orphan\": orphanDependents and deletionPropagation \
+                 cannot be both set",
+            ),
+            (
+                Method::GET,
+                format!("{CONFIGS}?resourceVersionMatch=x&sendInitialEvents=1"),
+                "",
+                &format!(
+                    "ListOptions: [resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion \
+                     is provided, resourceVersionMatch: Unsupported value: \"x\": {exact}, sendInitialEvents: Forbidden: \
+                     sendInitialEvents is forbidden for list]"
+                ),
+            ),
+            (
+                Method::GET,
+                format!("{CONFIGS}?watch=1&continue=x"),
+                "",
+                "ListOptions: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is provided",
+            ),
+        ] {
+            let request = http::Request::builder().method(method.clone()).uri(&uri).header("content-type", media);
+            let body =
+                if matches!(method, Method::GET | Method::DELETE) { String::new() } else { config("c").to_string() };
+            let (code, status) = client.request(request.body(substrate::body::full(body)).unwrap()).await;
+            let (of, why) = why.split_once(": ").unwrap();
+            let message = format!("{of}.meta.k8s.io \"\" is invalid: {why}");
+            assert_eq!((code, &status["message"]), (422, &json!(message)), "{method} {uri}");
+        }
+        // The query counts only without a body.
+        let (code, _) = client.delete_with(&format!("{one}?dryRun=x"), json!({"dryRun": ["All"]})).await;
+        assert_eq!((code, client.get(&one).await.0), (200, 200));
     });
 }

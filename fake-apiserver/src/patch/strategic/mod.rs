@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 use substrate::json::{Map, Value};
 
 use super::PatchError;
+use crate::go_json::word;
 use crate::kinds::Kind;
 use crate::kinds::schema::{self, Field, Shape, Type};
 
@@ -22,9 +23,18 @@ const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
 const SET_ORDER: &str = "$setElementOrder/";
 
 pub(super) fn apply(kind: &Kind, patch: Value, target: &Value) -> Result<Value, PatchError> {
-    let (Value::Object(patch), Value::Object(target)) = (patch, target) else {
-        return Err(malformed("the strategic merge patch must be a JSON object"));
+    let patch = match patch {
+        Value::Object(patch) => patch,
+        // Go decodes null as an empty map.
+        Value::Null => Map::new(),
+        other => {
+            let word = word(&other);
+            return Err(malformed(format!(
+                "json: cannot unmarshal {word} into Go value of type map[string]interface {{}}"
+            )));
+        }
     };
+    let Value::Object(target) = target else { return Err(malformed("the patched object must be a map")) };
     merge_map(target.clone(), patch, Topology::of(kind)).map(Value::Object)
 }
 

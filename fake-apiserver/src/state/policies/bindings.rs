@@ -6,7 +6,7 @@ use substrate::json::Value;
 
 use super::rules;
 use crate::fields::FieldError;
-use crate::state::validate::{names, selector};
+use crate::state::validate::{names, refuse, selector};
 use crate::state::value::{list, text};
 
 /// Validates a binding of either kind.
@@ -14,8 +14,7 @@ pub(in crate::state) fn check_binding(binding: &Value, errors: &mut Vec<FieldErr
     let spec = &binding["spec"];
     match text(spec, &["policyName"]) {
         "" => errors.push(FieldError::required("spec.policyName", "")),
-        name => errors
-            .extend(names::subdomain(name).map(|why| FieldError::invalid("spec.policyName", &spec["policyName"], why))),
+        name => refuse(name, "spec.policyName", names::subdomain(name), errors),
     }
     params(&spec["paramRef"], errors);
     rules::match_resources(&spec["matchResources"], "spec.matchResources", errors);
@@ -53,7 +52,7 @@ fn params(reference: &Value, errors: &mut Vec<FieldError>) {
     }
     let name = text(reference, &["name"]);
     let selects = !reference["selector"].is_null();
-    if let Some(why) = names::path_segment(name) {
+    for why in names::path_segment(name) {
         errors.push(FieldError::invalid(format!("{AT}.name"), &name.into(), why));
     }
     selector::label_selector(&reference["selector"], &format!("{AT}.selector"), errors);

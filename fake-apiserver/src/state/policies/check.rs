@@ -10,7 +10,7 @@ use super::rules;
 use crate::cel::check::Type;
 use crate::cel::{Expression, is_identifier};
 use crate::fields::FieldError;
-use crate::state::validate::names;
+use crate::state::validate::{names, refuse};
 use crate::state::value::{list, name, text};
 
 /// Variable through which expressions check access.
@@ -63,9 +63,7 @@ fn annotations(policy: &Value, errors: &mut Vec<FieldError>) {
         let at = format!("spec.auditAnnotations[{i}]");
         let key = text(annotation, &["key"]);
         let full = format!("{}/{key}", name(policy));
-        if let Some(why) = names::qualified(&full) {
-            errors.push(FieldError::invalid(format!("{at}.key"), &full.into(), why));
-        }
+        refuse(&full, &format!("{at}.key"), names::qualified(&full), errors);
         let place = format!("{at}.valueExpression");
         let source = text(annotation, &["valueExpression"]).trim();
         if source.is_empty() {
@@ -124,13 +122,15 @@ fn param_kind(of: &Value, errors: &mut Vec<FieldError>) {
     let version = text(of, &["apiVersion"]);
     match version.split('/').collect::<Vec<_>>()[..] {
         [""] => errors.push(FieldError::required(place, "")),
-        [_] => {}
+        [version] => refuse(version, &place, names::label_of_letter(version), errors),
         [group, version] => {
-            if let Some(why) = names::subdomain(group).filter(|_| !group.is_empty()) {
-                errors.push(FieldError::invalid(place.clone(), &group.into(), why));
+            if !group.is_empty() {
+                refuse(group, &place, names::subdomain(group), errors);
             }
             if version.is_empty() {
                 errors.push(FieldError::invalid(place, &of["apiVersion"], "version must be specified"));
+            } else {
+                refuse(version, &place, names::label_of_letter(version), errors);
             }
         }
         _ => {
@@ -141,7 +141,7 @@ fn param_kind(of: &Value, errors: &mut Vec<FieldError>) {
     let kind = text(of, &["kind"]);
     if kind.is_empty() {
         errors.push(FieldError::required(format!("{AT}.kind"), ""));
-    } else if let Some(why) = names::label(&kind.to_lowercase()) {
+    } else if let Some(why) = names::joined(&names::label_of_letter(&kind.to_lowercase())) {
         let why = format!("may have mixed case, but should otherwise match: {why}");
         errors.push(FieldError::invalid(format!("{AT}.kind"), &kind.into(), why));
     }

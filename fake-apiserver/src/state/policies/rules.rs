@@ -31,7 +31,7 @@ pub(super) fn match_resources(of: &Value, at: &str, errors: &mut Vec<FieldError>
             for (i, name) in list(rule, &["resourceNames"]).iter().enumerate() {
                 let place = format!("{at}.resourceNames[{i}]");
                 let name = name.as_str().unwrap_or_default();
-                if let Some(why) = names::path_segment(name) {
+                for why in names::path_segment(name) {
                     errors.push(FieldError::invalid(place.clone(), &name.into(), why));
                 }
                 if !seen.insert(name) {
@@ -143,7 +143,7 @@ pub(super) fn condition_names(of: &Value, at: &str, errors: &mut Vec<FieldError>
             errors.push(FieldError::required(place, ""));
             continue;
         }
-        if let Some(why) = names::qualified(name) {
+        for why in names::qualified(name) {
             errors.push(FieldError::invalid(place.clone(), &name.into(), why));
         }
         if !seen.insert(name) {

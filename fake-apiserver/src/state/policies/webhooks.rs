@@ -8,7 +8,7 @@ use substrate::json::Value;
 use super::check::check_sources;
 use super::rules;
 use crate::fields::FieldError;
-use crate::state::validate::names;
+use crate::state::validate::{names, refuse};
 use crate::state::value::{int, list, text};
 
 /// Variables that a match condition of a webhook may use.
@@ -36,7 +36,7 @@ fn check(webhook: &Value, at: &str, errors: &mut Vec<FieldError>) {
     let place = format!("{at}.name");
     if name.is_empty() {
         errors.push(FieldError::required(place, ""));
-    } else if let Some(why) = names::subdomain(name) {
+    } else if let Some(why) = names::joined(&names::subdomain(name)) {
         errors.push(FieldError::invalid(place, &name.into(), why));
     } else if name.split('.').count() < 3 {
         let why = "should be a domain with at least three segments separated by dots";
@@ -74,8 +74,8 @@ fn versions(webhook: &Value, at: &str, errors: &mut Vec<FieldError>) {
         let word = version.as_str().unwrap_or_default();
         if !seen.insert(word) {
             errors.push(FieldError::invalid(format!("{at}[{i}]"), version, "duplicate version"));
-        } else if let Some(why) = names::label(word) {
-            errors.push(FieldError::invalid(format!("{at}[{i}]"), version, why));
+        } else {
+            refuse(word, &format!("{at}[{i}]"), names::label_of_letter(word), errors);
         }
     }
     if !seen.iter().any(|version| VERSIONS.contains(version)) {

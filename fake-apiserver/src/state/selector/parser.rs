@@ -116,8 +116,9 @@ impl<'a> Parser<'a> {
         let Token::Identifier(key) = first else {
             return Err(format!("found '{}', expected: identifier", first.text()));
         };
-        if let Some(why) = names::qualified(key) {
-            return Err(format!("<nil>: Invalid value: {key:?}: {why}"));
+        let why = names::qualified(key);
+        if !why.is_empty() {
+            return Err(format!("<nil>: Invalid value: {key:?}: {}", why.join("; ")));
         }
         let key = key.to_owned();
         if absent {
@@ -217,8 +218,9 @@ fn check(key: &str, operator: Token<'_>, values: &[String]) -> Result<(), String
         }
     }
     for (i, value) in values.iter().enumerate() {
-        if let Some(why) = names::label_value(value) {
-            errors.push(format!("values[{i}][{key}]: Invalid value: {value:?}: {why}"));
+        let why = names::label_value(value);
+        if !why.is_empty() {
+            errors.push(format!("values[{i}][{key}]: Invalid value: {value:?}: {}", why.join("; ")));
         }
     }
     match errors.as_slice() {

@@ -6,8 +6,10 @@ use base64::engine::general_purpose::STANDARD;
 use substrate::json::{Value, json};
 
 use super::{PLAIN, Strategy};
+use crate::go_json;
 use crate::state::default::{elements, set};
-use crate::state::validate::{names, unchanged};
+use crate::state::validate::selector::label_selector;
+use crate::state::validate::{keys, names, refuse, unchanged};
 use crate::state::value::{default, list, map_mut, name, text};
 use crate::state::{FieldError, certificate, internal};
 
@@ -55,8 +57,8 @@ pub(super) static ROLE: Strategy = Strategy {
 };
 
 pub(super) static CLUSTER_ROLE: Strategy = Strategy {
-    validate: |object, errors| role(object, false, errors),
-    validate_update: |_, object, _, errors| role(object, false, errors),
+    validate: cluster_role,
+    validate_update: |_, object, _, errors| cluster_role(object, errors),
     check_name: names::path_segment,
     ..PLAIN
 };
@@ -88,12 +90,8 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Maximum priority of users' classes.
 const MAX_PRIORITY: i64 = 1_000_000_000;
-/// The system's own classes.
-const SYSTEM_CLASSES: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
 /// Maximum size of all values of a ConfigMap or a Secret, in bytes.
 const MAX_DATA: usize = 1 << 20;
-/// Maximum length of a key, in bytes.
-const MAX_KEY: usize = 253;
 /// Required keys of each type of secret.
 const NEEDED: &[(&str, &[&str])] = &[
     ("kubernetes.io/tls", &["tls.crt", "tls.key"]),
@@ -101,27 +99,12 @@ const NEEDED: &[(&str, &[&str])] = &[
     ("kubernetes.io/dockercfg", &[".dockercfg"]),
     ("kubernetes.io/ssh-auth", &["ssh-privatekey"]),
 ];
-const CONFIG_KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. \
-    'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
-
-fn keys(object: &Value, field: &str, errors: &mut Vec<FieldError>) {
-    for key in object[field].as_object().into_iter().flatten().map(|(key, _)| key.as_str()) {
-        let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
-        let mut refuse = |why: &str| errors.push(FieldError::invalid(format!("{field}[{key}]"), &key.into(), why));
-        if key.len() > MAX_KEY {
-            refuse(&format!("must be no more than {MAX_KEY} bytes"));
-        }
-        if key.is_empty() || !key.bytes().all(fits) {
-            refuse(CONFIG_KEY);
-        }
-        match key {
-            "." => refuse("must not be '.'"),
-            ".." => refuse("must not be '..'"),
-            _ if key.starts_with("..") => refuse("must not start with '..'"),
-            _ => {}
-        }
-    }
-}
+/// Keys of registry credentials, by the type of their secret.
+const DOCKER: [(&str, &str); 2] =
+    [("kubernetes.io/dockerconfigjson", ".dockerconfigjson"), ("kubernetes.io/dockercfg", ".dockercfg")];
+/// Values of the system's own priority classes.
+const SYSTEM_VALUES: [(&str, i64); 2] =
+    [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
 /// Returns the size of all values of a map of strings, or of a map of base64 bytes.
 fn size(values: &Value, is_base64: bool) -> usize {
@@ -132,12 +115,13 @@ fn size(values: &Value, is_base64: bool) -> usize {
 }
 
 fn configuration(map: &Value, errors: &mut Vec<FieldError>) {
-    keys(map, "data", errors);
-    keys(map, "binaryData", errors);
-    for key in map["data"].as_object().into_iter().flatten().map(|(key, _)| key) {
-        if map["binaryData"].get(key).is_some() {
-            let why = "duplicate of key present in binaryData";
-            errors.push(FieldError::invalid(format!("data[{key}]"), &key.as_str().into(), why));
+    for field in ["data", "binaryData"] {
+        for key in map[field].as_object().into_iter().flatten().map(|(key, _)| key.as_str()) {
+            let place = format!("{field}[{key}]");
+            refuse(key, &place, keys::key(key), errors);
+            if field == "data" && map["binaryData"].get(key).is_some() {
+                errors.push(FieldError::invalid(place, &key.into(), "duplicate of key present in binaryData"));
+            }
         }
     }
     if size(&map["data"], false) + size(&map["binaryData"], true) > MAX_DATA {
@@ -147,15 +131,24 @@ fn configuration(map: &Value, errors: &mut Vec<FieldError>) {
 }
 
 fn secret(secret: &Value, errors: &mut Vec<FieldError>) {
-    keys(secret, "data", errors);
+    for key in secret["data"].as_object().into_iter().flatten().map(|(key, _)| key.as_str()) {
+        refuse(key, &format!("data[{key}]"), keys::key(key), errors);
+    }
     if size(&secret["data"], true) > MAX_DATA {
         errors.push(FieldError::too_long("data", MAX_DATA));
     }
     let of = text(secret, &["type"]);
-    let has = |key: &str| secret["data"].get(key).is_some();
+    // Only a private key must not be empty.
+    let has = |key: &str| secret["data"].get(key).is_some_and(|value| key != "ssh-privatekey" || *value != "");
     for (_, needed) in NEEDED.iter().filter(|(named, _)| *named == of) {
         for key in needed.iter().filter(|key| !has(key)) {
             errors.push(FieldError::required(format!("data[{key}]"), ""));
+        }
+    }
+    for (_, key) in DOCKER.iter().filter(|(docker, _)| *docker == of) {
+        if let Some(why) = secret["data"][*key].as_str().and_then(no_json_object) {
+            let shown = "<secret contents redacted>".into();
+            errors.push(FieldError::invalid(format!("data[{key}]"), &shown, why));
         }
     }
     // Either a user or a password is enough.
@@ -170,17 +163,33 @@ fn secret(secret: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
+/// Returns the reason, in Go's words, why base64 is not that of a JSON object.
+fn no_json_object(data: &str) -> Option<String> {
+    let bytes = STANDARD.decode(data).unwrap_or_default();
+    go_json::refusal(&bytes).or_else(|| {
+        let value: Value = go_json::read(&bytes).ok()?;
+        let word = go_json::word(&value);
+        let fits = value.is_object() || value.is_null();
+        (!fits).then(|| format!("json: cannot unmarshal {word} into Go value of type map[string]interface {{}}"))
+    })
+}
+
 fn priority(class: &Value, errors: &mut Vec<FieldError>) {
-    let named = name(class);
-    let system = SYSTEM_CLASSES.contains(&named);
-    if named.starts_with("system-") && !system {
-        let why = format!(
-            "priority class names with 'system-' prefix are reserved for system use only. error: {named} is not a \
-             known system priority class"
-        );
-        errors.push(FieldError::forbidden("metadata.name", why));
-    }
-    if !system && class["value"].as_i64().is_some_and(|value| value > MAX_PRIORITY) {
+    let (named, value) = (name(class), class["value"].as_i64().unwrap_or(0));
+    if named.starts_with("system-") {
+        let why = match SYSTEM_VALUES.iter().find(|(system, _)| *system == named) {
+            None => Some(format!("{named} is not a known system priority class")),
+            Some((_, known)) if *known != value => Some(format!("value of {named} PriorityClass must be {known}")),
+            Some(_) if class["globalDefault"] == true => {
+                Some(format!("globalDefault of {named} PriorityClass must be false"))
+            }
+            Some(_) => None,
+        };
+        if let Some(why) = why {
+            let head = "priority class names with 'system-' prefix are reserved for system use only. error";
+            errors.push(FieldError::forbidden("metadata.name", format!("{head}: {why}")));
+        }
+    } else if value > MAX_PRIORITY {
         let why = format!("maximum allowed value of a user defined priority is {MAX_PRIORITY}");
         errors.push(FieldError::forbidden("value", why));
     }
@@ -222,26 +231,64 @@ fn role(role: &Value, namespaced: bool, errors: &mut Vec<FieldError>) {
     }
 }
 
+fn cluster_role(object: &Value, errors: &mut Vec<FieldError>) {
+    role(object, false, errors);
+    aggregation(object, errors);
+}
+
+/// Validates the selectors of the roles that a cluster role takes its rules from.
+fn aggregation(role: &Value, errors: &mut Vec<FieldError>) {
+    const AT: &str = "aggregationRule.clusterRoleSelectors";
+    let selectors = list(role, &["aggregationRule", "clusterRoleSelectors"]);
+    if !role["aggregationRule"].is_null() && selectors.is_empty() {
+        let why = "at least one clusterRoleSelector required if aggregationRule is non-nil";
+        errors.push(FieldError::required(AT, why));
+    }
+    for (i, selector) in selectors.iter().enumerate() {
+        label_selector(selector, &format!("{AT}[{i}]"), errors);
+    }
+}
+
 fn binding(binding: &Value, namespaced: bool, errors: &mut Vec<FieldError>) {
-    let kind = text(binding, &["roleRef", "kind"]);
+    let role = &binding["roleRef"];
+    let (group, kind, named) = (text(role, &["apiGroup"]), text(role, &["kind"]), text(role, &["name"]));
+    if group != RBAC {
+        errors.push(FieldError::not_supported("roleRef.apiGroup", &group.into(), &[RBAC]));
+    }
     let kinds: &[&str] = if namespaced { &["Role", "ClusterRole"] } else { &["ClusterRole"] };
     if !kinds.contains(&kind) {
         errors.push(FieldError::not_supported("roleRef.kind", &kind.into(), kinds));
     }
-    if text(binding, &["roleRef", "name"]).is_empty() {
+    if named.is_empty() {
         errors.push(FieldError::required("roleRef.name", ""));
+    } else {
+        refuse(named, "roleRef.name", names::path_segment(named), errors);
     }
     for (i, subject) in list(binding, &["subjects"]).iter().enumerate() {
-        if text(subject, &["name"]).is_empty() {
-            errors.push(FieldError::required(format!("subjects[{i}].name"), ""));
-        }
-        let kind = text(subject, &["kind"]);
-        let kinds = ["ServiceAccount", "User", "Group"];
-        if !kinds.contains(&kind) {
-            errors.push(FieldError::not_supported(format!("subjects[{i}].kind"), &kind.into(), &kinds));
-        } else if kind == "ServiceAccount" && !namespaced && text(subject, &["namespace"]).is_empty() {
-            errors.push(FieldError::required(format!("subjects[{i}].namespace"), ""));
-        }
+        self::subject(subject, namespaced, &format!("subjects[{i}]"), errors);
+    }
+}
+
+/// Validates a subject. The API group of a service account is the core group.
+fn subject(subject: &Value, namespaced: bool, at: &str, errors: &mut Vec<FieldError>) {
+    let (named, kind, group) = (text(subject, &["name"]), text(subject, &["kind"]), text(subject, &["apiGroup"]));
+    if named.is_empty() {
+        errors.push(FieldError::required(format!("{at}.name"), ""));
+    }
+    let kinds = ["ServiceAccount", "User", "Group"];
+    let wanted = if kind == "ServiceAccount" { "" } else { RBAC };
+    if !kinds.contains(&kind) {
+        errors.push(FieldError::not_supported(format!("{at}.kind"), &kind.into(), &kinds));
+        return;
+    }
+    if kind == "ServiceAccount" && !named.is_empty() {
+        refuse(named, &format!("{at}.name"), names::subdomain(named), errors);
+    }
+    if group != wanted {
+        errors.push(FieldError::not_supported(format!("{at}.apiGroup"), &group.into(), &[wanted]));
+    }
+    if kind == "ServiceAccount" && !namespaced && text(subject, &["namespace"]).is_empty() {
+        errors.push(FieldError::required(format!("{at}.namespace"), ""));
     }
 }
 

@@ -1,13 +1,13 @@
 //! PersistentVolumeClaims (`pkg/registry/core/persistentvolumeclaim/strategy.go`).
 
-use substrate::json::{Value, json};
+use substrate::json::{Text, Value, json};
 
-use super::storage::{access_modes, positive, selector_labels, volume_mode};
 use super::{PLAIN, Strategy};
 use crate::kinds::{self, Kind};
 use crate::state::command::Part;
+use crate::state::quantity::Quantity;
 use crate::state::status::Status;
-use crate::state::validate::names;
+use crate::state::validate::{claim, names, refuse, resource_names};
 use crate::state::value::{self, at, has, map_mut, name, text};
 use crate::state::{FieldError, Store, internal, quantity, warnings};
 
@@ -27,10 +27,10 @@ pub(super) static CLAIM: Strategy = Strategy {
     finalizer: Some("kubernetes.io/pvc-protection"),
     begin: |_, _| Some(json!({"phase": "Pending"})),
     validate,
-    validate_update: |part, claim, old, errors| {
-        if part == Part::Main {
-            validate_update(claim, old, errors);
-        }
+    validate_update: |part, claim, old, errors| match part {
+        Part::Main => validate_update(claim, old, errors),
+        Part::Status => validate_status(claim, errors),
+        _ => {}
     },
     warn,
     ..PLAIN
@@ -38,6 +38,14 @@ pub(super) static CLAIM: Strategy = Strategy {
 
 const CLAIM_IMMUTABLE: &str =
     "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
+/// States of an expansion.
+const RESIZES: &[&str] = &[
+    "ControllerResizeInProgress",
+    "ControllerResizeInfeasible",
+    "NodeResizeInProgress",
+    "NodeResizeInfeasible",
+    "NodeResizePending",
+];
 /// Annotations that mark a storage class as the default.
 const DEFAULT_CLASS: &[&str] =
     &["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
@@ -69,65 +77,43 @@ fn admit_create(store: &Store, _: &Kind, claim: &mut Value) -> Result<(), Status
     Ok(())
 }
 
-fn validate(claim: &Value, errors: &mut Vec<FieldError>) {
-    access_modes(claim, "at least 1 access mode is required", errors);
-    volume_mode(claim, errors);
-    let field = "spec.resources[storage]";
-    positive(claim, &["spec", "resources", "requests", "storage"], field, errors);
-    let class = text(claim, &["spec", "storageClassName"]);
-    if let (false, Some(why)) = (class.is_empty(), names::subdomain(class)) {
-        errors.push(FieldError::invalid("spec.storageClassName", &class.into(), why));
-    }
-    let class = text(claim, &["spec", "volumeAttributesClassName"]);
-    if let (false, Some(why)) = (class.is_empty(), names::subdomain(class)) {
-        errors.push(FieldError::invalid("spec.volumeAttributesClassName", &class.into(), why));
-    }
-    selector_labels(&claim["spec"]["selector"], "spec.selector", errors);
-    for field in ["dataSource", "dataSourceRef"] {
-        data_source(&claim["spec"][field], &format!("spec.{field}"), errors);
-    }
-}
-
-/// Validates a data source: it has a name and a kind, and in the core group only claims are allowed.
-fn data_source(source: &Value, at: &str, errors: &mut Vec<FieldError>) {
-    if source.is_null() {
-        return;
-    }
-    for field in ["name", "kind"] {
-        if text(source, &[field]).is_empty() {
-            errors.push(FieldError::required(format!("{at}.{field}"), ""));
-        }
-    }
-    let kind = text(source, &["kind"]);
-    if text(source, &["apiGroup"]).is_empty() && !matches!(kind, "" | "PersistentVolumeClaim") {
-        let why = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
-        errors.push(FieldError::invalid(at, &kind.into(), why));
-    }
+fn validate(object: &Value, errors: &mut Vec<FieldError>) {
+    claim::spec(&object["spec"], "spec", errors);
 }
 
 /// Validates an update. The spec is immutable except for the volume (once), the class (if unset), and the size and the
 /// attributes class (both if bound).
 fn validate_update(claim: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     validate(claim, errors);
-    let (mut new, was) = (claim["spec"].clone(), &old["spec"]);
-    let bound = text(old, &["status", "phase"]) == "Bound";
-    let mut allow = |field: &str, allowed: bool| {
-        if allowed {
-            value::set(&mut new, field, was.get(field).cloned());
-        }
-    };
-    allow("volumeName", text(old, &["spec", "volumeName"]).is_empty());
-    allow("storageClassName", !has(old, &["spec", "storageClassName"]) && class_annotation(old).is_none());
-    allow("volumeAttributesClassName", bound);
-    let path = ["resources", "requests", "storage"];
-    if bound
-        && let Some(requests) = new.pointer_mut("/resources/requests").and_then(Value::as_object_mut)
-        && let Some(size) = at(was, &path)
-    {
-        requests.insert("storage", size.clone());
+    let (mut new, mut was) = (claim["spec"].clone(), old["spec"].clone());
+    let bound = text(claim, &["status", "phase"]) == "Bound";
+    if text(old, &["spec", "volumeName"]).is_empty() {
+        value::set(&mut was, "volumeName", new.get("volumeName").cloned());
     }
-    if new != *was {
-        let difference = internal::diff(was, &new, internal::CLAIM_SPEC);
+    let (annotation, class) = (class_annotation(old), at(claim, &["spec", "storageClassName"]).and_then(Value::as_str));
+    let had_class = has(old, &["spec", "storageClassName"]);
+    // The class of the annotation may become that of the spec.
+    let moves = annotation.is_some()
+        && !had_class
+        && class == annotation
+        && class_annotation(claim).is_none_or(|new| Some(new) == annotation);
+    if !moves && class_annotation(claim).unwrap_or_default() != annotation.unwrap_or_default() {
+        let shown = class_annotation(claim).unwrap_or_default().into();
+        errors.push(FieldError::immutable(format!("metadata.annotations.{}", warnings::OLD_CLASS), &shown));
+    }
+    if moves || class.is_some() && !had_class && annotation.is_none_or(|annotation| class == Some(annotation)) {
+        value::set(&mut new, "storageClassName", None);
+    }
+    if bound {
+        value::set(&mut new, "volumeAttributesClassName", was.get("volumeAttributesClassName").cloned());
+        if let Some(requests) = new.pointer_mut("/resources/requests").and_then(Value::as_object_mut)
+            && let Some(size) = at(&was, &["resources", "requests", "storage"])
+        {
+            requests.insert("storage", size.clone());
+        }
+    }
+    if new != was {
+        let difference = internal::diff(&was, &new, internal::CLAIM_SPEC);
         errors.push(FieldError::forbidden("spec", format!("{CLAIM_IMMUTABLE}\n{difference}")));
     }
     size_update(claim, old, errors);
@@ -135,12 +121,66 @@ fn validate_update(claim: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     if claim["spec"]["volumeMode"] != old["spec"]["volumeMode"] {
         errors.push(FieldError::immutable("volumeMode", &claim["spec"]["volumeMode"]));
     }
-    let attributes = |c: &Value| text(c, &["spec", "volumeAttributesClassName"]).to_owned();
-    let current = text(old, &["status", "currentVolumeAttributesClassName"]);
-    if !current.is_empty() && !attributes(old).is_empty() && attributes(claim).is_empty() {
-        let why = "update from non-nil value to nil is forbidden";
-        errors.push(FieldError::forbidden("spec.volumeAttributesClassName", why));
+    attributes_update(claim, old, errors);
+}
+
+/// Checks that a claim keeps an attributes class once it has had one.
+fn attributes_update(claim: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+    let class = |of: &Value| at(of, &["spec", "volumeAttributesClassName"]).and_then(Value::as_str).map(str::to_owned);
+    let (new, was) = (class(claim), class(old));
+    if new == was || !has(old, &["status", "currentVolumeAttributesClassName"]) {
+        return;
     }
+    let what = match new.as_deref() {
+        None => "nil",
+        Some("") => "empty string",
+        Some(_) => return,
+    };
+    let why = format!("update to {what} is forbidden when status.currentVolumeAttributesClassName is not nil");
+    errors.push(FieldError::forbidden("spec.volumeAttributesClassName", why));
+}
+
+/// Validates the amounts in a status, and the states of expansions.
+fn validate_status(claim: &Value, errors: &mut Vec<FieldError>) {
+    const STATES: &str = "status.allocatedResourceStatuses";
+    let map = |field: &str| claim["status"][field].as_object().into_iter().flatten();
+    amounts(map("capacity"), "status.capacity", errors);
+    for (resource, state) in map("allocatedResourceStatuses") {
+        resource_key(resource, STATES, errors);
+        if !state.as_str().is_some_and(|state| RESIZES.contains(&state)) {
+            // Upstream shows the resource.
+            errors.push(FieldError::not_supported(STATES, &resource.into(), RESIZES));
+        }
+    }
+    let (valid, wrong): (Vec<_>, Vec<_>) = map("allocatedResources").partition(|(resource, _)| {
+        let mut found = Vec::new();
+        resource_key(resource, "", &mut found);
+        found.is_empty()
+    });
+    for (resource, _) in wrong {
+        resource_key(resource, "status.allocatedResources", errors);
+    }
+    amounts(valid.into_iter(), "status.allocatedResources", errors);
+}
+
+/// Refuses negative amounts.
+fn amounts<'a>(amounts: impl Iterator<Item = (&'a Text, &'a Value)>, at: &str, errors: &mut Vec<FieldError>) {
+    for (resource, amount) in amounts {
+        let units = amount.as_str().and_then(Quantity::parse).map(Quantity::whole);
+        if let Some(units) = units.filter(|units| *units < 0) {
+            let why = "must be a valid resource quantity";
+            errors.push(FieldError::invalid_text(format!("{at}[{resource}]"), units.to_string(), why));
+        }
+    }
+}
+
+/// Validates the name of a resource of a claim. The only one of Kubernetes is its storage.
+fn resource_key(name: &str, field: &str, errors: &mut Vec<FieldError>) {
+    let why = names::qualified(name);
+    if why.is_empty() && resource_names::is_native(name) && name != "storage" {
+        errors.push(FieldError::not_supported(field, &name.into(), &["storage"]));
+    }
+    refuse(name, field, why, errors);
 }
 
 /// Validates a size change. A claim may grow; it may shrink only to recover from an expansion, and must stay above its

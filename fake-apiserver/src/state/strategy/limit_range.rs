@@ -8,7 +8,7 @@ use super::{PLAIN, Strategy};
 use crate::state::FieldError;
 use crate::state::default::elements;
 use crate::state::quantity::Quantity;
-use crate::state::validate::{names, resource_names};
+use crate::state::validate::{names, refuse, resource_names};
 use crate::state::value::{default, list, map_mut, text};
 
 pub(super) static LIMIT_RANGE: Strategy = Strategy {
@@ -62,11 +62,11 @@ fn range(range: &Value, errors: &mut Vec<FieldError>) {
 }
 
 fn type_name(of: &str, field: &str, errors: &mut Vec<FieldError>) {
-    let why = names::qualified(of).or_else(|| {
-        let is_known = of.contains('/') || TYPES.contains(&of);
-        (!is_known).then(|| "must be a standard limit type or fully qualified".to_owned())
-    });
-    errors.extend(why.map(|why| FieldError::invalid(field, &of.into(), why)));
+    let mut why = names::qualified(of);
+    if why.is_empty() && !of.contains('/') && !TYPES.contains(&of) {
+        why.push("must be a standard limit type or fully qualified".to_owned());
+    }
+    refuse(of, field, why, errors);
 }
 
 /// One limit of a range.

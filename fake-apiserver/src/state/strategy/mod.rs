@@ -3,6 +3,8 @@
 
 mod access;
 pub(super) mod claim;
+mod endpoints;
+mod ingress;
 mod limit_range;
 mod namespace;
 mod network;
@@ -14,6 +16,7 @@ mod quota;
 mod records;
 mod rules;
 mod service;
+mod service_check;
 mod service_type;
 mod storage;
 mod volume;
@@ -99,6 +102,7 @@ static STRATEGIES: [&Strategy; kinds::STORED] = {
     all[index::RESOURCE_SLICES] = &COUNTED;
     all[index::ROLES] = &access::ROLE;
     all[index::ROLE_BINDINGS] = &access::ROLE_BINDING;
+    all[index::RUNTIME_CLASSES] = &records::RUNTIME_CLASS;
     all[index::SECRETS] = &access::SECRET;
     all[index::SERVICES] = &service::SERVICE;
     all[index::STATEFUL_SETS] = &workload::STATEFUL_SET;

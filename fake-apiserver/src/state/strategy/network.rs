@@ -1,15 +1,13 @@
 //! Endpoints, slices, network policies and ingresses (`pkg/registry/{core/endpoint,discovery,networking}`).
 
-use std::net::IpAddr;
-
 use substrate::json::{Value, json};
 
-use super::network_policy::validate as validate_policy;
-use super::{PLAIN, Strategy};
+use super::{PLAIN, Strategy, endpoints, ingress, network_policy};
 use crate::kinds;
 use crate::state::command::Part;
 use crate::state::default::elements;
-use crate::state::value::{self, default, has, list, map_mut, name, text};
+use crate::state::validate::addresses;
+use crate::state::value::{self, default, has, map_mut, name, text};
 use crate::state::{FieldError, Store, internal};
 
 pub(super) static ENDPOINTS: Strategy = Strategy {
@@ -21,6 +19,8 @@ pub(super) static ENDPOINTS: Strategy = Strategy {
             }
         }
     },
+    validate: |object, errors| endpoints::endpoints(object, &Value::Null, errors),
+    validate_update: |_, object, old, errors| endpoints::endpoints(object, old, errors),
     ..PLAIN
 };
 
@@ -36,14 +36,16 @@ pub(super) static SLICE: Strategy = Strategy {
         }
     },
     counts: true,
+    validate: |object, errors| endpoints::slice(object, &Value::Null, errors),
+    validate_update: |_, object, old, errors| endpoints::slice(object, old, errors),
     ..PLAIN
 };
 
 pub(super) static NETWORK_POLICY: Strategy = Strategy {
-    default: network_policy,
+    default: policy,
     counts: true,
-    validate: validate_policy,
-    validate_update: |_, object, _, errors| validate_policy(object, errors),
+    validate: |policy, errors| network_policy::validate(policy, &Value::Null, errors),
+    validate_update: |_, policy, old, errors| network_policy::validate(policy, old, errors),
     ..PLAIN
 };
 
@@ -57,7 +59,7 @@ pub(super) static IP_ADDRESS: Strategy = Strategy {
             errors.push(FieldError::invalid_text("spec.parentRef", shown, "field is immutable"));
         }
     },
-    check_name: check_address,
+    check_name: |name| addresses::canonical(name).into_iter().collect(),
     ..PLAIN
 };
 
@@ -68,10 +70,13 @@ pub(super) static INGRESS: Strategy = Strategy {
     },
     counts: true,
     begin: |_, _| Some(json!({"loadBalancer": {}})),
-    validate: ingress,
+    validate: |object, errors| {
+        ingress::validate(object, errors);
+        ingress::annotation(object, errors);
+    },
     validate_update: |part, object, _, errors| {
         if part == Part::Main {
-            ingress(object, errors);
+            ingress::validate(object, errors);
         }
     },
     warn: of_ingress,
@@ -86,17 +91,10 @@ pub(super) static INGRESS_CLASS: Strategy = Strategy {
         }
     },
     counts: true,
+    validate: |object, errors| ingress::class(object, &Value::Null, errors),
+    validate_update: |_, object, old, errors| ingress::class(object, old, errors),
     ..PLAIN
 };
-
-/// Returns the reason why a name is not an address in canonical form (`ValidateIPAddressName`).
-fn check_address(name: &str) -> Option<String> {
-    match name.parse::<IpAddr>() {
-        Err(_) => Some(format!("ParseAddr({name:?}): unable to parse IP")),
-        Ok(address) if address.to_string() != name => Some("must be a canonical format IP address".to_owned()),
-        Ok(_) => None,
-    }
-}
 
 fn ip_address(address: &Value, errors: &mut Vec<FieldError>) {
     if !has(address, &["spec", "parentRef"]) {
@@ -110,7 +108,7 @@ fn ip_address(address: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn network_policy(object: &mut Value) {
+fn policy(object: &mut Value) {
     let Some(spec) = map_mut(object, "spec") else { return };
     for direction in ["ingress", "egress"] {
         for rule in elements(spec, direction) {
@@ -123,27 +121,6 @@ fn network_policy(object: &mut Value) {
         let out = spec.get("egress").and_then(Value::as_array).is_some_and(|rules| !rules.is_empty());
         let types = if out { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
         spec.insert("policyTypes", types);
-    }
-}
-
-/// Validates an ingress: it has a backend, and its paths have a type.
-fn ingress(object: &Value, errors: &mut Vec<FieldError>) {
-    let spec = &object["spec"];
-    let rules = list(spec, &["rules"]);
-    if rules.is_empty() && spec["defaultBackend"].is_null() {
-        let why = "either `defaultBackend` or `rules` must be specified";
-        errors.push(FieldError::invalid("spec", &Value::Null, why));
-    }
-    for (i, rule) in rules.iter().enumerate() {
-        for (j, path) in list(rule, &["http", "paths"]).iter().enumerate() {
-            let at = format!("spec.rules[{i}].http.paths[{j}]");
-            let (of, place) = (text(path, &["pathType"]), text(path, &["path"]));
-            if of.is_empty() {
-                errors.push(FieldError::required(format!("{at}.pathType"), "pathType must be specified"));
-            } else if of != "ImplementationSpecific" && !place.starts_with('/') {
-                errors.push(FieldError::invalid(format!("{at}.path"), &place.into(), "must be an absolute path"));
-            }
-        }
     }
 }
 

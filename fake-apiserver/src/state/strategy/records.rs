@@ -1,11 +1,11 @@
-//! Events and leases, which PUT may create (`AllowCreateOnUpdate`).
+//! Events and leases, which PUT may create (`AllowCreateOnUpdate`), and classes of runtimes.
 
 use substrate::json::{Value, json};
 
 use super::{PLAIN, Strategy};
 use crate::state::FieldError;
 use crate::state::default::set;
-use crate::state::validate::names;
+use crate::state::validate::{names, refuse, selector};
 use crate::state::value::{self, at, text};
 
 pub(super) static EVENT: Strategy = Strategy {
@@ -23,6 +23,24 @@ pub(super) static LEASE: Strategy = Strategy {
     validate: lease,
     validate_update: |_, object, _, errors| lease(object, errors),
     is_made_by_put: true,
+    ..PLAIN
+};
+
+pub(super) static RUNTIME_CLASS: Strategy = Strategy {
+    validate: |class, errors| {
+        let handler = text(class, &["handler"]);
+        if handler.is_empty() {
+            errors.push(FieldError::required("handler", ""));
+        } else {
+            refuse(handler, "handler", names::label(handler), errors);
+        }
+        selector::labels(&class["scheduling"]["nodeSelector"], "scheduling.nodeSelector", errors);
+    },
+    validate_update: |_, class, old, errors| {
+        if class["handler"] != old["handler"] {
+            errors.push(FieldError::immutable("handler", &class["handler"]));
+        }
+    },
     ..PLAIN
 };
 

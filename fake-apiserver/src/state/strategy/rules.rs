@@ -43,8 +43,8 @@ pub(in crate::state) struct Strategy {
     pub(super) validate: fn(&Value, &mut Vec<FieldError>),
     /// Validates an update of one part.
     pub(super) validate_update: fn(Part, &Value, &Value, &mut Vec<FieldError>),
-    /// Validates a name.
-    pub(super) check_name: fn(&str) -> Option<String>,
+    /// Returns the reasons why a name is invalid.
+    pub(super) check_name: fn(&str) -> Vec<String>,
     /// Returns warnings about an accepted object; the old object is null for a new one.
     pub(super) warn: fn(&Value, &Value) -> Vec<String>,
     /// Returns true if something besides finalizers keeps a terminating object.

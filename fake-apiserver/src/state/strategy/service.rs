@@ -2,18 +2,25 @@
 
 use substrate::json::{Map, Value, json};
 
-use super::service_type::{drop_obsolete, is_reachable};
-use super::{PLAIN, Strategy, keep_the_rest};
-use crate::state::FieldError;
+use super::service_type::drop_obsolete;
+use super::{PLAIN, Strategy, keep_the_rest, service_check};
 use crate::state::command::Part;
 use crate::state::default::elements;
 use crate::state::validate::names;
-use crate::state::value::{default, int, list, map_mut, text};
+use crate::state::value::{default, has, list, map_mut};
 
 pub(super) static SERVICE: Strategy = Strategy {
     default: |object| {
         if let Some(spec) = map_mut(object, "spec") {
             service(spec);
+        }
+        let balancer = object.get_mut("status").and_then(|status| status.get_mut("loadBalancer"));
+        if let Some(balancer) = balancer.and_then(Value::as_object_mut) {
+            for ingress in elements(balancer, "ingress") {
+                if ingress.get("ip").is_some_and(|ip| ip != "") {
+                    default(ingress, "ipMode", "VIP");
+                }
+            }
         }
     },
     admit_create: |store, _, service| store.give_addresses(service, None),
@@ -33,13 +40,12 @@ pub(super) static SERVICE: Strategy = Strategy {
             drop_obsolete(service, old);
         }
     },
-    validate,
-    validate_update: |part, service, _, errors| {
+    validate: |service, errors| service_check::whole(service, None, errors),
+    validate_update: |part, service, old, errors| {
         if part == Part::Main {
-            validate(service, errors);
+            service_check::update(service, old, errors);
         }
     },
-    // A DNS label that begins with a letter.
     check_name: names::label,
     ..PLAIN
 };
@@ -48,7 +54,11 @@ fn service(spec: &mut Map) {
     default(spec, "sessionAffinity", "None");
     default(spec, "type", "ClusterIP");
     if spec.get("sessionAffinity").is_some_and(|affinity| affinity == "ClientIP") {
-        default(spec, "sessionAffinityConfig", json!({"clientIP": {"timeoutSeconds": 10800}}));
+        let given =
+            spec.get("sessionAffinityConfig").is_some_and(|config| has(config, &["clientIP", "timeoutSeconds"]));
+        if !given {
+            spec.insert("sessionAffinityConfig", json!({"clientIP": {"timeoutSeconds": 10800}}));
+        }
     } else if spec.get("sessionAffinity").is_some_and(|affinity| affinity == "None") {
         spec.remove("sessionAffinityConfig");
     }
@@ -64,130 +74,12 @@ fn service(spec: &mut Map) {
     if of != "ExternalName" {
         default(spec, "internalTrafficPolicy", "Cluster");
     }
-    if matches!(of.as_str(), "NodePort" | "LoadBalancer") {
+    let has_outer = spec.get("externalIPs").is_some_and(|outer| !list(outer, &[]).is_empty());
+    if matches!(of.as_str(), "NodePort" | "LoadBalancer") || of == "ClusterIP" && has_outer {
         default(spec, "externalTrafficPolicy", "Cluster");
     }
     if of == "LoadBalancer" {
         default(spec, "allocateLoadBalancerNodePorts", true);
-    }
-}
-
-fn validate(object: &Value, errors: &mut Vec<FieldError>) {
-    let of = text(object, &["spec", "type"]);
-    let supported = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
-    if !supported.contains(&of) {
-        errors.push(FieldError::not_supported("spec.type", &of.into(), &supported));
-    }
-    let affinity = text(object, &["spec", "sessionAffinity"]);
-    if !matches!(affinity, "ClientIP" | "None") {
-        errors.push(FieldError::not_supported("spec.sessionAffinity", &affinity.into(), &["ClientIP", "None"]));
-    }
-    let address = text(object, &["spec", "clusterIP"]);
-    if !matches!(address, "" | "None") && address.parse::<std::net::IpAddr>().is_err() {
-        let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-        errors.push(FieldError::invalid("spec.clusterIPs[0]", &address.into(), why));
-    }
-    let mut port_names: Vec<&str> = Vec::new();
-    let mut on_nodes: Vec<(&str, i64)> = Vec::new();
-    let ports = list(object, &["spec", "ports"]);
-    let headless = text(object, &["spec", "clusterIP"]) == "None";
-    if ports.is_empty() && !headless && of != "ExternalName" {
-        errors.push(FieldError::required("spec.ports", ""));
-    }
-    validate_type(object, of, errors);
-    validate_reach(object, errors);
-    for (i, port) in ports.iter().enumerate() {
-        let (field, number) = (format!("spec.ports[{i}]"), int(port, &["port"]).unwrap_or(0));
-        if !(1..=65_535).contains(&number) {
-            let why = "must be between 1 and 65535, inclusive";
-            errors.push(FieldError::invalid(format!("{field}.port"), &number.into(), why));
-        }
-        let protocol = text(port, &["protocol"]);
-        let protocols = ["SCTP", "TCP", "UDP"];
-        if !protocols.contains(&protocol) {
-            errors.push(FieldError::not_supported(format!("{field}.protocol"), &protocol.into(), &protocols));
-        }
-        let target = &port["targetPort"];
-        if target.as_i64().is_some_and(|target| !(1..=65_535).contains(&target)) {
-            let why = "must be between 1 and 65535, inclusive";
-            errors.push(FieldError::invalid(format!("{field}.targetPort"), target, why));
-        }
-        if of == "ClusterIP" && int(port, &["nodePort"]).is_some_and(|port| port != 0) {
-            let why = "may not be used when `type` is 'ClusterIP'";
-            errors.push(FieldError::forbidden(format!("{field}.nodePort"), why));
-        }
-        if let Some(on_node) = int(port, &["nodePort"]).filter(|on_node| *on_node != 0) {
-            if on_nodes.contains(&(protocol, on_node)) {
-                errors.push(FieldError::duplicate(format!("{field}.nodePort"), &on_node.into()));
-            }
-            on_nodes.push((protocol, on_node));
-        }
-        let name = text(port, &["name"]);
-        if !name.is_empty() && port_names.contains(&name) {
-            errors.push(FieldError::duplicate(format!("{field}.name"), &name.into()));
-        }
-        port_names.push(name);
-        if ports.len() > 1 && name.is_empty() {
-            errors.push(FieldError::required(format!("{field}.name"), ""));
-        } else if let Some(why) = names::label(name).filter(|_| !name.is_empty()) {
-            errors.push(FieldError::invalid(format!("{field}.name"), &name.into(), why));
-        }
-    }
-}
-
-/// Validates the fields that depend on the type.
-fn validate_type(object: &Value, of: &str, errors: &mut Vec<FieldError>) {
-    let spec = &object["spec"];
-    if matches!(of, "LoadBalancer" | "NodePort") && text(spec, &["clusterIP"]) == "None" {
-        let why = format!("may not be set to 'None' for {of} services");
-        errors.push(FieldError::invalid("spec.clusterIPs[0]", &"None".into(), why));
-    }
-    if of != "ExternalName" {
-        return;
-    }
-    let why = "may not be set for ExternalName services";
-    if !text(spec, &["clusterIP"]).is_empty() || !list(spec, &["clusterIPs"]).is_empty() {
-        errors.push(FieldError::forbidden("spec.clusterIPs", why));
-    }
-    if !list(spec, &["ipFamilies"]).is_empty() {
-        errors.push(FieldError::forbidden("spec.ipFamilies", why));
-    }
-    if !text(spec, &["ipFamilyPolicy"]).is_empty() {
-        errors.push(FieldError::forbidden("spec.ipFamilyPolicy", why));
-    }
-    let target = text(spec, &["externalName"]);
-    let target = target.strip_suffix('.').unwrap_or(target);
-    if target.is_empty() {
-        errors.push(FieldError::required("spec.externalName", ""));
-    } else if let Some(why) = names::subdomain(target) {
-        errors.push(FieldError::invalid("spec.externalName", &target.into(), why));
-    }
-}
-
-/// Validates the selector, and the fields for clients outside the cluster.
-fn validate_reach(object: &Value, errors: &mut Vec<FieldError>) {
-    let spec = &object["spec"];
-    for (key, value) in spec["selector"].as_object().into_iter().flatten() {
-        if let Some(why) = names::qualified(key) {
-            errors.push(FieldError::invalid("spec.selector", &key.as_str().into(), why));
-        }
-        if let Some(why) = names::label_value(value.as_str().unwrap_or_default()) {
-            errors.push(FieldError::invalid("spec.selector", value, why));
-        }
-    }
-    for (i, address) in list(spec, &["externalIPs"]).iter().enumerate() {
-        if address.as_str().unwrap_or_default().parse::<std::net::IpAddr>().is_err() {
-            let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-            errors.push(FieldError::invalid(format!("spec.externalIPs[{i}]"), address, why));
-        }
-    }
-    let policy = text(spec, &["externalTrafficPolicy"]);
-    if !policy.is_empty() && !is_reachable(object) {
-        let why = "may only be set for externally-accessible services";
-        errors.push(FieldError::invalid("spec.externalTrafficPolicy", &policy.into(), why));
-    } else if !matches!(policy, "" | "Cluster" | "Local") {
-        let supported = ["Cluster", "Local"];
-        errors.push(FieldError::not_supported("spec.externalTrafficPolicy", &policy.into(), &supported));
     }
 }
 

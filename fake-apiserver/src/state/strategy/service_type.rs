@@ -22,6 +22,9 @@ pub(super) fn drop_obsolete(service: &mut Value, old: &Value) {
         let fields = ["allocateLoadBalancerNodePorts", "loadBalancerClass"];
         obsolete.extend(fields.iter().filter(|field| is_same(field)));
     }
+    if needs_health_check(old) && !needs_health_check(service) && is_same(&"healthCheckNodePort") {
+        obsolete.push("healthCheckNodePort");
+    }
     if is_reachable(old) && !is_reachable(service) && is_same(&"externalTrafficPolicy") {
         obsolete.push("externalTrafficPolicy");
     }
@@ -45,6 +48,12 @@ fn has_node_ports(of: &str) -> bool {
 pub(super) fn is_reachable(service: &Value) -> bool {
     let of = text(service, &["spec", "type"]);
     has_node_ports(of) || of == "ClusterIP" && !list(service, &["spec", "externalIPs"]).is_empty()
+}
+
+/// Returns true if a load balancer asks the nodes for their health (`NeedsHealthCheck`).
+pub(super) fn needs_health_check(service: &Value) -> bool {
+    let spec = &service["spec"];
+    text(spec, &["type"]) == "LoadBalancer" && text(spec, &["externalTrafficPolicy"]) == "Local"
 }
 
 fn node_ports(service: &Value) -> Vec<i64> {

@@ -1,11 +1,15 @@
 //! Storage classes, CSI's kinds and attachments (`pkg/registry/storage`).
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use substrate::json::{Value, json};
 
-use super::{PLAIN, Strategy, keep_the_rest};
+use super::{PLAIN, Strategy, keep_the_rest, volume};
 use crate::state::command::Part;
 use crate::state::default::set;
-use crate::state::validate::{names, unchanged};
+use crate::state::validate::selector::label_selector;
+use crate::state::validate::sources::driver_name;
+use crate::state::validate::{names, refuse, unchanged};
 use crate::state::value::{self, at, copy_meta, default, has, list, map_mut, text};
 use crate::state::warnings::{of_node_term, old_node_label};
 use crate::state::{FieldError, internal, quantity};
@@ -30,10 +34,6 @@ pub(super) static DRIVER: Strategy = Strategy {
     validate: driver,
     validate_update: |_, driver, old, errors| driver_update(driver, old, errors),
     warn: of_driver,
-    check_name: |name| {
-        // The name must also fit a label value and a path.
-        if name.len() > 63 { Some("must be no more than 63 characters".to_owned()) } else { names::subdomain(name) }
-    },
     ..PLAIN
 };
 
@@ -54,8 +54,7 @@ pub(super) static ATTACHMENT: Strategy = Strategy {
     },
     validate: attachment,
     validate_update: |part, attachment, old, errors| match part {
-        Part::Main => attachment_update(attachment, old, errors),
-        Part::Status => attachment_update(attachment, old, errors),
+        Part::Main | Part::Status => attachment_update(attachment, old, errors),
         _ => {}
     },
     ..PLAIN
@@ -70,11 +69,7 @@ pub(super) static ATTRIBUTES_CLASS: Strategy = Strategy {
 
 /// Field of a CSINode driver with its topology keys.
 const KEYS: &[&str] = &["topologyKeys"];
-/// Known access modes.
-const MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 const RECLAIM: &[&str] = &["Delete", "Retain"];
-/// Maximum length of a driver's name.
-const MAX_DRIVER_NAME: usize = 63;
 /// Maximum length of a driver's ID of a node.
 const MAX_NODE_ID: usize = 256;
 /// Maximum number of parameters of a class.
@@ -85,71 +80,12 @@ const MAX_PARAMETERS_SIZE: usize = 256 << 10;
 const MAX_MESSAGE: usize = 1024;
 /// Maximum size of the metadata of an attachment, in bytes.
 const MAX_ATTACHMENT_METADATA: usize = 256 << 10;
-pub(super) fn access_modes(object: &Value, why_needed: &str, errors: &mut Vec<FieldError>) {
-    let modes = list(object, &["spec", "accessModes"]);
-    if modes.is_empty() {
-        errors.push(FieldError::required("spec.accessModes", why_needed));
-    }
-    for mode in modes {
-        if !mode.as_str().is_some_and(|m| MODES.contains(&m)) {
-            errors.push(FieldError::not_supported("spec.accessModes", mode, MODES));
-        }
-    }
-    if modes.len() > 1 && modes.iter().any(|m| m == "ReadWriteOncePod") {
-        let why = "may not use ReadWriteOncePod with other access modes";
-        errors.push(FieldError::forbidden("spec.accessModes", why));
-    }
-}
-
-pub(super) fn volume_mode(object: &Value, errors: &mut Vec<FieldError>) {
-    let mode = text(object, &["spec", "volumeMode"]);
-    if !matches!(mode, "" | "Filesystem" | "Block") {
-        errors.push(FieldError::not_supported("spec.volumeMode", &mode.into(), &["Block", "Filesystem"]));
-    }
-}
-
-pub(super) fn positive(object: &Value, path: &[&str], field: &str, errors: &mut Vec<FieldError>) {
-    match at(object, path).and_then(Value::as_str) {
-        None => errors.push(FieldError::required(field, "")),
-        Some(text) if quantity::nanos(text).is_none_or(|n| n <= 0) => {
-            errors.push(FieldError::invalid(field, &text.into(), "must be greater than zero"));
-        }
-        Some(_) => {}
-    }
-}
-
-/// Validates the keys and values of a selector as those of labels.
-pub(super) fn selector_labels(selector: &Value, at: &str, errors: &mut Vec<FieldError>) {
-    for (key, value) in selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten() {
-        if let Some(why) = names::qualified(key) {
-            errors.push(FieldError::invalid(format!("{at}.matchLabels"), &key.as_str().into(), why));
-        }
-        if let Some(why) = names::label_value(value.as_str().unwrap_or_default()) {
-            errors.push(FieldError::invalid(format!("{at}.matchLabels"), value, why));
-        }
-    }
-}
-
-/// Validates the name of a CSI driver: a subdomain, short enough for a label.
-pub(super) fn driver_name(name: &str, field: &str, errors: &mut Vec<FieldError>) {
-    if name.is_empty() {
-        errors.push(FieldError::required(field, ""));
-        return;
-    }
-    if name.len() > MAX_DRIVER_NAME {
-        errors.push(FieldError::too_long(field, MAX_DRIVER_NAME));
-    }
-    if let Some(why) = names::subdomain(&name.to_lowercase()) {
-        errors.push(FieldError::invalid(field, &name.into(), why));
-    }
-}
 
 fn class(class: &Value, errors: &mut Vec<FieldError>) {
-    if text(class, &["provisioner"]).is_empty() {
-        errors.push(FieldError::required("provisioner", ""));
-    }
+    provisioner(class, "provisioner", errors);
+    parameters(class, errors);
     let policy = text(class, &["reclaimPolicy"]);
-    if !RECLAIM.contains(&policy) {
+    if !policy.is_empty() && !RECLAIM.contains(&policy) {
         errors.push(FieldError::not_supported("reclaimPolicy", &policy.into(), RECLAIM));
     }
     let mode = text(class, &["volumeBindingMode"]);
@@ -157,22 +93,45 @@ fn class(class: &Value, errors: &mut Vec<FieldError>) {
     if !modes.contains(&mode) {
         errors.push(FieldError::not_supported("volumeBindingMode", &mode.into(), &modes));
     }
-    let provisioner = text(class, &["provisioner"]).to_lowercase();
-    if let (false, Some(why)) = (provisioner.is_empty(), names::qualified(&provisioner)) {
-        errors.push(FieldError::invalid("provisioner", &provisioner.into(), why));
+    topologies(list(class, &["allowedTopologies"]), errors);
+}
+
+/// Validates the name of the driver of a class, without regard to case.
+fn provisioner(class: &Value, field: &str, errors: &mut Vec<FieldError>) {
+    let name = text(class, &[field]).to_lowercase();
+    if name.is_empty() {
+        errors.push(FieldError::required(field, ""));
+    } else {
+        refuse(&name, field, names::qualified(&name), errors);
     }
-    parameters(class, errors);
-    for (i, term) in list(class, &["allowedTopologies"]).iter().enumerate() {
-        for (j, expression) in list(term, &["matchLabelExpressions"]).iter().enumerate() {
-            let at = format!("allowedTopologies[{i}].matchLabelExpressions[{j}]");
-            if list(expression, &["values"]).is_empty() {
+}
+
+/// Validates the domains of a class. Equal terms are duplicates, in any order of their values.
+fn topologies(terms: &[Value], errors: &mut Vec<FieldError>) {
+    let mut seen: Vec<BTreeMap<&str, BTreeSet<&str>>> = Vec::new();
+    for (i, term) in terms.iter().enumerate() {
+        let at = format!("allowedTopologies[{i}].matchLabelExpressions");
+        let mut this = BTreeMap::new();
+        for (k, expression) in list(term, &["matchLabelExpressions"]).iter().enumerate() {
+            let (at, key) = (format!("{at}[{k}]"), text(expression, &["key"]));
+            let (mut values, of) = (BTreeSet::new(), list(expression, &["values"]));
+            if of.is_empty() {
                 errors.push(FieldError::required(format!("{at}.values"), ""));
             }
-            let key = text(expression, &["key"]);
-            if let Some(why) = names::qualified(key) {
-                errors.push(FieldError::invalid(format!("{at}.key"), &key.into(), why));
+            for (k, value) in of.iter().enumerate() {
+                if !values.insert(value.as_str().unwrap_or_default()) {
+                    errors.push(FieldError::duplicate(format!("{at}.values[{k}]"), value));
+                }
+            }
+            refuse(key, &format!("{at}.key"), names::qualified(key), errors);
+            if this.insert(key, values).is_some() {
+                errors.push(FieldError::duplicate(format!("{at}.key"), &key.into()));
             }
         }
+        for _ in seen.iter().filter(|other| **other == this) {
+            errors.push(FieldError::duplicate(&at, &"".into()));
+        }
+        seen.push(this);
     }
 }
 
@@ -203,17 +162,11 @@ fn csi_node(node: &Value, errors: &mut Vec<FieldError>) {
     let mut seen: Vec<&str> = Vec::new();
     for (i, driver) in list(node, &["spec", "drivers"]).iter().enumerate() {
         let at = format!("spec.drivers[{i}]");
-        for field in ["name", "nodeID"] {
-            if text(driver, &[field]).is_empty() {
-                errors.push(FieldError::required(format!("{at}.{field}"), ""));
-            }
+        let (name, id) = (text(driver, &["name"]), text(driver, &["nodeID"]));
+        driver_name(name, &format!("{at}.name"), errors);
+        if id.is_empty() {
+            errors.push(FieldError::required(format!("{at}.nodeID"), ""));
         }
-        let name = text(driver, &["name"]);
-        if seen.contains(&name) {
-            errors.push(FieldError::duplicate(format!("{at}.name"), &name.into()));
-        }
-        seen.push(name);
-        let id = text(driver, &["nodeID"]);
         if id.len() > MAX_NODE_ID {
             let why = format!("must be {MAX_NODE_ID} characters or less");
             errors.push(FieldError::invalid(format!("{at}.nodeID"), &id.into(), why));
@@ -221,6 +174,20 @@ fn csi_node(node: &Value, errors: &mut Vec<FieldError>) {
         if let Some(count) = at_count(driver).filter(|c| *c < 0) {
             let why = "must be greater than or equal to 0";
             errors.push(FieldError::invalid(format!("{at}.allocatable.count"), &count.into(), why));
+        }
+        if seen.contains(&name) {
+            errors.push(FieldError::duplicate(format!("{at}.name"), &name.into()));
+        }
+        seen.push(name);
+        let keys: Vec<&str> = list(driver, KEYS).iter().filter_map(Value::as_str).collect();
+        for (k, key) in keys.iter().enumerate() {
+            if key.is_empty() {
+                errors.push(FieldError::required(&at, ""));
+            }
+            if keys[..k].contains(key) {
+                errors.push(FieldError::duplicate(&at, &(*key).into()));
+            }
+            refuse(key, &at, names::qualified(key), errors);
         }
     }
 }
@@ -245,43 +212,58 @@ fn csi_node_update(node: &Value, old: &Value, errors: &mut Vec<FieldError>) {
 }
 
 fn driver(driver: &Value, errors: &mut Vec<FieldError>) {
-    for mode in list(driver, &["spec", "volumeLifecycleModes"]) {
+    let spec = &driver["spec"];
+    let policy = text(spec, &["fsGroupPolicy"]);
+    let policies = ["File", "None", "ReadWriteOnceWithFSType"];
+    if !policies.contains(&policy) {
+        errors.push(FieldError::not_supported("spec.fsGroupPolicy", &policy.into(), &policies));
+    }
+    tokens(list(spec, &["tokenRequests"]), errors);
+    for mode in list(spec, &["volumeLifecycleModes"]) {
         let modes = ["Persistent", "Ephemeral"];
         if !mode.as_str().is_some_and(|mode| modes.contains(&mode)) {
             errors.push(FieldError::not_supported("spec.volumeLifecycleModes", mode, &modes));
         }
     }
-    let policy = text(driver, &["spec", "fsGroupPolicy"]);
-    let policies = ["File", "None", "ReadWriteOnceWithFSType"];
-    if !policies.contains(&policy) {
-        errors.push(FieldError::not_supported("spec.fsGroupPolicy", &policy.into(), &policies));
-    }
-    let mut audiences: Vec<&str> = Vec::new();
-    for (i, request) in list(driver, &["spec", "tokenRequests"]).iter().enumerate() {
-        let audience = text(request, &["audience"]);
-        if audiences.contains(&audience) {
-            errors.push(FieldError::duplicate(format!("spec.tokenRequests[{i}].audience"), &audience.into()));
-        }
-        audiences.push(audience);
-    }
-    let period = &driver["spec"]["nodeAllocatableUpdatePeriodSeconds"];
+    let period = &spec["nodeAllocatableUpdatePeriodSeconds"];
     if period.as_i64().is_some_and(|seconds| seconds < 10) {
         let why = "must be greater than or equal to 10 seconds";
         errors.push(FieldError::invalid("spec.nodeAllocatableUpdatePeriodSeconds", period, why));
     }
+    let in_secrets = &spec["serviceAccountTokenInSecrets"];
+    if !in_secrets.is_null() && list(spec, &["tokenRequests"]).is_empty() {
+        let why = "serviceAccountTokenInSecrets is set but no tokenRequests are specified";
+        errors.push(FieldError::invalid("spec.serviceAccountTokenInSecrets", in_secrets, why));
+    }
+}
+
+/// Validates the tokens that a driver asks for: one for each audience.
+fn tokens(requests: &[Value], errors: &mut Vec<FieldError>) {
+    let mut audiences: Vec<&str> = Vec::new();
+    for (i, request) in requests.iter().enumerate() {
+        let (audience, at) = (text(request, &["audience"]), format!("spec.tokenRequests[{i}]"));
+        if audiences.contains(&audience) {
+            errors.push(FieldError::duplicate(format!("{at}.audience"), &audience.into()));
+            continue;
+        }
+        audiences.push(audience);
+        let seconds = &request["expirationSeconds"];
+        let why = match seconds.as_i64() {
+            Some(..600) => "may not specify a duration less than 10 minutes",
+            Some(4_294_967_297..) => "may not specify a duration larger than 2^32 seconds",
+            _ => continue,
+        };
+        errors.push(FieldError::invalid(format!("{at}.expirationSeconds"), seconds, why));
+    }
 }
 
 fn storage_capacity(capacity: &Value, errors: &mut Vec<FieldError>) {
-    selector_labels(&capacity["nodeTopology"], "nodeTopology", errors);
+    label_selector(&capacity["nodeTopology"], "nodeTopology", errors);
     let class = text(capacity, &["storageClassName"]);
-    if let Some(why) = names::subdomain(class) {
-        errors.push(FieldError::invalid("storageClassName", &class.into(), why));
-    }
-    for field in ["capacity", "maximumVolumeSize"] {
-        let amount = text(capacity, &[field]);
-        if quantity::nanos(amount).is_some_and(|n| n < 0) {
-            errors.push(FieldError::invalid(field, &amount.into(), "must be greater than or equal to 0"));
-        }
+    refuse(class, "storageClassName", names::subdomain(class), errors);
+    let amount = text(capacity, &["capacity"]);
+    if quantity::nanos(amount).is_some_and(|n| n < 0) {
+        errors.push(FieldError::invalid("capacity", &amount.into(), "must be greater than or equal to 0"));
     }
 }
 
@@ -304,28 +286,29 @@ fn driver_update(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
 
 fn attachment(attachment: &Value, errors: &mut Vec<FieldError>) {
     driver_name(text(attachment, &["spec", "attacher"]), "spec.attacher", errors);
-    let node = text(attachment, &["spec", "nodeName"]);
-    if let Some(why) = names::subdomain(node) {
-        errors.push(FieldError::invalid("spec.nodeName", &node.into(), why));
+    let source = &attachment["spec"]["source"];
+    let (named, inline) = (&source["persistentVolumeName"], &source["inlineVolumeSpec"]);
+    let why = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
+    match (named.as_str(), inline.is_null()) {
+        (None, true) => errors.push(FieldError::required("spec.source", why)),
+        (Some(_), false) => errors.push(FieldError::forbidden("spec.source", why)),
+        (Some(""), true) => {
+            let why = "must specify non empty persistentVolumeName";
+            errors.push(FieldError::required("spec.source.persistentVolumeName", why));
+        }
+        (Some(_), true) => {}
+        (None, false) => volume::inline(inline, "spec.source.inlineVolumeSpec", errors),
     }
-    let volume = text(attachment, &["spec", "source", "persistentVolumeName"]);
-    let inline = has(attachment, &["spec", "source", "inlineVolumeSpec"]);
-    match (volume.is_empty(), inline) {
-        (true, false) => {
-            let why = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
-            errors.push(FieldError::required("spec.source", why));
-        }
-        (false, true) => {
-            let why = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
-            errors.push(FieldError::forbidden("spec.source", why));
-        }
-        _ => {}
+    let node = text(attachment, &["spec", "nodeName"]);
+    refuse(node, "spec.nodeName", names::subdomain(node), errors);
+    attachment_status(attachment, errors);
+    if let Some(name) = named.as_str() {
+        refuse(name, "spec.source.persistentVolumeName", names::subdomain(name), errors);
     }
 }
 
 fn attachment_update(object: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     attachment(object, errors);
-    attachment_status(object, errors);
     if object["spec"] != old["spec"] {
         let shown = internal::shown(&object["spec"], internal::ATTACHMENT_SPEC);
         errors.push(FieldError::invalid_text("spec", shown, "field is immutable"));
@@ -333,6 +316,11 @@ fn attachment_update(object: &Value, old: &Value, errors: &mut Vec<FieldError>) 
 }
 
 fn attachment_status(attachment: &Value, errors: &mut Vec<FieldError>) {
+    let metadata = at(attachment, &["status", "attachmentMetadata"]).and_then(Value::as_object);
+    let size: usize = metadata.into_iter().flatten().map(|(k, v)| k.len() + v.as_str().map_or(0, str::len)).sum();
+    if size > MAX_ATTACHMENT_METADATA {
+        errors.push(FieldError::too_long("status.attachmentMetadata", MAX_ATTACHMENT_METADATA));
+    }
     for error in ["attachError", "detachError"] {
         if text(attachment, &["status", error, "message"]).len() > MAX_MESSAGE {
             // Upstream reports the limit of the metadata here.
@@ -344,37 +332,29 @@ fn attachment_status(attachment: &Value, errors: &mut Vec<FieldError>) {
             errors.push(FieldError::invalid(format!("status.{error}.errorCode"), code, why));
         }
     }
-    let metadata = at(attachment, &["status", "attachmentMetadata"]).and_then(Value::as_object);
-    let size: usize = metadata.into_iter().flatten().map(|(k, v)| k.len() + v.as_str().map_or(0, str::len)).sum();
-    if size > MAX_ATTACHMENT_METADATA {
-        errors.push(FieldError::too_long("status.attachmentMetadata", MAX_ATTACHMENT_METADATA));
-    }
 }
 
 fn attributes_class(class: &Value, errors: &mut Vec<FieldError>) {
-    let driver = text(class, &["driverName"]).to_lowercase();
-    if driver.is_empty() {
-        errors.push(FieldError::required("driverName", ""));
-    } else if let Some(why) = names::qualified(&driver) {
-        errors.push(FieldError::invalid("driverName", &driver.into(), why));
-    }
+    provisioner(class, "driverName", errors);
+    parameters(class, errors);
     if class["parameters"].as_object().is_none_or(substrate::json::Map::is_empty) {
         errors.push(FieldError::required("parameters", "must contain at least one key/value pair"));
     }
-    parameters(class, errors);
 }
 
 fn attributes_class_update(class: &Value, old: &Value, errors: &mut Vec<FieldError>) {
-    attributes_class(class, errors);
     for field in ["driverName", "parameters"] {
         if class.get(field) != old.get(field) {
             errors.push(FieldError::forbidden(field, format!("updates to {field} are forbidden.")));
         }
     }
+    attributes_class(class, errors);
 }
 
 fn default_driver(driver: &mut Value) {
     if let Some(spec) = map_mut(driver, "spec") {
+        // Part of an alpha feature, which is off.
+        spec.remove("preventPodSchedulingIfMissing");
         for (key, value) in [
             ("attachRequired", json!(true)),
             ("podInfoOnMount", json!(false)),

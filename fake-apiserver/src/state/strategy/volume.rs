@@ -3,9 +3,13 @@
 use substrate::Now;
 use substrate::json::{Map, Value, json};
 
-use super::storage::{access_modes, driver_name, positive, volume_mode};
 use super::{PLAIN, Strategy, keep_the_rest};
 use crate::state::command::Part;
+use crate::state::quantity::Quantity;
+use crate::state::validate::claim::{access_modes, positive, volume_mode};
+use crate::state::validate::node_selector::node_selector;
+use crate::state::validate::sources::{Holder, source};
+use crate::state::validate::{names, refuse};
 use crate::state::value::{self, at, has, list, map_mut, text};
 use crate::state::warnings::{OLD_CLASS, OLD_CLASS_TEXT, of_node_term, of_volume_source};
 use crate::state::{FieldError, default, internal};
@@ -30,20 +34,39 @@ pub(super) static VOLUME: Strategy = Strategy {
     ..PLAIN
 };
 
-/// Sources that upstream validates after all others.
-const LATE_SOURCES: &[&str] = &["scaleIO", "local", "storageos", "csi", "flexVolume"];
+/// Beta names of node labels, and their present names.
+const RENAMED: [(&str, &str); 5] = [
+    ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
+    ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
+    ("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type"),
+    ("beta.kubernetes.io/os", "kubernetes.io/os"),
+    ("beta.kubernetes.io/arch", "kubernetes.io/arch"),
+];
 
-/// Fields of a volume's spec that are not its source.
-const NOT_SOURCES: &[&str] = &[
-    "accessModes",
-    "capacity",
-    "claimRef",
-    "mountOptions",
-    "nodeAffinity",
-    "persistentVolumeReclaimPolicy",
-    "storageClassName",
-    "volumeAttributesClassName",
-    "volumeMode",
+/// Sources of a volume, in the order in which upstream counts them.
+const SOURCES: &[&str] = &[
+    "hostPath",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "glusterfs",
+    "flocker",
+    "nfs",
+    "rbd",
+    "quobyte",
+    "cephfs",
+    "iscsi",
+    "cinder",
+    "fc",
+    "flexVolume",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "scaleIO",
+    "local",
+    "storageos",
+    "csi",
 ];
 
 fn default(volume: &mut Value) {
@@ -76,68 +99,151 @@ fn stamp_phase(object: &mut Value, old: &Value, now: Now) {
 }
 
 fn validate(volume: &Value, errors: &mut Vec<FieldError>) {
-    access_modes(volume, "", errors);
-    volume_mode(volume, errors);
+    let spec = &volume["spec"];
+    if list(spec, &["accessModes"]).is_empty() {
+        errors.push(FieldError::required("spec.accessModes", ""));
+    }
+    access_modes(spec, "spec", errors);
     capacity(volume, errors);
-    let sources = sources(volume);
-    match sources.as_slice() {
-        [] => errors.push(FieldError::required("spec", "must specify a volume type")),
-        [_] => {}
-        [_, more @ ..] => {
-            for source in more {
-                let why = "may not specify more than 1 volume type";
-                errors.push(FieldError::forbidden(format!("spec.{source}"), why));
-            }
+    let policy = &spec["persistentVolumeReclaimPolicy"];
+    let policies = ["Delete", "Recycle", "Retain"];
+    if policy.as_str().is_some_and(|policy| !policy.is_empty() && !policies.contains(&policy)) {
+        errors.push(FieldError::not_supported("spec.persistentVolumeReclaimPolicy", policy, &policies));
+    }
+    let affinity = &spec["nodeAffinity"];
+    if !affinity.is_null() {
+        let at = "spec.nodeAffinity.required";
+        if affinity["required"].is_null() {
+            errors.push(FieldError::required(at, "must specify required node constraints"));
+        } else {
+            node_selector(&affinity["required"], at, errors);
         }
     }
-    if sources.contains(&"csi") {
-        driver_name(text(volume, &["spec", "csi", "driver"]), "spec.csi.driver", errors);
-        if text(volume, &["spec", "csi", "volumeHandle"]).is_empty() {
-            errors.push(FieldError::required("spec.csi.volumeHandle", ""));
+    sources(spec, "spec", errors);
+    if is_root(text(spec, &["hostPath", "path"])) && *policy == "Recycle" {
+        let why = "may not be 'recycle' for a hostPath mount of '/'";
+        errors.push(FieldError::forbidden("spec.persistentVolumeReclaimPolicy", why));
+    }
+    let class = text(spec, &["storageClassName"]);
+    if !class.is_empty() {
+        refuse(class, "spec.storageClassName", names::subdomain(class), errors);
+    }
+    volume_mode(spec, "spec", errors);
+    attributes_class(spec, "spec", errors);
+}
+
+/// Validates the volume of an attachment that has no PersistentVolume.
+pub(super) fn inline(spec: &Value, at: &str, errors: &mut Vec<FieldError>) {
+    const WHERE: &str = "in the context of inline volumes";
+    let forbids = |errors: &mut Vec<FieldError>, field: &str| {
+        errors.push(FieldError::forbidden(format!("{at}.{field}"), format!("may not be specified {WHERE}")));
+    };
+    for field in ["claimRef", "capacity"] {
+        if !spec[field].is_null() {
+            forbids(errors, field);
         }
     }
-    if has(volume, &["spec", "nodeAffinity"]) && !has(volume, &["spec", "nodeAffinity", "required"]) {
-        let why = "must specify required node constraints";
-        errors.push(FieldError::required("spec.nodeAffinity.required", why));
+    if spec["csi"].is_null() {
+        errors.push(FieldError::required(format!("{at}.csi"), format!("has to be specified {WHERE}")));
     }
-    let policy = text(volume, &["spec", "persistentVolumeReclaimPolicy"]);
-    if !matches!(policy, "Delete" | "Retain" | "Recycle") {
-        let field = "spec.persistentVolumeReclaimPolicy";
-        errors.push(FieldError::not_supported(field, &policy.into(), &["Delete", "Recycle", "Retain"]));
+    if list(spec, &["accessModes"]).is_empty() {
+        errors.push(FieldError::required(format!("{at}.accessModes"), ""));
+    }
+    access_modes(spec, at, errors);
+    if !matches!(text(spec, &["persistentVolumeReclaimPolicy"]), "" | "Retain") {
+        let why = format!("may only be Retain {WHERE}");
+        errors.push(FieldError::forbidden(format!("{at}.persistentVolumeReclaimPolicy"), why));
+    }
+    if !spec["nodeAffinity"].is_null() {
+        forbids(errors, "nodeAffinity");
+    }
+    sources(spec, at, errors);
+    if !text(spec, &["storageClassName"]).is_empty() {
+        forbids(errors, "storageClassName");
+    }
+    if !matches!(text(spec, &["volumeMode"]), "" | "Filesystem") {
+        let why = format!("may not specify volumeMode other than Filesystem {WHERE}");
+        errors.push(FieldError::forbidden(format!("{at}.volumeMode"), why));
+    }
+    attributes_class(spec, at, errors);
+}
+
+/// Returns true for the root directory, and for other paths to it.
+fn is_root(path: &str) -> bool {
+    let mut depth = 0;
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => depth = usize::saturating_sub(depth, 1),
+            _ => depth += 1,
+        }
+    }
+    path.starts_with('/') && depth == 0
+}
+
+/// Validates the only source of a volume.
+fn sources(spec: &Value, at: &str, errors: &mut Vec<FieldError>) {
+    let mut found = SOURCES.iter().filter(|source| !spec[**source].is_null());
+    let first = found.next();
+    if let Some(first) = first {
+        source(first, &spec[*first], at, Holder::Volume, errors);
+    }
+    if first == Some(&"local") && spec["nodeAffinity"].is_null() {
+        errors.push(FieldError::required(format!("{at}.nodeAffinity"), "Local volume requires node affinity"));
+    }
+    for other in found {
+        // Upstream gives this source another name here.
+        let field = format!("{at}.{}", if *other == "cephfs" { "cephFS" } else { *other });
+        errors.push(FieldError::forbidden(field, "may not specify more than 1 volume type"));
+    }
+    if first.is_none() {
+        errors.push(FieldError::required(at, "must specify a volume type"));
+    }
+}
+
+/// Validates the attributes class, which only CSI volumes have.
+fn attributes_class(spec: &Value, at: &str, errors: &mut Vec<FieldError>) {
+    let Some(class) = spec["volumeAttributesClassName"].as_str() else { return };
+    let field = format!("{at}.volumeAttributesClassName");
+    if class.is_empty() {
+        errors.push(FieldError::required(field, "an empty string is disallowed"));
+    } else {
+        refuse(class, &field, names::subdomain(class), errors);
+    }
+    if spec["csi"].is_null() {
+        let why = "has to be specified when using volumeAttributesClassName";
+        errors.push(FieldError::required(format!("{at}.csi"), why));
     }
 }
 
 /// Validates the capacity: it has storage, more than zero, and no other resource.
 fn capacity(volume: &Value, errors: &mut Vec<FieldError>) {
     let field = "spec.capacity";
-    let empty = substrate::json::json!({});
-    let capacity = at(volume, &["spec", "capacity"]).filter(|c| !c.is_null()).unwrap_or(&empty);
-    let resources = capacity.as_object().map_or(0, substrate::json::Map::len);
-    if resources == 0 {
+    let empty = json!({});
+    let capacity = at(volume, &["spec", "capacity"]).unwrap_or(&empty);
+    let count = capacity.as_object().map_or(0, Map::len);
+    if count == 0 {
         errors.push(FieldError::required(field, ""));
     }
-    if capacity.get("storage").is_none() || resources > 1 {
+    if capacity.get("storage").is_none() || count > 1 {
         errors.push(FieldError::not_supported(field, capacity, &["storage"]));
     }
-    if capacity.get("storage").is_some() {
-        positive(volume, &["spec", "capacity", "storage"], "spec.capacity[storage]", errors);
+    for (resource, amount) in capacity.as_object().into_iter().flatten() {
+        let field = format!("{field}[{resource}]");
+        if let Some(units) = amount.as_str().and_then(Quantity::parse).map(Quantity::whole).filter(|units| *units < 0) {
+            let why = "must be a valid resource quantity";
+            errors.push(FieldError::invalid_text(&field, units.to_string(), why));
+        }
+        positive(amount, &field, errors);
     }
-}
-
-/// Returns the sources in upstream's order. If there are several, the first one is the valid one.
-fn sources(volume: &Value) -> Vec<&str> {
-    let fields = volume["spec"].as_object().into_iter().flatten();
-    let mut found: Vec<&str> = fields.map(|(key, _)| key.as_str()).filter(|key| !NOT_SOURCES.contains(key)).collect();
-    found.sort_by_key(|source| LATE_SOURCES.iter().position(|late| late == source).map_or(0, |at| at + 1));
-    found
 }
 
 fn validate_update(volume: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     validate(volume, errors);
     let source = |of: &Value| -> Value {
         let mut fields = Map::new();
-        for source in sources(of) {
-            fields.insert(source, of["spec"][source].clone());
+        for source in SOURCES.iter().filter(|source| !of["spec"][**source].is_null()) {
+            fields.insert(*source, of["spec"][*source].clone());
         }
         Value::Object(fields)
     };
@@ -159,14 +265,32 @@ fn validate_update(volume: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     if new["volumeMode"] != was["volumeMode"] {
         errors.push(FieldError::immutable("volumeMode", &new["volumeMode"]));
     }
-    if has(old, &["spec", "nodeAffinity"]) && new["nodeAffinity"] != was["nodeAffinity"] {
+    if has(old, &["spec", "nodeAffinity"]) && new["nodeAffinity"] != renamed(&was["nodeAffinity"], &new["nodeAffinity"])
+    {
         let shown = internal::shown(&new["nodeAffinity"], internal::NODE_AFFINITY);
-        errors.push(FieldError::invalid_text("nodeAffinity", shown, "field is immutable"));
+        let why = "field is immutable, except for updating from beta label to GA";
+        errors.push(FieldError::invalid_text("nodeAffinity", shown, why));
     }
     if has(old, &["spec", "volumeAttributesClassName"]) && !has(volume, &["spec", "volumeAttributesClassName"]) {
         let why = "update from non-nil value to nil is forbidden";
         errors.push(FieldError::forbidden("spec.volumeAttributesClassName", why));
     }
+}
+
+/// Returns the former node affinity with the present names of its labels, as far as the new one has them.
+fn renamed(was: &Value, new: &Value) -> Value {
+    let mut was = was.clone();
+    let terms = was.pointer_mut("/required/nodeSelectorTerms").and_then(Value::as_array_mut);
+    for (term, new) in terms.into_iter().flatten().zip(list(new, &["required", "nodeSelectorTerms"])) {
+        let expressions = term.get_mut("matchExpressions").and_then(Value::as_array_mut);
+        for (expression, new) in expressions.into_iter().flatten().zip(list(new, &["matchExpressions"])) {
+            let key = text(expression, &["key"]);
+            if RENAMED.iter().any(|(old, name)| *old == key && new["key"] == *name) {
+                value::set(expression, "key", new.get("key").cloned());
+            }
+        }
+    }
+    was
 }
 
 /// Returns warnings about a volume (`GetWarningsForPersistentVolume`).

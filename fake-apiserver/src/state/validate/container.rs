@@ -1,237 +1,310 @@
-//! Validation of containers and of a pod's scheduling (`pkg/apis/core/validation`).
+//! Validation of containers (`validateContainerCommon`, `validateContainers`, `validateInitContainers`).
 
 use substrate::json::Value;
 
-use super::names;
-use crate::state::value::{at, int, list, text};
-use crate::state::{FieldError, quantity};
+use super::{environment, keys, mounts, names, probes, refuse, resources, security, sources};
+use crate::state::value::{int, list, text};
+use crate::state::{FieldError, FieldFault};
 
-const PORTS: std::ops::RangeInclusive<i64> = 1..=65_535;
-const PORT_RANGE: &str = "must be between 1 and 65535, inclusive";
-const MAX_DEADLINE: i64 = 2_147_483_647;
-const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
-/// Maximum length of the name of a kernel parameter.
-const LONGEST_SYSCTL: usize = 253;
-/// Form of the name of a kernel parameter.
-const SYSCTL: &str = r"^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
-/// Handlers of a probe.
-const HANDLERS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "grpc"];
+const PULL: &[&str] = &["Always", "IfNotPresent", "Never"];
+const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
+const MESSAGES: &[&str] = &["File", "FallbackToLogsOnError"];
+const RESTARTS: &[&str] = &["Always", "Never", "OnFailure"];
+const OPERATORS: &[&str] = &["In", "NotIn"];
+const ACTIONS: &[&str] = &["Restart", "RestartAllContainers"];
+const RESIZES: &[&str] = &["NotRequired", "RestartContainer"];
+/// Maximum number of rules for restarts, and of exit codes of a rule.
+const MOST_RULES: usize = 20;
+const MOST_CODES: usize = 255;
 
 /// Checks that a field, if set, has one of `values`.
-fn one_of(value: &Value, field: String, values: &[&str], errors: &mut Vec<FieldError>) {
+pub(super) fn one_of(value: &Value, field: String, values: &[&str], errors: &mut Vec<FieldError>) {
     let named = value.as_str().unwrap_or_default();
     if !value.is_null() && !values.contains(&named) {
         errors.push(FieldError::not_supported(field, value, values));
     }
 }
 
-/// Validates a container, except for its name, image and mounts.
-pub(super) fn container(container: &Value, at: &str, errors: &mut Vec<FieldError>) {
-    let policies = ["Always", "IfNotPresent", "Never"];
-    one_of(&container["imagePullPolicy"], format!("{at}.imagePullPolicy"), &policies, errors);
-    for (i, port) in list(container, &["ports"]).iter().enumerate() {
-        self::port(port, &format!("{at}.ports[{i}]"), errors);
-    }
-    for (i, variable) in list(container, &["env"]).iter().enumerate() {
-        let name = text(variable, &["name"]);
-        if name.is_empty() {
-            errors.push(FieldError::required(format!("{at}.env[{i}].name"), ""));
-        } else if !name.bytes().all(|b| matches!(b, b' '..=b'~') && b != b'=') {
-            let why =
-                "a valid environment variable name must consist only of printable ASCII characters other than '='";
-            errors.push(FieldError::invalid(format!("{at}.env[{i}].name"), &name.into(), why));
+/// Creates the error of a list with too many elements.
+pub(super) fn too_many(field: String, found: usize, most: usize) -> FieldError {
+    let detail = format!("must have at most {most} items");
+    FieldError { field, fault: FieldFault::TooMany(found.to_string()), detail }
+}
+
+/// Parts of a pod that its containers refer to.
+pub(super) struct Setting<'a> {
+    /// Names of the valid volumes; true for those of a claim.
+    volumes: Vec<(&'a str, bool)>,
+    /// Names of the resource claims.
+    pub(super) claims: Vec<&'a str>,
+    pub(super) restarts: &'a str,
+    pub(super) os: &'a str,
+    pub(super) has_host_users: bool,
+    /// Seconds that the pod may take to stop.
+    pub(super) grace: i64,
+}
+
+impl<'a> Setting<'a> {
+    /// Validates the volumes of a pod's spec, and returns the setting of its containers. `added` are volumes that the
+    /// owner of a template adds.
+    pub(super) fn of(spec: &'a Value, added: &[&'a str], errors: &mut Vec<FieldError>) -> Self {
+        let mut volumes: Vec<(&str, bool)> = Vec::new();
+        for (i, volume) in list(spec, &["volumes"]).iter().enumerate() {
+            let (at, name, before) = (format!("spec.volumes[{i}]"), text(volume, &["name"]), errors.len());
+            self::volume(volume, &at, errors);
+            if name.is_empty() {
+                errors.push(FieldError::required(format!("{at}.name"), ""));
+            } else {
+                refuse(name, &format!("{at}.name"), names::label(name), errors);
+            }
+            if volumes.iter().any(|(other, _)| *other == name) {
+                errors.push(FieldError::duplicate(format!("{at}.name"), &name.into()));
+            }
+            if errors.len() == before {
+                let is_claim = ["persistentVolumeClaim", "ephemeral"].iter().any(|of| !volume[*of].is_null());
+                volumes.push((name, is_claim));
+            }
         }
-        if variable.get("valueFrom").is_some_and(|v| !v.is_null()) && !text(variable, &["value"]).is_empty() {
-            let why = "may not be specified when `value` is not empty";
-            errors.push(FieldError::invalid(format!("{at}.env[{i}].valueFrom"), &"".into(), why));
+        volumes.extend(added.iter().map(|name| (*name, true)));
+        Self {
+            volumes,
+            claims: list(spec, &["resourceClaims"]).iter().map(|claim| text(claim, &["name"])).collect(),
+            restarts: text(spec, &["restartPolicy"]),
+            os: text(spec, &["os", "name"]),
+            has_host_users: spec["hostUsers"] != false,
+            grace: int(spec, &["terminationGracePeriodSeconds"]).unwrap_or(i64::MAX),
         }
     }
-    for probe in PROBES {
-        let found = &container[probe];
-        if found.is_null() {
+
+    /// Returns true if the volume of this name is a claim; `None` if there is no valid volume.
+    pub(super) fn volume(&self, name: &str) -> Option<bool> {
+        self.volumes.iter().find(|(other, _)| *other == name).map(|(_, is_claim)| *is_claim)
+    }
+}
+
+/// Sources of a volume, in the order in which upstream counts them.
+const SOURCES: &[&str] = &[
+    "emptyDir",
+    "hostPath",
+    "gitRepo",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "secret",
+    "nfs",
+    "iscsi",
+    "glusterfs",
+    "flocker",
+    "persistentVolumeClaim",
+    "rbd",
+    "cinder",
+    "cephfs",
+    "quobyte",
+    "downwardAPI",
+    "fc",
+    "flexVolume",
+    "configMap",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "storageos",
+    "projected",
+    "scaleIO",
+    "csi",
+    "ephemeral",
+    "image",
+];
+
+/// Validates the only source of a volume.
+fn volume(volume: &Value, at: &str, errors: &mut Vec<FieldError>) {
+    let mut found = SOURCES.iter().filter(|source| !volume[**source].is_null());
+    match found.next() {
+        None => errors.push(FieldError::required(at, "must specify a volume type")),
+        Some(first) => sources::source(first, &volume[*first], at, sources::Holder::Pod, errors),
+    }
+    for other in found {
+        errors.push(FieldError::forbidden(format!("{at}.{other}"), "may not specify more than 1 volume type"));
+    }
+}
+
+/// Validates the containers of a pod, at least one.
+pub(super) fn containers(spec: &Value, setting: &Setting<'_>, errors: &mut Vec<FieldError>) {
+    let containers = list(spec, &["containers"]);
+    if containers.is_empty() {
+        errors.push(FieldError::required("spec.containers", ""));
+    }
+    for (i, container) in containers.iter().enumerate() {
+        let (at, name) = (format!("spec.containers[{i}]"), text(container, &["name"]));
+        common(container, &at, setting, errors);
+        if containers[..i].iter().any(|other| text(other, &["name"]) == name) {
+            errors.push(FieldError::duplicate(format!("{at}.name"), &name.into()));
+        }
+        probes::all(container, &at, setting, errors);
+        restarts(container, &at, errors);
+    }
+    host_ports(containers, 0, "spec.containers", errors);
+}
+
+/// Validates the init containers of a pod.
+pub(super) fn init_containers(spec: &Value, setting: &Setting<'_>, errors: &mut Vec<FieldError>) {
+    let containers = list(spec, &["initContainers"]);
+    let mut seen: Vec<&str> = list(spec, &["containers"]).iter().map(|other| text(other, &["name"])).collect();
+    for (i, container) in containers.iter().enumerate() {
+        let (at, name) = (format!("spec.initContainers[{i}]"), text(container, &["name"]));
+        common(container, &at, setting, errors);
+        restarts(container, &at, errors);
+        if seen.contains(&name) {
+            errors.push(FieldError::duplicate(format!("{at}.name"), &name.into()));
+        } else if !name.is_empty() {
+            seen.push(name);
+        }
+        host_ports(&containers[i..=i], i, "spec.initContainers", errors);
+        if text(container, &["restartPolicy"]) == "Always" {
+            probes::all(container, &at, setting, errors);
             continue;
         }
-        let at = format!("{at}.{probe}");
-        if HANDLERS.iter().all(|handler| found.get(*handler).is_none_or(Value::is_null)) {
-            errors.push(FieldError::required(&at, "must specify a handler type"));
+        for field in ["lifecycle"].into_iter().chain(probes::PROBES) {
+            if !container[field].is_null() {
+                let why = "may not be set for init containers without restartPolicy=Always";
+                errors.push(FieldError::forbidden(format!("{at}.{field}"), why));
+            }
         }
-        for handler in ["httpGet", "tcpSocket"] {
-            let port = &found[handler]["port"];
-            if port.as_i64().is_some_and(|port| !PORTS.contains(&port)) {
-                errors.push(FieldError::invalid(format!("{at}.{handler}.port"), port, PORT_RANGE));
+        for (k, policy) in list(container, &["resizePolicy"]).iter().enumerate() {
+            if policy["restartPolicy"] == "RestartContainer" {
+                let why = "must not be set to 'RestartContainer' for non-sidecar initContainers";
+                let field = format!("{at}.resizePolicy[{k}].restartPolicy");
+                errors.push(FieldError::invalid(field, &policy["restartPolicy"], why));
             }
         }
     }
-    resources(&container["resources"], &format!("{at}.resources"), errors);
 }
 
-fn port(port: &Value, at: &str, errors: &mut Vec<FieldError>) {
-    match int(port, &["containerPort"]).unwrap_or(0) {
-        0 => errors.push(FieldError::required(format!("{at}.containerPort"), "")),
-        number if !PORTS.contains(&number) => {
-            errors.push(FieldError::invalid(format!("{at}.containerPort"), &number.into(), PORT_RANGE));
-        }
-        _ => {}
-    }
-    let name = text(port, &["name"]);
-    if !name.is_empty()
-        && let Some(why) = port_name(name)
-    {
-        errors.push(FieldError::invalid(format!("{at}.name"), &name.into(), why));
-    }
-    one_of(&port["protocol"], format!("{at}.protocol"), &["SCTP", "TCP", "UDP"], errors);
-}
-
-/// Returns the reason why a name is not valid for a port (`IsValidPortName`).
-fn port_name(name: &str) -> Option<&'static str> {
-    let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    if name.len() > 15 {
-        Some("must be no more than 15 characters")
-    } else if !name.bytes().all(fits) {
-        Some("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
-    } else if !name.bytes().any(|b| b.is_ascii_lowercase()) {
-        Some("must contain at least one letter (a-z)")
-    } else if name.contains("--") {
-        Some("must not contain consecutive hyphens")
-    } else if name.starts_with('-') || name.ends_with('-') {
-        Some("must not begin or end with a hyphen")
+/// Validates the fields that containers of all types have.
+pub(super) fn common(container: &Value, at: &str, setting: &Setting<'_>, errors: &mut Vec<FieldError>) {
+    let name = text(container, &["name"]);
+    if name.is_empty() {
+        errors.push(FieldError::required(format!("{at}.name"), ""));
     } else {
-        None
+        refuse(name, &format!("{at}.name"), names::label(name), errors);
+    }
+    if text(container, &["image"]).is_empty() {
+        errors.push(FieldError::required(format!("{at}.image"), ""));
+    }
+    let field = format!("{at}.terminationMessagePolicy");
+    one_of(&container["terminationMessagePolicy"], field, MESSAGES, errors);
+    ports(container, at, errors);
+    environment::variables(container, at, errors);
+    environment::sources(container, at, errors);
+    mounts::mounts(container, at, setting, errors);
+    mounts::devices(container, at, setting, errors);
+    one_of(&container["imagePullPolicy"], format!("{at}.imagePullPolicy"), PULL, errors);
+    resources::of_container(&container["resources"], &format!("{at}.resources"), setting, errors);
+    resizes(container, &format!("{at}.resizePolicy"), setting.restarts == "Never", errors);
+    security::of_container(&container["securityContext"], &format!("{at}.securityContext"), setting, errors);
+}
+
+/// Refuses spaces around the image of a container. Upstream allows them in templates.
+pub(super) fn image(container: &Value, at: &str, errors: &mut Vec<FieldError>) {
+    let image = text(container, &["image"]);
+    if image.trim() != image {
+        let why = "must not have leading or trailing whitespace";
+        errors.push(FieldError::invalid(format!("{at}.image"), &image.into(), why));
     }
 }
 
-/// Checks that requests are not negative and do not exceed the limits.
-fn resources(resources: &Value, at: &str, errors: &mut Vec<FieldError>) {
-    for kind in ["limits", "requests"] {
-        for (resource, amount) in resources[kind].as_object().into_iter().flatten() {
-            let text = amount.as_str().unwrap_or_default();
-            let Some(nanos) = quantity::nanos(text) else { continue };
-            if nanos < 0 {
-                let why = "must be greater than or equal to 0";
-                errors.push(FieldError::invalid(format!("{at}.{kind}[{resource}]"), amount, why));
-            }
-            let limit = resources["limits"][resource].as_str();
-            if kind == "requests"
-                && let Some(limit) = limit
-                && quantity::nanos(limit).is_some_and(|limit| nanos > limit)
-            {
-                let why = format!("must be less than or equal to {resource} limit of {limit}");
-                errors.push(FieldError::invalid(format!("{at}.requests"), amount, why));
-            }
-        }
-    }
-}
-
-/// Validates the fields that say where and how a pod runs.
-pub(super) fn pod(pod: &Value, errors: &mut Vec<FieldError>) {
-    let spec = &pod["spec"];
-    let policies = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
-    one_of(&spec["dnsPolicy"], "spec.dnsPolicy".to_owned(), &policies, errors);
-    if let Some(deadline) = int(spec, &["activeDeadlineSeconds"]).filter(|d| !(1..=MAX_DEADLINE).contains(d)) {
-        let why = format!("must be between 1 and {MAX_DEADLINE}, inclusive");
-        errors.push(FieldError::invalid("spec.activeDeadlineSeconds", &deadline.into(), why));
-    }
-    sysctls(list(spec, &["securityContext", "sysctls"]), errors);
-    for field in ["hostname", "subdomain"] {
-        let name = text(spec, &[field]);
-        if let Some(why) = names::label(name).filter(|_| !name.is_empty()) {
-            errors.push(FieldError::invalid(format!("spec.{field}"), &name.into(), why));
-        }
-    }
-    let node = text(spec, &["nodeName"]);
-    if let (false, Some(why)) = (node.is_empty(), names::subdomain(node)) {
-        errors.push(FieldError::invalid("spec.nodeName", &node.into(), why));
-    }
-    for (key, value) in spec["nodeSelector"].as_object().into_iter().flatten() {
-        if let Some(why) = names::qualified(key) {
-            errors.push(FieldError::invalid("spec.nodeSelector", &key.as_str().into(), why));
-        }
-        if let Some(why) = names::label_value(value.as_str().unwrap_or_default()) {
-            errors.push(FieldError::invalid("spec.nodeSelector", value, why));
-        }
-    }
-    for (i, toleration) in list(spec, &["tolerations"]).iter().enumerate() {
-        self::toleration(toleration, &format!("spec.tolerations[{i}]"), errors);
-    }
-    for (i, constraint) in list(spec, &["topologySpreadConstraints"]).iter().enumerate() {
-        spread(constraint, &format!("spec.topologySpreadConstraints[{i}]"), errors);
-    }
-    let mut gates: Vec<&str> = Vec::new();
-    for (i, gate) in list(spec, &["schedulingGates"]).iter().enumerate() {
-        let name = text(gate, &["name"]);
-        if let Some(why) = names::qualified(name) {
-            errors.push(FieldError::invalid(format!("spec.schedulingGates[{i}]"), &name.into(), why));
-        }
-        if gates.contains(&name) {
-            errors.push(FieldError::duplicate(format!("spec.schedulingGates[{i}]"), &name.into()));
-        }
-        gates.push(name);
-    }
-    let required = "requiredDuringSchedulingIgnoredDuringExecution";
-    let nodes = &spec["affinity"]["nodeAffinity"][required];
-    if !nodes.is_null() && list(nodes, &["nodeSelectorTerms"]).is_empty() {
-        let field = format!("spec.affinity.nodeAffinity.{required}.nodeSelectorTerms");
-        errors.push(FieldError::required(field, "must have at least one node selector term"));
-    }
-    for kind in ["podAffinity", "podAntiAffinity"] {
-        for (i, term) in list(spec, &["affinity", kind, required]).iter().enumerate() {
-            if text(term, &["topologyKey"]).is_empty() {
-                let field = format!("spec.affinity.{kind}.{required}[{i}].topologyKey");
-                errors.push(FieldError::required(field, "can not be empty"));
-            }
-        }
-    }
-}
-
-/// Validates the names of kernel parameters.
-fn sysctls(sysctls: &[Value], errors: &mut Vec<FieldError>) {
+fn ports(container: &Value, at: &str, errors: &mut Vec<FieldError>) {
     let mut seen: Vec<&str> = Vec::new();
-    for (i, sysctl) in sysctls.iter().enumerate() {
-        let (field, name) = (format!("spec.securityContext.sysctls[{i}].name"), text(sysctl, &["name"]));
-        if name.is_empty() {
-            errors.push(FieldError::required(field, ""));
-        } else if name.len() > LONGEST_SYSCTL || !name.split(['.', '/']).all(is_sysctl_part) {
-            let why = format!("must have at most {LONGEST_SYSCTL} characters and match regex {SYSCTL}");
-            errors.push(FieldError::invalid(field, &name.into(), why));
-        } else if seen.contains(&name) {
-            errors.push(FieldError::duplicate(field, &name.into()));
+    for (i, port) in list(container, &["ports"]).iter().enumerate() {
+        let (at, name) = (format!("{at}.ports[{i}]"), text(port, &["name"]));
+        let wrong = if name.is_empty() { Vec::new() } else { keys::port_name(name) };
+        if wrong.is_empty() && seen.contains(&name) {
+            errors.push(FieldError::duplicate(format!("{at}.name"), &name.into()));
+        } else if wrong.is_empty() && !name.is_empty() {
+            seen.push(name);
         }
-        seen.push(name);
+        refuse(name, &format!("{at}.name"), wrong, errors);
+        let inside = int(port, &["containerPort"]).unwrap_or(0);
+        if inside == 0 {
+            errors.push(FieldError::required(format!("{at}.containerPort"), ""));
+        }
+        let mut number = |field: &str, number: i64| {
+            if let Some(why) = keys::port_number(number) {
+                errors.push(FieldError::invalid(format!("{at}.{field}"), &number.into(), why));
+            }
+        };
+        if inside != 0 {
+            number("containerPort", inside);
+        }
+        if let Some(on_host) = int(port, &["hostPort"]).filter(|on_host| *on_host != 0) {
+            number("hostPort", on_host);
+        }
+        one_of(&port["protocol"], format!("{at}.protocol"), PROTOCOLS, errors);
     }
 }
 
-fn is_sysctl_part(part: &str) -> bool {
-    let edge = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-    let ends = [part.bytes().next(), part.bytes().last()];
-    ends.iter().all(|end| end.is_some_and(edge)) && part.bytes().all(|b| edge(b) || matches!(b, b'-' | b'_'))
-}
-
-fn toleration(toleration: &Value, at: &str, errors: &mut Vec<FieldError>) {
-    let (key, operator) = (text(toleration, &["key"]), text(toleration, &["operator"]));
-    if key.is_empty() && operator != "Exists" {
-        let why = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
-        errors.push(FieldError::invalid(format!("{at}.operator"), &operator.into(), why));
-    }
-    let value = text(toleration, &["value"]);
-    if operator == "Exists" && !value.is_empty() {
-        let why = "value must be empty when `operator` is 'Exists'";
-        errors.push(FieldError::invalid(format!("{at}.operator"), &value.into(), why));
-    }
-    let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
-    if !text(toleration, &["effect"]).is_empty() {
-        one_of(&toleration["effect"], format!("{at}.effect"), &effects, errors);
+/// Reports ports of the host that are used twice; `from` is the index of the first container.
+fn host_ports(containers: &[Value], from: usize, at: &str, errors: &mut Vec<FieldError>) {
+    let mut seen: Vec<String> = Vec::new();
+    for (i, container) in containers.iter().enumerate() {
+        for (k, port) in list(container, &["ports"]).iter().enumerate() {
+            let Some(number) = int(port, &["hostPort"]).filter(|number| *number != 0) else { continue };
+            let this = format!("{}/{}/{number}", text(port, &["protocol"]), text(port, &["hostIP"]));
+            if seen.contains(&this) {
+                let field = format!("{at}[{}].ports[{k}].hostPort", from + i);
+                errors.push(FieldError::duplicate(field, &this.as_str().into()));
+            } else {
+                seen.push(this);
+            }
+        }
     }
 }
 
-fn spread(constraint: &Value, at_field: &str, errors: &mut Vec<FieldError>) {
-    let skew = int(constraint, &["maxSkew"]).unwrap_or(0);
-    if skew <= 0 {
-        errors.push(FieldError::invalid(format!("{at_field}.maxSkew"), &skew.into(), "must be greater than zero"));
+/// Validates the policy of a container's restarts, and its rules (`validateContainerRestartPolicy`).
+fn restarts(container: &Value, at: &str, errors: &mut Vec<FieldError>) {
+    let rules = list(container, &["restartPolicyRules"]);
+    if container["restartPolicy"].is_null() && !rules.is_empty() {
+        let why = "must specify restartPolicy when restart rules are used";
+        errors.push(FieldError::required(format!("{at}.restartPolicy"), why));
     }
-    if text(constraint, &["topologyKey"]).is_empty() {
-        errors.push(FieldError::required(format!("{at_field}.topologyKey"), "can not be empty"));
+    one_of(&container["restartPolicy"], format!("{at}.restartPolicy"), RESTARTS, errors);
+    if rules.len() > MOST_RULES {
+        errors.push(too_many(format!("{at}.restartPolicyRules"), rules.len(), MOST_RULES));
     }
-    let when = at(constraint, &["whenUnsatisfiable"]).cloned().unwrap_or_else(|| "".into());
-    let whens = ["DoNotSchedule", "ScheduleAnyway"];
-    one_of(&when, format!("{at_field}.whenUnsatisfiable"), &whens, errors);
+    for (i, rule) in rules.iter().enumerate() {
+        let at = format!("{at}.restartPolicyRules[{i}]");
+        let action = text(rule, &["action"]);
+        one_of(&action.into(), format!("{at}.action"), ACTIONS, errors);
+        let codes = &rule["exitCodes"];
+        if codes.is_null() {
+            errors.push(FieldError::required(format!("{at}.exitCodes"), "must be specified"));
+            continue;
+        }
+        one_of(&text(codes, &["operator"]).into(), format!("{at}.exitCodes.operator"), OPERATORS, errors);
+        let count = list(codes, &["values"]).len();
+        if count > MOST_CODES {
+            errors.push(too_many(format!("{at}.exitCodes.values"), count, MOST_CODES));
+        }
+    }
+}
+
+fn resizes(container: &Value, at: &str, is_final: bool, errors: &mut Vec<FieldError>) {
+    let policies = list(container, &["resizePolicy"]);
+    for (i, policy) in policies.iter().enumerate() {
+        let (resource, restart) = (text(policy, &["resourceName"]), text(policy, &["restartPolicy"]));
+        if policies[..i].iter().any(|other| text(other, &["resourceName"]) == resource) {
+            errors.push(FieldError::duplicate(format!("{at}[{i}]"), &resource.into()));
+        }
+        for (value, values) in [(resource, &["cpu", "memory"][..]), (restart, RESIZES)] {
+            if value.is_empty() {
+                errors.push(FieldError::required(at, ""));
+            } else {
+                one_of(&value.into(), at.to_owned(), values, errors);
+            }
+        }
+        if is_final && restart != "NotRequired" {
+            let why = "must be 'NotRequired' when pod `restartPolicy` is 'Never'";
+            errors.push(FieldError::invalid(at, &restart.into(), why));
+        }
+    }
 }

@@ -2,12 +2,12 @@
 
 use substrate::json::{Map, Value};
 
-use super::pod::common;
+use super::container::{self, Setting, common};
 use crate::state::value::{list, text};
 use crate::state::{FieldError, FieldFault};
 
 /// Annotation of the mirror of a static pod.
-const MIRROR: &str = "kubernetes.io/config.mirror";
+pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
 /// Fields of a container that an ephemeral one lacks.
 const FORBIDDEN: [&str; 9] = [
     "ports",
@@ -38,11 +38,17 @@ pub(in crate::state) fn update(pod: &Value, old: &Value, errors: &mut Vec<FieldE
     let named = |field| list(pod, &["spec", field]).iter().map(|container| text(container, &["name"]));
     let mut seen: Vec<&str> = named("containers").chain(named("initContainers")).collect();
     let others = seen.clone();
-    let volumes: Vec<&str> = named("volumes").collect();
+    // The volumes were checked when the pod was created.
+    let setting = Setting::of(&pod["spec"], &[], &mut Vec::new());
     let containers = list(pod, &["spec", "ephemeralContainers"]);
     for (i, one) in containers.iter().enumerate() {
-        let at = format!("spec.ephemeralContainers[{i}]");
-        common(one, &at, &volumes, &mut seen, errors);
+        let (at, name) = (format!("spec.ephemeralContainers[{i}]"), text(one, &["name"]));
+        common(one, &at, &setting, errors);
+        container::image(one, &at, errors);
+        if seen.contains(&name) {
+            errors.push(FieldError::duplicate(format!("{at}.name"), &name.into()));
+        }
+        seen.push(name);
         let target = text(one, &["targetContainerName"]);
         if !target.is_empty() && !others.contains(&target) {
             errors.push(FieldError {

@@ -1,13 +1,26 @@
 //! Validation of new objects and of updates (upstream `pkg/apis/*/validation`): helpers that several kinds share.
 //! Decoding has already checked the types of the fields.
 
+pub(super) mod addresses;
+pub(super) mod claim;
 mod container;
+mod downward;
+mod environment;
 pub(super) mod ephemeral;
+pub(super) mod keys;
 pub(super) mod meta;
+mod mounts;
 pub(super) mod names;
+pub(super) mod node_selector;
 pub(super) mod pod;
+mod probes;
+mod projected;
 pub(super) mod resource_names;
+mod resources;
+mod scheduling;
+mod security;
 pub(super) mod selector;
+pub(super) mod sources;
 mod surroundings;
 
 pub(super) use meta::STANDARD_FINALIZERS;
@@ -15,6 +28,11 @@ use substrate::json::Value;
 
 use super::FieldError;
 use super::value::at;
+
+/// Adds an error for each reason why a value is invalid.
+pub(super) fn refuse(value: &str, field: &str, reasons: Vec<String>, errors: &mut Vec<FieldError>) {
+    errors.extend(reasons.into_iter().map(|why| FieldError::invalid(field, &value.into(), why)));
+}
 
 /// Adds an error unless both objects are equal at `path`.
 pub(super) fn unchanged(object: &Value, old: &Value, path: &[&str], errors: &mut Vec<FieldError>) {

@@ -1,8 +1,9 @@
 //! Validation of new and updated pods (`ValidatePodUpdate`).
 
-use substrate::json::Value;
+use substrate::json::{Value, json};
 
-use super::{container, ephemeral, names, surroundings};
+use super::container::{self, Setting, one_of};
+use super::{ephemeral, meta, names, refuse, resources, scheduling, security, selector, surroundings};
 use crate::state::value::{at, int, list, text};
 use crate::state::{FieldError, internal};
 
@@ -12,108 +13,113 @@ const IMMUTABLE: &str = "pod updates may not change fields other than \
     additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was \
     previously negative)";
 
+const DNS_POLICIES: &[&str] = &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
+const MAX_DEADLINE: i64 = 2_147_483_647;
+/// Annotation with the cost of deleting a pod, compared with others of its ReplicaSet.
+const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
 pub(in crate::state) fn create(pod: &Value, errors: &mut Vec<FieldError>) {
-    template(pod, &[], errors);
+    annotations(pod, "metadata.annotations", errors);
+    spec(pod, &[], true, errors);
+    images(pod, errors);
     ephemeral::create(pod, errors);
+    let is_gated = !list(pod, &["spec", "schedulingGates"]).is_empty();
+    if is_gated && !text(pod, &["spec", "nodeName"]).is_empty() {
+        let why = "cannot be set until all schedulingGates have been cleared";
+        errors.push(FieldError::forbidden("spec.nodeName", why));
+    }
 }
 
-/// Validates a pod, or a pod template whose owner adds its own volumes.
+/// Validates a pod template, whose owner adds volumes. Upstream names its labels and annotations without `metadata`.
 pub(in crate::state) fn template<'a>(pod: &'a Value, added: &[&'a str], errors: &mut Vec<FieldError>) {
-    let containers = list(pod, &["spec", "containers"]);
-    if containers.is_empty() {
-        errors.push(FieldError::required("spec.containers", ""));
+    selector::labels(&pod["metadata"]["labels"], "labels", errors);
+    meta::annotations(&pod["metadata"]["annotations"], "annotations", errors);
+    annotations(pod, "annotations", errors);
+    spec(pod, added, false, errors);
+    if !list(pod, &["spec", "ephemeralContainers"]).is_empty() {
+        let why = "ephemeral containers not allowed in pod template";
+        errors.push(FieldError::forbidden("spec.ephemeralContainers", why));
     }
-    let volumes = list(pod, &["spec", "volumes"]);
-    let mut seen: Vec<&str> = Vec::new();
-    for (i, volume) in volumes.iter().enumerate() {
-        let name = text(volume, &["name"]);
-        let at = format!("spec.volumes[{i}]");
-        if name.is_empty() {
-            errors.push(FieldError::required(format!("{at}.name"), ""));
-        } else if let Some(why) = names::label(name) {
-            errors.push(FieldError::invalid(format!("{at}.name"), &name.into(), why));
-        } else if seen.contains(&name) {
-            errors.push(FieldError::duplicate(format!("{at}.name"), &name.into()));
-        }
-        seen.push(name);
-        surroundings::volume(volume, &at, errors);
-        if let Some(claim) = volume.get("persistentVolumeClaim")
-            && text(claim, &["claimName"]).is_empty()
-        {
-            errors.push(FieldError::required(format!("{at}.persistentVolumeClaim.claimName"), ""));
-        }
-    }
-    seen.extend(added);
-    let mut names_seen: Vec<&str> = Vec::new();
-    for (i, container) in containers.iter().enumerate() {
-        common(container, &format!("spec.containers[{i}]"), &seen, &mut names_seen, errors);
-    }
-    for (i, container) in list(pod, &["spec", "initContainers"]).iter().enumerate() {
-        let at = format!("spec.initContainers[{i}]");
-        common(container, &at, &seen, &mut names_seen, errors);
-        if text(container, &["restartPolicy"]) == "Always" {
-            continue;
-        }
-        for field in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
-            if !container[field].is_null() {
-                let why = "may not be set for init containers without restartPolicy=Always";
-                errors.push(FieldError::forbidden(format!("{at}.{field}"), why));
-            }
-        }
-    }
-    let policy = text(pod, &["spec", "restartPolicy"]);
-    if !matches!(policy, "Always" | "OnFailure" | "Never") {
-        let supported = ["Always", "OnFailure", "Never"];
-        errors.push(FieldError::not_supported("spec.restartPolicy", &policy.into(), &supported));
-    }
-    container::pod(pod, errors);
-    surroundings::pod(pod, errors);
 }
 
-/// Validates the fields that containers of all types have.
-pub(super) fn common<'a>(
-    container: &'a Value,
-    at: &str,
-    volumes: &[&str],
-    seen: &mut Vec<&'a str>,
-    errors: &mut Vec<FieldError>,
-) {
-    let name = text(container, &["name"]);
-    if name.is_empty() {
-        errors.push(FieldError::required(format!("{at}.name"), ""));
-    } else if let Some(why) = names::label(name) {
-        errors.push(FieldError::invalid(format!("{at}.name"), &name.into(), why));
-    } else if seen.contains(&name) {
-        errors.push(FieldError::duplicate(format!("{at}.name"), &name.into()));
+/// Validates annotations that mean something for pods.
+fn annotations(pod: &Value, at: &str, errors: &mut Vec<FieldError>) {
+    let annotation = |key: &str| pod["metadata"]["annotations"].get(key).and_then(Value::as_str);
+    if let Some(value) = annotation(ephemeral::MIRROR)
+        && text(pod, &["spec", "nodeName"]).is_empty()
+    {
+        let why = "must set spec.nodeName if mirror pod annotation is set";
+        errors.push(FieldError::invalid(format!("{at}[{}]", ephemeral::MIRROR), &value.into(), why));
     }
-    seen.push(name);
-    let image = text(container, &["image"]);
-    if image.is_empty() {
-        errors.push(FieldError::required(format!("{at}.image"), ""));
-    } else if image.trim() != image {
-        let why = "must not have leading or trailing whitespace";
-        errors.push(FieldError::invalid(format!("{at}.image"), &image.into(), why));
+    if let Some(cost) = annotation(DELETION_COST)
+        && !is_cost(cost)
+    {
+        let why = "must be a 32bit integer";
+        errors.push(FieldError::invalid(format!("{at}[{DELETION_COST}]"), &cost.into(), why));
     }
-    container::container(container, at, errors);
-    let mut paths: Vec<&str> = Vec::new();
-    for (i, mount) in list(container, &["volumeMounts"]).iter().enumerate() {
-        let volume = text(mount, &["name"]);
-        if !volumes.contains(&volume) {
-            let field = format!("{at}.volumeMounts[{i}].name");
-            errors.push(FieldError {
-                field,
-                fault: crate::state::FieldFault::NotFound(format!("{volume:?}")),
-                detail: String::new(),
-            });
+}
+
+/// Returns true for a 32-bit integer without a plus sign and without leading zeros.
+fn is_cost(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let is_plain = !text.starts_with('+') && (text == "0" || !digits.starts_with('0'));
+    is_plain && text.parse::<i32>().is_ok()
+}
+
+/// Validates the spec of a pod or of a template, in upstream's order.
+fn spec<'a>(pod: &'a Value, added: &[&'a str], is_pod: bool, errors: &mut Vec<FieldError>) {
+    let spec = &pod["spec"];
+    let setting = Setting::of(spec, added, errors);
+    surroundings::claims(list(spec, &["resourceClaims"]), errors);
+    container::containers(spec, &setting, errors);
+    container::init_containers(spec, &setting, errors);
+    surroundings::host_network(spec, is_pod, errors);
+    one_of(&spec["restartPolicy"], "spec.restartPolicy".to_owned(), &["Always", "OnFailure", "Never"], errors);
+    one_of(&spec["dnsPolicy"], "spec.dnsPolicy".to_owned(), DNS_POLICIES, errors);
+    selector::labels(&spec["nodeSelector"], "spec.nodeSelector", errors);
+    security::of_pod(spec, errors);
+    scheduling::affinity(&spec["affinity"], errors);
+    surroundings::resolver(spec, errors);
+    for (i, gate) in list(spec, &["readinessGates"]).iter().enumerate() {
+        let condition = text(gate, &["conditionType"]);
+        refuse(condition, &format!("spec.readinessGates[{i}].conditionType"), names::qualified(condition), errors);
+    }
+    scheduling::gates(list(spec, &["schedulingGates"]), errors);
+    scheduling::spread(list(spec, &["topologySpreadConstraints"]), errors);
+    surroundings::host_users(spec, &setting, errors);
+    surroundings::named(spec, errors);
+    if let Some(seconds) = int(spec, &["activeDeadlineSeconds"]).filter(|d| !(1..=MAX_DEADLINE).contains(d)) {
+        let why = format!("must be between 1 and {MAX_DEADLINE}, inclusive");
+        errors.push(FieldError::invalid("spec.activeDeadlineSeconds", &seconds.into(), why));
+    }
+    surroundings::host_names(spec, errors);
+    scheduling::tolerations(list(spec, &["tolerations"]), errors);
+    surroundings::aliases(list(spec, &["hostAliases"]), errors);
+    for field in ["priorityClassName", "runtimeClassName"] {
+        // Only the name of the runtime class is a pointer.
+        let name = spec[field].as_str().filter(|name| !name.is_empty() || field == "runtimeClassName");
+        if let Some(name) = name {
+            refuse(name, &format!("spec.{field}"), names::subdomain(name), errors);
         }
-        let path = text(mount, &["mountPath"]);
-        if path.is_empty() {
-            errors.push(FieldError::required(format!("{at}.volumeMounts[{i}].mountPath"), ""));
-        } else if paths.contains(&path) {
-            let field = format!("{at}.volumeMounts[{i}].mountPath");
-            errors.push(FieldError::invalid(field, &path.into(), "must be unique"));
+    }
+    let policies = ["PreemptLowerPriority", "Never"];
+    one_of(&spec["preemptionPolicy"], "spec.preemptionPolicy".to_owned(), &policies, errors);
+    if !spec["overhead"].is_null() {
+        resources::amounts(&json!({"limits": spec["overhead"]}), "spec.overhead", errors);
+    }
+    if !spec["os"].is_null() && setting.os.is_empty() {
+        errors.push(FieldError::required("spec.os.name", ""));
+    } else if !spec["os"].is_null() {
+        one_of(&spec["os"]["name"], "spec.os".to_owned(), &["linux", "windows"], errors);
+    }
+}
+
+/// Refuses spaces around images.
+fn images(pod: &Value, errors: &mut Vec<FieldError>) {
+    for field in ["containers", "initContainers"] {
+        for (i, container) in list(pod, &["spec", field]).iter().enumerate() {
+            container::image(container, &format!("spec.{field}[{i}]"), errors);
         }
-        paths.push(path);
     }
 }
 
@@ -121,6 +127,9 @@ pub(in crate::state) fn update(pod: &Value, old: &Value, errors: &mut Vec<FieldE
     if pod.get("spec") == old.get("spec") {
         return;
     }
+    annotations(pod, "metadata.annotations", errors);
+    spec(pod, &[], true, errors);
+    images(pod, errors);
     for field in ["containers", "initContainers"] {
         if list(pod, &["spec", field]).len() != list(old, &["spec", field]).len() {
             let why = "pod updates may not add or remove containers";
@@ -129,24 +138,29 @@ pub(in crate::state) fn update(pod: &Value, old: &Value, errors: &mut Vec<FieldE
         }
     }
     if let Some(error) = deadline(&pod["spec"]["activeDeadlineSeconds"], &old["spec"]["activeDeadlineSeconds"]) {
+        let is_last = !pod["spec"]["activeDeadlineSeconds"].is_null();
         errors.push(error);
-        return;
-    }
-    // Scheduling gates may only be removed.
-    let gates = |pod| list(pod, &["spec", "schedulingGates"]).iter().map(|gate| text(gate, &["name"]));
-    for gate in gates(pod).filter(|gate| !gates(old).any(|old| old == *gate)) {
-        let why = format!("only deletion is allowed, but found new scheduling gate '{gate}'");
-        errors.push(FieldError::forbidden("spec.schedulingGates", why));
+        if is_last {
+            return;
+        }
     }
     let (mut new_spec, old_spec) = (pod["spec"].clone(), &old["spec"]);
     let (sent, was) = (list(pod, &["spec", "tolerations"]), list(old, &["spec", "tolerations"]));
     // Tolerations may be added, or get other tolerationSeconds.
     let kept = was.iter().all(|t| sent.iter().any(|s| same_toleration(s, t)));
-    if !kept {
+    if kept {
+        scheduling::tolerations(sent, errors);
+    } else {
         errors.push(FieldError::forbidden(
             "spec.tolerations",
             "existing toleration can not be modified except its tolerationSeconds",
         ));
+    }
+    // Scheduling gates may only be removed.
+    let gates = |pod| list(pod, &["spec", "schedulingGates"]).iter().map(|gate| text(gate, &["name"]));
+    for (i, gate) in gates(pod).enumerate().filter(|(_, gate)| !gates(old).any(|old| old == *gate)) {
+        let why = format!("only deletion is allowed, but found new scheduling gate '{gate}'");
+        errors.push(FieldError::forbidden(format!("spec.schedulingGates[{i}].name"), why));
     }
     restore(&mut new_spec, old_spec);
     // A gated pod's nodeSelector may be narrowed.

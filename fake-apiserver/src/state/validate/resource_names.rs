@@ -1,6 +1,6 @@
 //! Names of compute resources (`validateResourceName`, `validateContainerResourceName`, `pkg/apis/core/helper`).
 
-use super::names;
+use super::{names, refuse};
 use crate::state::FieldError;
 
 /// Resources of containers without a domain.
@@ -30,9 +30,11 @@ const HUGE_PAGES: &str = "hugepages-";
 /// Checks that a name is qualified, or that of a standard resource.
 pub(in crate::state) fn resource(name: &str, field: &str, errors: &mut Vec<FieldError>) {
     let is_known = name.contains('/') || is_standard(name);
-    let why = names::qualified(name)
-        .or_else(|| (!is_known).then(|| "must be a standard resource type or fully qualified".to_owned()));
-    errors.extend(why.map(|why| FieldError::invalid(field, &name.into(), why)));
+    let mut why = names::qualified(name);
+    if why.is_empty() && !is_known {
+        why.push("must be a standard resource type or fully qualified".to_owned());
+    }
+    refuse(name, field, why, errors);
 }
 
 /// Returns true for a resource without a domain that a quota may limit (`IsStandardQuotaResourceName`).
@@ -57,17 +59,23 @@ pub(in crate::state) fn of_container(name: &str, field: &str, errors: &mut Vec<F
     errors.extend(why.map(|why| FieldError::invalid(field, &name.into(), why)));
 }
 
+/// Returns true if a container gets whole units of a resource (`IsIntegerResourceName`).
+pub(in crate::state) fn is_counted(name: &str) -> bool {
+    !is_native(name) && is_extended(name)
+}
+
 /// Returns true if containers may get more of a resource than they request (`IsOvercommitAllowed`).
 pub(in crate::state) fn may_be_overcommitted(name: &str) -> bool {
     is_native(name) && !name.starts_with(HUGE_PAGES)
 }
 
-fn is_native(name: &str) -> bool {
+/// Returns true for a resource of Kubernetes itself (`IsNativeResource`).
+pub(in crate::state) fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
 fn is_extended(name: &str) -> bool {
-    !name.starts_with("requests.") && names::qualified(&format!("requests.{name}")).is_none()
+    !name.starts_with("requests.") && names::qualified(&format!("requests.{name}")).is_empty()
 }
 
 #[cfg(test)]

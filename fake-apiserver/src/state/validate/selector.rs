@@ -2,21 +2,13 @@
 
 use substrate::json::Value;
 
-use super::names;
+use super::{names, refuse};
 use crate::fields::FieldError;
 use crate::state::value::{list, text};
 
 /// Validates the selector at `at`, which may be missing.
 pub(in crate::state) fn label_selector(selector: &Value, at: &str, errors: &mut Vec<FieldError>) {
-    for (key, value) in selector["matchLabels"].as_object().into_iter().flatten() {
-        let place = format!("{at}.matchLabels");
-        if let Some(why) = names::qualified(key) {
-            errors.push(FieldError::invalid(place.clone(), &Value::from(&**key), why));
-        }
-        if let Some(why) = value.as_str().and_then(names::label_value) {
-            errors.push(FieldError::invalid(place, value, why));
-        }
-    }
+    labels(&selector["matchLabels"], &format!("{at}.matchLabels"), errors);
     for (i, term) in list(selector, &["matchExpressions"]).iter().enumerate() {
         let at = format!("{at}.matchExpressions[{i}]");
         let values = list(term, &["values"]);
@@ -35,13 +27,20 @@ pub(in crate::state) fn label_selector(selector: &Value, at: &str, errors: &mut 
                 errors.push(FieldError::invalid(format!("{at}.operator"), &other.into(), why));
             }
         }
-        if let Some(why) = names::qualified(text(term, &["key"])) {
-            errors.push(FieldError::invalid(format!("{at}.key"), &term["key"], why));
-        }
+        let key = text(term, &["key"]);
+        refuse(key, &format!("{at}.key"), names::qualified(key), errors);
         for (i, value) in values.iter().enumerate() {
-            if let Some(why) = value.as_str().and_then(names::label_value) {
-                errors.push(FieldError::invalid(format!("{at}.values[{i}]"), value, why));
-            }
+            let value = value.as_str().unwrap_or_default();
+            refuse(value, &format!("{at}.values[{i}]"), names::label_value(value), errors);
         }
+    }
+}
+
+/// Validates labels, or another map with the same grammar (`ValidateLabels`).
+pub(in crate::state) fn labels(labels: &Value, field: &str, errors: &mut Vec<FieldError>) {
+    for (key, value) in labels.as_object().into_iter().flatten() {
+        refuse(key, field, names::qualified(key), errors);
+        let value = value.as_str().unwrap_or_default();
+        refuse(value, field, names::label_value(value), errors);
     }
 }

@@ -53,7 +53,9 @@ pub(super) fn of_pods(kind: &Kind, object: &Value, old: &Value) -> Vec<String> {
         index::PODS => Some("the Pod's hostname"),
         _ => Some("Pod names and hostnames"),
     };
-    if let (true, Some(host), Some(why)) = (old.is_null(), host, names::label(name(object))) {
+    let why = names::label(name(object));
+    if let (true, Some(host), false) = (old.is_null(), host, why.is_empty()) {
+        let why = why.join(" ");
         found.push(format!(
             "metadata.name: this is used in {host}, which can result in surprising behavior; a DNS label is \
              recommended: [{why}]"
@@ -123,7 +125,7 @@ pub(super) fn of_finalizers(object: &Value, old: &Value) -> Vec<String> {
     let mut found = Vec::new();
     for finalizer in added {
         let mut say = |why: &str| found.push(format!("metadata.finalizers: \"{finalizer}\": {why}"));
-        if let Some(why) = names::qualified(finalizer) {
+        for why in names::qualified(finalizer) {
             say(&why);
         }
         if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {

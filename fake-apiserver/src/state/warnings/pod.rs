@@ -99,7 +99,7 @@ fn of_node_labels(at: &str, spec: &Value, found: &mut Vec<String>) {
         for (j, expression) in list(&term["preference"], &["matchExpressions"]).iter().enumerate() {
             for (k, value) in list(expression, &["values"]).iter().enumerate() {
                 let value = value.as_str().unwrap_or_default();
-                if let Some(why) = names::label_value(value) {
+                for why in names::label_value(value) {
                     found.push(format!("{at}.matchExpressions[{j}].values[{k}]: {value} is invalid, {why}"));
                 }
             }

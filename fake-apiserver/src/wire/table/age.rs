@@ -17,7 +17,7 @@ pub(super) fn parse(time: &Value) -> Option<Timestamp> {
 }
 
 /// Formats `seconds` in at most two units, coarser for longer durations.
-fn human(seconds: i64) -> String {
+pub(super) fn human(seconds: i64) -> String {
     let two = |big: i64, big_unit: &str, small: i64, small_unit: &str| match small {
         0 => format!("{big}{big_unit}"),
         small => format!("{big}{big_unit}{small}{small_unit}"),

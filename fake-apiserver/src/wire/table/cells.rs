@@ -131,6 +131,10 @@ fn node(object: &Value, age: Value) -> Vec<Value> {
         let found = list(&status["addresses"]).iter().find(|a| a["type"] == of);
         or(found.map_or(&Value::Null, |a| &a["address"]), "<none>")
     };
+    let mut kernel = info["kernelVersion"].as_str().filter(|s| !s.is_empty()).unwrap_or("<unknown>").to_owned();
+    if let Some(architecture) = info["architecture"].as_str().filter(|s| !s.is_empty()) {
+        kernel = format!("{kernel} ({architecture})");
+    }
     vec![
         object["metadata"]["name"].clone(),
         state.into(),
@@ -140,7 +144,7 @@ fn node(object: &Value, age: Value) -> Vec<Value> {
         address("InternalIP"),
         address("ExternalIP"),
         or(&info["osImage"], "<unknown>"),
-        or(&info["kernelVersion"], "<unknown>"),
+        kernel.into(),
         or(&info["containerRuntimeVersion"], "<unknown>"),
     ]
 }

@@ -1,5 +1,7 @@
 //! Cells of network kinds: services, endpoints, ingresses, network policies.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use substrate::json::Value;
 
@@ -28,7 +30,10 @@ pub(super) fn cells(kind: &Kind, object: &Value, now: Timestamp) -> Option<Vec<V
         "endpointslices" => {
             let ports: Vec<String> = list(&object["ports"])
                 .iter()
-                .map(|port| port["port"].as_i64().map_or("*".to_owned(), |p| p.to_string()))
+                .map(|port| match (port["port"].as_i64(), port["name"].as_str()) {
+                    (Some(number), _) => number.to_string(),
+                    (None, name) => name.unwrap_or("*").to_owned(),
+                })
                 .collect();
             let addresses: Vec<String> = list(&object["endpoints"])
                 .iter()
@@ -40,18 +45,10 @@ pub(super) fn cells(kind: &Kind, object: &Value, now: Timestamp) -> Option<Vec<V
             vec![name, text(&object["addressType"]), ports.into(), addresses.into(), age]
         }
         "ingresses" => {
-            let class = &spec["ingressClassName"];
-            let class = or(
-                class,
-                object["metadata"]["annotations"]["kubernetes.io/ingress.class"].as_str().unwrap_or("<none>"),
-            );
-            let hosts: Vec<String> = list(&spec["rules"])
-                .iter()
-                .map(|rule| rule["host"].as_str().filter(|h| !h.is_empty()).unwrap_or("*").to_owned())
-                .collect();
-            let hosts = if hosts.is_empty() { "*".to_owned() } else { some(&hosts) };
+            let class = or(&spec["ingressClassName"], "<none>");
+            let hosts = hosts(list(&spec["rules"]));
             let ports = if list(&spec["tls"]).is_empty() { "80" } else { "80, 443" };
-            vec![name, class, hosts.into(), balancer(object).into(), ports.into(), age]
+            vec![name, class, hosts.into(), balancer(object).join(",").into(), ports.into(), age]
         }
         "ingressclasses" => {
             let of = &spec["parameters"];
@@ -62,7 +59,10 @@ pub(super) fn cells(kind: &Kind, object: &Value, now: Timestamp) -> Option<Vec<V
             } else {
                 "<none>".to_owned()
             };
-            vec![name, text(&spec["controller"]), parameters.into(), age]
+            let annotation = "ingressclass.kubernetes.io/is-default-class";
+            let default = if object["metadata"]["annotations"][annotation] == "true" { " (default)" } else { "" };
+            let name = format!("{}{default}", name.as_str().unwrap_or_default());
+            vec![name.into(), text(&spec["controller"]), parameters.into(), age]
         }
         "ipaddresses" => {
             let parent = &spec["parentRef"];
@@ -74,7 +74,8 @@ pub(super) fn cells(kind: &Kind, object: &Value, now: Timestamp) -> Option<Vec<V
             if !word("namespace").is_empty() {
                 of = format!("{of}/{}", word("namespace"));
             }
-            vec![name, format!("{of}/{}", word("name")).into()]
+            // Upstream prints the age, for which there is no column.
+            vec![name, format!("{of}/{}", word("name")).into(), age]
         }
         "networkpolicies" => vec![name, selector(&spec["podSelector"]).into(), age],
         "servicecidrs" => {
@@ -106,45 +107,64 @@ fn ports(ports: &[Value]) -> String {
     if pieces.is_empty() { "<none>".to_owned() } else { pieces.join(",") }
 }
 
+/// Returns the hosts of the rules. Rules without a host are not shown, but counted.
+fn hosts(rules: &[Value]) -> String {
+    let (mut shown, mut more) = (Vec::new(), false);
+    for rule in rules {
+        more |= shown.len() == SHOWN;
+        if let Some(host) = rule["host"].as_str().filter(|host| !more && !host.is_empty()) {
+            shown.push(host);
+        }
+    }
+    match shown.join(",") {
+        hosts if hosts.is_empty() => "*".to_owned(),
+        hosts if more => format!("{hosts} + {} more...", rules.len() - SHOWN),
+        hosts => hosts,
+    }
+}
+
 /// Returns the addresses of a load balancer.
-fn balancer(object: &Value) -> String {
-    let given: Vec<&str> = list(&object["status"]["loadBalancer"]["ingress"])
+fn balancer(object: &Value) -> Vec<&str> {
+    let filled = |value: &'_ Value| value.as_str().is_some_and(|text| !text.is_empty());
+    let given: BTreeSet<&str> = list(&object["status"]["loadBalancer"]["ingress"])
         .iter()
-        .filter_map(|ingress| ingress["ip"].as_str().or_else(|| ingress["hostname"].as_str()))
+        .filter_map(|ingress| ["ip", "hostname"].iter().map(move |field| &ingress[*field]).find(|of| filled(of)))
+        .filter_map(Value::as_str)
         .collect();
-    given.join(",")
+    given.into_iter().collect()
 }
 
 fn external(service: &Value) -> String {
     let spec = &service["spec"];
-    let mut given: Vec<String> =
-        list(&spec["externalIPs"]).iter().filter_map(|ip| ip.as_str().map(str::to_owned)).collect();
-    match spec["type"].as_str().unwrap_or_default() {
+    let mut given = Vec::new();
+    let none = match spec["type"].as_str().unwrap_or_default() {
         "ExternalName" => return spec["externalName"].as_str().unwrap_or_default().to_owned(),
         "LoadBalancer" => {
-            let balanced = balancer(service);
-            if !balanced.is_empty() {
-                given.insert(0, balanced);
-            } else if given.is_empty() {
-                return "<pending>".to_owned();
-            }
+            given = balancer(service);
+            "<pending>"
         }
-        _ => {}
-    }
-    if given.is_empty() { "<none>".to_owned() } else { given.join(",") }
+        "ClusterIP" | "NodePort" => "<none>",
+        _ => return "<unknown>".to_owned(),
+    };
+    given.extend(list(&spec["externalIPs"]).iter().filter_map(Value::as_str));
+    if given.is_empty() { none.to_owned() } else { given.join(",") }
 }
 
 fn endpoints(object: &Value) -> String {
+    let subsets = list(&object["subsets"]);
     let mut all = Vec::new();
-    for subset in list(&object["subsets"]) {
-        let addresses = list(&subset["addresses"]).iter().filter_map(|a| a["ip"].as_str());
+    for subset in subsets {
+        let addresses = || list(&subset["addresses"]).iter().filter_map(|a| a["ip"].as_str());
         let ports = list(&subset["ports"]);
-        for address in addresses {
-            if ports.is_empty() {
-                all.push(address.to_owned());
-            }
-            all.extend(ports.iter().map(|port| format!("{address}:{}", port["port"])));
+        if ports.is_empty() {
+            all.extend(addresses().map(str::to_owned));
+        }
+        for port in ports {
+            all.extend(addresses().map(|address| match address.contains(':') {
+                true => format!("[{address}]:{}", port["port"]),
+                false => format!("{address}:{}", port["port"]),
+            }));
         }
     }
-    if all.is_empty() { "<none>".to_owned() } else { some(&all) }
+    if subsets.is_empty() { "<none>".to_owned() } else { some(&all) }
 }

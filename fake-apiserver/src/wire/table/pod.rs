@@ -113,7 +113,7 @@ impl Summary {
                 self.count_restarts(container);
             }
         }
-        let mut running = false;
+        let (mut running, mut failure) = (false, None);
         for container in list(&pod["status"]["containerStatuses"]).iter().rev() {
             self.count_restarts(container);
             let state = &container["state"];
@@ -121,14 +121,22 @@ impl Summary {
                 self.reason = reason.to_owned();
             } else if state["terminated"].is_object() {
                 self.reason = ended(&state["terminated"]);
+                if state["terminated"]["exitCode"].as_i64().unwrap_or(0) != 0 {
+                    failure = Some(self.reason.clone());
+                }
             } else if container["ready"] == true && state["running"].is_object() {
                 running = true;
                 self.ready += 1;
             }
         }
-        // A completed container does not hide a running one.
-        if self.reason == "Completed" && running {
-            self.reason = if condition(pod, "Ready") { "Running" } else { "NotReady" }.to_owned();
+        // A completed container does not hide a running or a failed one.
+        if self.reason == "Completed" {
+            self.reason = match failure {
+                _ if running && condition(pod, "Ready") => "Running".to_owned(),
+                Some(failure) => failure,
+                None if running => "NotReady".to_owned(),
+                None => return,
+            };
         }
     }
 

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use substrate::json::Value;
 
+use super::age;
 use super::cells::{list, name_and_age, or, text};
 use super::workload::number;
 use crate::kinds::Kind;
@@ -23,7 +24,7 @@ pub(super) fn cells(kind: &Kind, object: &Value, now: Timestamp) -> Option<Vec<V
             vec![name, service.into(), available(object).into(), age]
         }
         "certificatesigningrequests" => {
-            let duration = spec["expirationSeconds"].as_i64().map_or("<none>".to_owned(), seconds);
+            let duration = spec["expirationSeconds"].as_i64().map_or("<none>".to_owned(), age::human);
             vec![
                 name,
                 age,
@@ -103,11 +104,11 @@ pub(super) fn cells(kind: &Kind, object: &Value, now: Timestamp) -> Option<Vec<V
         "mutatingadmissionpolicybindings" | "validatingadmissionpolicybindings" => {
             let of = &spec["paramRef"];
             let word = |field: &str| of[field].as_str().unwrap_or_default();
-            let of = match (of.is_object(), word("name"), word("namespace")) {
-                (false, _, _) => "<unset>".to_owned(),
-                (_, "", _) => "*".to_owned(),
-                (_, name, "") => name.to_owned(),
-                (_, name, namespace) => format!("{namespace}/{name}"),
+            let of = match (word("name"), word("namespace"), &of["selector"]) {
+                ("", _, Value::Null) => "<unset>".to_owned(),
+                ("", _, selector) => debug(selector),
+                (name, "", _) => format!("*/{name}"),
+                (name, namespace, _) => format!("{namespace}/{name}"),
             };
             vec![name, text(&spec["policyName"]), of.into(), age]
         }
@@ -136,12 +137,29 @@ pub(super) fn cells(kind: &Kind, object: &Value, now: Timestamp) -> Option<Vec<V
             vec![name, requests.into(), limits.into(), age]
         }
         "resourceslices" => {
-            let node = or(&spec["nodeName"], if spec["allNodes"] == true { "<all>" } else { "" });
-            vec![name, node, text(&spec["driver"]), text(&spec["pool"]["name"]), age]
+            vec![name, text(&spec["nodeName"]), text(&spec["driver"]), text(&spec["pool"]["name"]), age]
         }
         "runtimeclasses" => vec![name, text(&object["handler"]), age],
         _ => return None,
     })
+}
+
+/// Prints a selector as Go prints its generated type.
+fn debug(selector: &Value) -> String {
+    let labels = selector["matchLabels"].as_object().into_iter().flatten();
+    let labels: String = labels.map(|(key, value)| format!("{key}: {},", value.as_str().unwrap_or_default())).collect();
+    let terms: String = list(&selector["matchExpressions"])
+        .iter()
+        .map(|term| {
+            let word = |field: &str| term[field].as_str().unwrap_or_default();
+            let values: Vec<&str> = list(&term["values"]).iter().filter_map(Value::as_str).collect();
+            let values = values.join(" ");
+            format!("LabelSelectorRequirement{{Key:{},Operator:{},Values:[{values}],}},", word("key"), word("operator"))
+        })
+        .collect();
+    format!(
+        "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{terms}}},}}"
+    )
 }
 
 fn available(service: &Value) -> String {
@@ -155,15 +173,6 @@ fn available(service: &Value) -> String {
                 condition["reason"].as_str().unwrap_or_default()
             )
         }
-    }
-}
-
-fn seconds(seconds: i64) -> String {
-    match seconds {
-        s if s % 86_400 == 0 => format!("{}d", s / 86_400),
-        s if s % 3_600 == 0 => format!("{}h", s / 3_600),
-        s if s % 60 == 0 => format!("{}m", s / 60),
-        s => format!("{s}s"),
     }
 }
 

@@ -52,6 +52,7 @@ fn recorded_objects_print_as_the_real_server_printed_them() {
         let rows = table["rows"].as_array().unwrap();
         let Some(row) = rows.iter().find(|r| r["name"] == object["metadata"]["name"]) else { continue };
         let ours = cells::of(kind, object, Timestamp::UNIX_EPOCH);
+        assert_eq!(ours.len(), row["cells"].as_array().unwrap().len(), "{}", kind.kind);
         for ((column, ours), theirs) in columns::of(kind).iter().zip(&ours).zip(row["cells"].as_array().unwrap()) {
             if !matches!(column.name, "Age" | "Attached") {
                 assert_eq!(ours, theirs, "{} {}", kind.kind, column.name);
@@ -67,7 +68,9 @@ fn every_row_has_as_many_cells_as_there_are_columns() {
     for kind in kinds::discoverable() {
         let object = json!({ "metadata": meta("a") });
         let count = cells::of(kind, &object, Timestamp::UNIX_EPOCH).len();
-        assert_eq!(count, columns::of(kind).len(), "{}", kind.root());
+        // Upstream prints the age of an address, for which there is no column.
+        let extra = usize::from(kind.plural == "ipaddresses");
+        assert_eq!(count, columns::of(kind).len() + extra, "{}", kind.root());
     }
 }
 
@@ -107,6 +110,34 @@ fn every_row_has_as_many_cells_as_there_are_columns() {
 #[case::event_of_the_new_api("events", json!({"metadata": meta("e.1"), "type": "Normal", "reason": "Scheduled", "note": "assigned",
     "regarding": {"kind": "Pod", "name": "p"}, "reportingController": "default-scheduler", "reportingInstance": "host", "eventTime": "2026-01-01T00:01:00.000000Z"}),
     json!(["60s", "Normal", "Scheduled", "pod/p", "", "default-scheduler, host", "assigned", "60s", 1, "e.1"]))]
+#[case::node_of_an_architecture("nodes", json!({"metadata": {"name": "n"}, "status": {"nodeInfo": {"kernelVersion": "6.1", "architecture": "arm64"}}}),
+    json!(["n", "Unknown", "<none>", "<unknown>", "", "<none>", "<none>", "<unknown>", "6.1 (arm64)", "<unknown>"]))]
+#[case::address("ipaddresses", json!({"metadata": meta("10.0.0.1"), "spec": {"parentRef": {"group": "g", "resource": "services", "name": "s"}}}),
+    json!(["10.0.0.1", "services.g/s", "110s"]))]
+#[case::ingress("ingresses", json!({"metadata": {"name": "i", "annotations": {"kubernetes.io/ingress.class": "old"}}, "spec": {"tls": [{}], "rules": [{"host": "a"}, {}, {"host": "b"}, {"host": "c"}, {"host": "d"}]},
+    "status": {"loadBalancer": {"ingress": [{"hostname": "z"}, {"ip": "2.2.2.2"}, {"ip": "1.1.1.1"}, {"ip": "1.1.1.1"}]}}}),
+    json!(["i", "<none>", "a,b,c + 2 more...", "1.1.1.1,2.2.2.2,z", "80, 443", "<unknown>"]))]
+#[case::ingress_without_hosts("ingresses", json!({"metadata": {"name": "i"}, "spec": {"ingressClassName": "c", "rules": [{}]}}), json!(["i", "c", "*", "", "80", "<unknown>"]))]
+#[case::ingress_class("ingressclasses", json!({"metadata": {"name": "i", "annotations": {"ingressclass.kubernetes.io/is-default-class": "true"}}, "spec": {"controller": "c"}}),
+    json!(["i (default)", "c", "<none>", "<unknown>"]))]
+#[case::balanced_service("services", json!({"metadata": {"name": "s"}, "spec": {"type": "LoadBalancer", "clusterIP": "10.0.0.1", "externalIPs": ["3.3.3.3"], "ports": [{"port": 80, "nodePort": 30000, "protocol": "UDP"}]},
+    "status": {"loadBalancer": {"ingress": [{"ip": "2.2.2.2"}, {"ip": "1.1.1.1"}]}}}),
+    json!(["s", "LoadBalancer", "10.0.0.1", "1.1.1.1,2.2.2.2,3.3.3.3", "80:30000/UDP", "<unknown>", "<none>"]))]
+#[case::pending_service("services", json!({"metadata": {"name": "s"}, "spec": {"type": "LoadBalancer"}}), json!(["s", "LoadBalancer", "<none>", "<pending>", "<none>", "<unknown>", "<none>"]))]
+#[case::endpoints("endpoints", json!({"metadata": {"name": "e"}, "subsets": [{"addresses": [{"ip": "1.1.1.1"}, {"ip": "::1"}], "ports": [{"port": 80}, {"port": 81}]}]}),
+    json!(["e", "1.1.1.1:80,[::1]:80,1.1.1.1:81 + 1 more...", "<unknown>"]))]
+#[case::slice("endpointslices", json!({"metadata": {"name": "e"}, "addressType": "IPv4", "ports": [{"name": "web"}, {"port": 80}, {}]}), json!(["e", "IPv4", "web,80,*", "<unset>", "<unknown>"]))]
+#[case::request("certificatesigningrequests", json!({"metadata": {"name": "r"}, "spec": {"signerName": "s", "username": "u", "expirationSeconds": 86400}, "status": {"certificate": "eA==", "conditions": [{"type": "Approved"}]}}),
+    json!(["r", "<unknown>", "s", "u", "24h", "Approved,Issued"]))]
+#[case::policy_binding("validatingadmissionpolicybindings", json!({"metadata": {"name": "b"}, "spec": {"policyName": "p", "paramRef": {"name": "c"}}}), json!(["b", "p", "*/c", "<unknown>"]))]
+#[case::selecting_binding("validatingadmissionpolicybindings", json!({"metadata": {"name": "b"}, "spec": {"policyName": "p", "paramRef": {"selector": {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "k", "operator": "In", "values": ["x", "y"]}]}}}}),
+    json!(["b", "p", "&LabelSelector{MatchLabels:map[string]string{a: b,},MatchExpressions:[]LabelSelectorRequirement{LabelSelectorRequirement{Key:k,Operator:In,Values:[x y],},},}", "<unknown>"]))]
+#[case::deployment("deployments", json!({"metadata": {"name": "d"}, "spec": {"replicas": 2, "selector": {"matchLabels": {"z": "1"}, "matchExpressions": [{"key": "k", "operator": "In", "values": ["y", "x"]}]}, "template": {"spec": {"containers": [{"name": "a", "image": "i"}, {"name": "b", "image": "j"}]}}}}),
+    json!(["d", "0/2", 0, 0, "<unknown>", "a,b", "i,j", "k in (x,y),z=1"]))]
+#[case::autoscaler("horizontalpodautoscalers", json!({"metadata": {"name": "h"}, "spec": {"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "d"}, "metrics": [
+        {"type": "Resource", "resource": {"name": "cpu", "target": {"averageUtilization": 80}}}, {"type": "Pods", "pods": {"target": {"averageValue": "50m"}}}, {"type": "External", "external": {"target": {"value": "1"}}}]}}),
+    json!(["h", "Deployment/d", "cpu: <unknown>/80%, <unknown>/50m + 1 more...", "<unset>", 3, 0, "<unknown>"]))]
+#[case::cron_job("cronjobs", json!({"metadata": {"name": "c"}, "spec": {"schedule": "* * * * *"}}), json!(["c", "* * * * *", "<none>", "<unset>", 0, "<none>", "<unknown>", "", "", "<none>"]))]
 #[case::default_printer("csistoragecapacities", json!({"metadata": meta("c")}), json!(["c", "2026-01-01T00:00:10Z"]))]
 fn cells_read_as_upstream_prints_them(#[case] plural: &str, #[case] object: Value, #[case] wanted: Value) {
     assert_eq!(cells(plural, object), wanted);
@@ -119,6 +150,10 @@ fn cells_read_as_upstream_prints_them(#[case] plural: &str, #[case] object: Valu
 #[case::restarted(json!({"phase": "Running", "containerStatuses": [{"name": "c", "ready": true, "restartCount": 2, "state": {"running": {}},
     "lastState": {"terminated": {"finishedAt": "2026-01-01T00:01:00Z"}}}]}), "1/1", "Running", "2 (60s ago)")]
 #[case::exited(json!({"phase": "Running", "containerStatuses": [{"name": "c", "state": {"terminated": {"exitCode": 3}}}]}), "0/1", "ExitCode:3", "0")]
+#[case::failed_beside_a_completed_one(json!({"phase": "Running", "containerStatuses": [{"name": "c", "state": {"terminated": {"reason": "Completed"}}},
+    {"name": "d", "state": {"terminated": {"reason": "Error", "exitCode": 1}}}]}), "0/1", "Error", "0")]
+#[case::running_beside_a_completed_one(json!({"phase": "Running", "containerStatuses": [{"name": "c", "state": {"terminated": {"reason": "Completed"}}},
+    {"name": "d", "ready": true, "state": {"running": {}}}]}), "1/1", "NotReady", "0")]
 #[case::evicted(json!({"phase": "Failed", "reason": "Evicted"}), "0/1", "Evicted", "0")]
 #[case::gated(json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]}), "0/1", "SchedulingGated", "0")]
 #[case::initializing(json!({"phase": "Pending", "initContainerStatuses": [{"name": "i", "state": {"running": {}}}]}), "0/1", "Init:0/0", "0")]

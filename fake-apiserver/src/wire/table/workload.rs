@@ -18,6 +18,8 @@ pub(super) fn cells(kind: &Kind, object: &Value, now: Timestamp) -> Option<Vec<V
         "deployments" => {
             let ready = format!("{}/{}", number(&status["readyReplicas"]), number(&spec["replicas"]));
             let (updated, available) = (count("updatedReplicas"), count("availableReplicas"));
+            // Without terms, the other kinds print `<none>`.
+            let selector = if selector == "<none>" { "".into() } else { selector };
             vec![name, ready.into(), updated, available, age, containers, images, selector]
         }
         "replicasets" | "replicationcontrollers" => vec![
@@ -65,7 +67,11 @@ pub(super) fn cells(kind: &Kind, object: &Value, now: Timestamp) -> Option<Vec<V
             let (containers, images) = self::containers(&template["template"]["spec"]);
             let last = &status["lastScheduleTime"];
             let last = if last.is_null() { "<none>".to_owned() } else { age::since(last, now) };
-            let suspended = if spec["suspend"] == true { "True" } else { "False" };
+            let suspended = match spec["suspend"].as_bool() {
+                None => "<unset>",
+                Some(true) => "True",
+                Some(false) => "False",
+            };
             vec![
                 name,
                 text(&spec["schedule"]),
@@ -133,20 +139,23 @@ pub(super) fn selector(selector: &Value) -> String {
     if selector.get("matchLabels").is_none() && selector.get("matchExpressions").is_none() {
         return labels(selector);
     }
-    let mut terms: Vec<String> = match labels(&selector["matchLabels"]).as_str() {
-        "<none>" => Vec::new(),
-        pairs => vec![pairs.to_owned()],
-    };
+    let labels = selector["matchLabels"].as_object().into_iter().flatten();
+    let mut terms: Vec<(&str, String)> =
+        labels.map(|(key, value)| (key.as_str(), format!("{key}={}", value.as_str().unwrap_or_default()))).collect();
     for term in list(&selector["matchExpressions"]) {
         let key = term["key"].as_str().unwrap_or_default();
-        let values: Vec<&str> = list(&term["values"]).iter().filter_map(Value::as_str).collect();
-        terms.push(match term["operator"].as_str() {
+        let mut values: Vec<&str> = list(&term["values"]).iter().filter_map(Value::as_str).collect();
+        values.sort_unstable();
+        let text = match term["operator"].as_str() {
             Some("In") => format!("{key} in ({})", values.join(",")),
             Some("NotIn") => format!("{key} notin ({})", values.join(",")),
             Some("DoesNotExist") => format!("!{key}"),
             _ => key.to_owned(),
-        });
+        };
+        terms.push((key, text));
     }
+    terms.sort_by_key(|(key, _)| *key);
+    let terms: Vec<String> = terms.into_iter().map(|(_, text)| text).collect();
     if terms.is_empty() { "<none>".to_owned() } else { terms.join(",") }
 }
 
@@ -204,10 +213,16 @@ fn autoscaler(object: &Value, name: Value, age: Value) -> Vec<Value> {
             })
             .collect()
     };
+    // At most two metrics are shown.
+    let rest = targets.len().saturating_sub(2);
+    let mut shown = targets[..targets.len() - rest].join(", ");
+    if rest > 0 {
+        shown = format!("{shown} + {rest} more...");
+    }
     vec![
         name,
         format!("{}/{}", word(&target["kind"]), word(&target["name"])).into(),
-        if targets.is_empty() { "<none>".into() } else { targets.join(", ").into() },
+        if targets.is_empty() { "<none>".into() } else { shown.into() },
         spec["minReplicas"].as_i64().map_or("<unset>".to_owned(), |n| n.to_string()).into(),
         number(&spec["maxReplicas"]).into(),
         number(&status["currentReplicas"]).into(),
@@ -222,7 +237,8 @@ fn target(metric: &Value, current: &Value) -> String {
         "ContainerResource" => ("containerResource", metric["containerResource"]["name"].as_str().unwrap_or_default()),
         "Pods" => ("pods", ""),
         "Object" => ("object", ""),
-        _ => ("external", ""),
+        "External" => ("external", ""),
+        _ => return "<unknown type>".to_owned(),
     };
     let (wanted, is) = (&metric[source]["target"], &current[source]["current"]);
     let shown = |field: &str, unit: &str| {
@@ -238,8 +254,10 @@ fn target(metric: &Value, current: &Value) -> String {
         shown("averageUtilization", "%")
     } else if !wanted["averageValue"].is_null() {
         shown("averageValue", "")
-    } else {
+    } else if label.is_empty() {
         shown("value", "")
+    } else {
+        "<unknown>/<auto>".to_owned()
     };
     if label.is_empty() { text } else { format!("{label}: {text}") }
 }

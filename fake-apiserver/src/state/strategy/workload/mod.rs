@@ -1,6 +1,9 @@
 //! Workloads, their templates, budgets and autoscalers (`pkg/registry/{apps,batch,core,policy,autoscaling}`).
 
+mod batch;
+mod bounds;
 mod default;
+mod schedule;
 mod validate;
 
 use substrate::json::{Map, Value, json};
@@ -10,7 +13,7 @@ use crate::kinds;
 use crate::state::FieldError;
 use crate::state::command::Part;
 use crate::state::default::pod;
-use crate::state::validate::unchanged;
+use crate::state::validate::{names, unchanged};
 use crate::state::value::{self, map_mut, name};
 use crate::state::warnings;
 
@@ -18,7 +21,13 @@ pub(super) static DEPLOYMENT: Strategy = Strategy {
     default: |object| of_spec(object, default::deployment),
     counts: true,
     validate: validate::deployment,
-    validate_update: |part, object, old, errors| with_selector(part, object, old, validate::deployment, errors),
+    validate_update: |part, object, old, errors| match part {
+        Part::Status => {
+            let counts = ["updatedReplicas", "readyReplicas", "availableReplicas"];
+            validate::status(object, &counts, "readyReplicas", errors);
+        }
+        _ => with_selector(part, object, old, validate::deployment, errors),
+    },
     warn: |object, old| warnings::of_pods(kinds::DEPLOYMENTS, object, old),
     ..PLAIN
 };
@@ -28,7 +37,13 @@ pub(super) static REPLICA_SET: Strategy = Strategy {
     counts: true,
     begin: |_, _| Some(json!({"replicas": 0})),
     validate: validate::replica_set,
-    validate_update: |part, object, old, errors| with_selector(part, object, old, validate::replica_set, errors),
+    validate_update: |part, object, old, errors| match part {
+        Part::Status => {
+            let counts = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
+            validate::status(object, &counts, "readyReplicas", errors);
+        }
+        _ => with_selector(part, object, old, validate::replica_set, errors),
+    },
     warn: |object, old| warnings::of_pods(kinds::REPLICA_SETS, object, old),
     ..PLAIN
 };
@@ -38,11 +53,13 @@ pub(super) static STATEFUL_SET: Strategy = Strategy {
     counts: true,
     begin: |_, _| Some(json!({"replicas": 0, "availableReplicas": 0})),
     validate: validate::stateful_set,
-    validate_update: |part, object, old, errors| {
-        if part == Part::Main {
-            validate::stateful_set(object, errors);
-            validate::stateful_set_update(object, old, errors);
+    validate_update: |part, object, old, errors| match part {
+        Part::Main => validate::stateful_set_update(object, old, errors),
+        Part::Status => {
+            let counts = ["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"];
+            validate::status(object, &counts, "status.readyReplicas", errors);
         }
+        _ => {}
     },
     warn: |object, old| warnings::of_pods(kinds::STATEFUL_SETS, object, old),
     ..PLAIN
@@ -80,6 +97,8 @@ pub(super) static REPLICATION_CONTROLLER: Strategy = Strategy {
 pub(super) static POD_TEMPLATE: Strategy = Strategy {
     default: default::template,
     counts: true,
+    validate: pod_template,
+    validate_update: |part, object, _, errors| again(part, object, pod_template, errors),
     warn: |object, old| warnings::of_pods(kinds::POD_TEMPLATES, object, old),
     ..PLAIN
 };
@@ -91,11 +110,11 @@ pub(super) static JOB: Strategy = Strategy {
         select_own_pods(job, uid);
         label_as_template(job);
     },
-    validate: validate::job,
+    validate: batch::job,
     validate_update: |part, object, old, errors| {
         if part == Part::Main {
-            validate::job(object, errors);
-            validate::job_update(object, old, errors);
+            batch::job(object, errors);
+            batch::job_update(object, old, errors);
         }
     },
     warn: |object, old| warnings::of_pods(kinds::JOBS, object, old),
@@ -105,8 +124,12 @@ pub(super) static JOB: Strategy = Strategy {
 pub(super) static CRON_JOB: Strategy = Strategy {
     default: default::cron_job,
     counts: true,
-    validate: validate::cron_job,
-    validate_update: |part, object, _, errors| again(part, object, validate::cron_job, errors),
+    validate: batch::cron_job,
+    validate_update: |part, object, old, errors| {
+        if part == Part::Main {
+            batch::cron_job_spec(object, old, errors);
+        }
+    },
     warn: |object, old| warnings::of_pods(kinds::CRON_JOBS, object, old),
     ..PLAIN
 };
@@ -115,7 +138,12 @@ pub(super) static BUDGET: Strategy = Strategy {
     counts: true,
     begin: |_, _| Some(json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0})),
     validate: validate::budget,
-    validate_update: |part, object, _, errors| again(part, object, validate::budget, errors),
+    validate_update: |part, object, _, errors| match part {
+        Part::Status => validate::budget_status(object, errors),
+        _ => again(part, object, validate::budget, errors),
+    },
+    // Upstream forgets the grammar of these names.
+    check_name: names::path_segment,
     ..PLAIN
 };
 
@@ -136,6 +164,10 @@ fn of_spec(object: &mut Value, fill: fn(&mut Map)) {
     if let Some(template) = spec.get_mut("template").and_then(|t| map_mut(t, "spec")) {
         pod::spec(template);
     }
+}
+
+fn pod_template(object: &Value, errors: &mut Vec<FieldError>) {
+    validate::pods(&object["template"], "template", Vec::new(), errors);
 }
 
 /// Validates an updated object like a new one.

@@ -1,9 +1,10 @@
 //! Validation of workloads and budgets (`pkg/apis/*/validation`).
 
-use substrate::json::Value;
+use substrate::json::{Value, json};
 
+use super::bounds;
 use crate::state::validate::selector::label_selector;
-use crate::state::validate::{pod, unchanged};
+use crate::state::validate::{claim, names, pod, refuse};
 use crate::state::value::{at, has, int, list, text};
 use crate::state::{FieldError, internal};
 
@@ -20,46 +21,69 @@ const CHANGEABLE: &[&str] = &[
     "minReadySeconds",
 ];
 
-/// Maximum length of a cron job's name: the names of its jobs have eleven more characters.
-const MAX_CRON_NAME: usize = 52;
+const AT_LEAST_ONE: &str = "must be greater than or equal to 1";
+pub(super) const NEGATIVE: &str = "must be greater than or equal to 0";
 
 pub(super) fn deployment(object: &Value, errors: &mut Vec<FieldError>) {
-    replicated(object, "deployment", errors);
-    let strategy = Shown::of(object, "strategy");
-    if !matches!(strategy.of, "Recreate" | "RollingUpdate") {
-        errors.push(FieldError::not_supported("spec.strategy", &strategy.shown, &["Recreate", "RollingUpdate"]));
-    }
-    let none = |bound: &Value| *bound == 0 || *bound == "0%";
-    let rolling = &object["spec"]["strategy"]["rollingUpdate"];
-    if none(&rolling["maxSurge"]) && none(&rolling["maxUnavailable"]) {
-        let why = "may not be 0 when `maxSurge` is 0";
-        let field = "spec.strategy.rollingUpdate.maxUnavailable";
-        errors.push(FieldError::invalid(field, &rolling["maxUnavailable"], why));
-    }
+    whole(object, "replicas", errors);
+    selector(object, "deployment", errors);
+    matching(object, errors);
+    template(object, APPS, errors);
     no_deadline(object, "ReplicaSet", errors);
+    deployment_strategy(object, errors);
+    whole(object, "minReadySeconds", errors);
+    whole(object, "revisionHistoryLimit", errors);
+    if let Some(deadline) = int(object, &["spec", "progressDeadlineSeconds"]) {
+        whole(object, "progressDeadlineSeconds", errors);
+        if deadline <= int(object, &["spec", "minReadySeconds"]).unwrap_or(0) {
+            let why = "must be greater than minReadySeconds";
+            errors.push(FieldError::invalid("spec.progressDeadlineSeconds", &deadline.into(), why));
+        }
+    }
+}
+
+fn deployment_strategy(object: &Value, errors: &mut Vec<FieldError>) {
+    const AT: &str = "spec.strategy.rollingUpdate";
+    let strategy = Shown::of(object, "strategy");
+    let rolling = &object["spec"]["strategy"]["rollingUpdate"];
+    match strategy.of {
+        "Recreate" if !rolling.is_null() => {
+            errors.push(FieldError::forbidden(AT, "may not be specified when strategy `type` is 'Recreate'"));
+        }
+        "Recreate" => {}
+        "RollingUpdate" => {
+            for field in ["maxUnavailable", "maxSurge"] {
+                bounds::positive(&rolling[field], &format!("{AT}.{field}"), errors);
+            }
+            let (down, up) = (&rolling["maxUnavailable"], &rolling["maxSurge"]);
+            let field = format!("{AT}.maxUnavailable");
+            if bounds::value(down) == 0 && bounds::value(up) == 0 {
+                errors.push(FieldError::invalid(&field, down, "may not be 0 when `maxSurge` is 0"));
+            }
+            bounds::at_most_all(down, &field, errors);
+        }
+        _ => errors.push(FieldError::not_supported("spec.strategy", &strategy.shown, &["Recreate", "RollingUpdate"])),
+    }
 }
 
 pub(super) fn replica_set(object: &Value, errors: &mut Vec<FieldError>) {
-    replicated(object, "deployment", errors);
+    whole(object, "replicas", errors);
+    whole(object, "minReadySeconds", errors);
+    // Upstream names another kind here.
+    selector(object, "deployment", errors);
+    matching(object, errors);
+    template(object, APPS, errors);
     no_deadline(object, "ReplicaSet", errors);
 }
 
+/// Validates a new StatefulSet.
 pub(super) fn stateful_set(object: &Value, errors: &mut Vec<FieldError>) {
-    replicated(object, "statefulset", errors);
-    let strategy = Shown::of(object, "updateStrategy");
-    if !matches!(strategy.of, "RollingUpdate" | "OnDelete") {
-        let why = "must be 'RollingUpdate' or 'OnDelete'";
-        errors.push(FieldError::invalid("spec.updateStrategy", &strategy.shown, why));
-    }
-    let management = text(object, &["spec", "podManagementPolicy"]);
-    if !matches!(management, "OrderedReady" | "Parallel") {
-        let why = "must be 'OrderedReady' or 'Parallel'";
-        errors.push(FieldError::invalid("spec.podManagementPolicy", &management.into(), why));
-    }
-    no_deadline(object, "StatefulSet", errors);
+    stateful_set_spec(object, true, errors);
 }
 
+/// Validates an update, without what cannot change.
 pub(super) fn stateful_set_update(object: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+    stateful_set_spec(object, false, errors);
     let rest = |of: &Value| {
         let mut spec = of["spec"].as_object().cloned().unwrap_or_default();
         spec.retain(|field, _| !CHANGEABLE.contains(&field.as_str()));
@@ -70,77 +94,182 @@ pub(super) fn stateful_set_update(object: &Value, old: &Value, errors: &mut Vec<
     }
 }
 
-pub(super) fn daemon_set(object: &Value, errors: &mut Vec<FieldError>) {
-    replicated(object, "daemonset", errors);
-    let strategy = Shown::of(object, "updateStrategy");
-    if !matches!(strategy.of, "RollingUpdate" | "OnDelete") {
-        let supported = ["RollingUpdate", "OnDelete"];
-        errors.push(FieldError::not_supported("spec.updateStrategy", &strategy.shown, &supported));
+fn stateful_set_spec(object: &Value, is_new: bool, errors: &mut Vec<FieldError>) {
+    let spec = &object["spec"];
+    let management = text(spec, &["podManagementPolicy"]);
+    if !matches!(management, "OrderedReady" | "Parallel") {
+        let why = "must be 'OrderedReady' or 'Parallel'";
+        errors.push(FieldError::invalid("spec.podManagementPolicy", &management.into(), why));
     }
-    no_deadline(object, "DaemonSet", errors);
-}
-
-pub(super) fn replication_controller(object: &Value, errors: &mut Vec<FieldError>) {
-    if at(object, &["spec", "selector"]).and_then(Value::as_object).is_none_or(substrate::json::Map::is_empty) {
-        errors.push(FieldError::required("spec.selector", ""));
+    stateful_set_strategy(object, errors);
+    let policy = &spec["persistentVolumeClaimRetentionPolicy"];
+    for field in ["whenDeleted", "whenScaled"] {
+        let named = text(policy, &[field]);
+        if !policy.is_null() && !matches!(named, "Retain" | "Delete") {
+            let field = format!("spec.persistentVolumeClaimRetentionPolicy.{field}");
+            errors.push(FieldError::not_supported(field, &named.into(), &["Retain", "Delete"]));
+        }
     }
-    template(object, "spec.template", &["spec", "template"], &["Always"], errors);
+    if is_new {
+        for (i, claim) in list(spec, &["volumeClaimTemplates"]).iter().enumerate() {
+            claim::spec(&claim["spec"], &format!("spec.volumeClaimTemplates[{i}].spec"), errors);
+        }
+    }
     whole(object, "replicas", errors);
+    whole(object, "minReadySeconds", errors);
+    if let Some(start) = int(spec, &["ordinals", "start"]).filter(|start| *start < 0) {
+        errors.push(FieldError::invalid("spec.ordinals.start", &start.into(), NEGATIVE));
+    }
+    let service = text(spec, &["serviceName"]);
+    if is_new && !service.is_empty() {
+        refuse(service, "spec.serviceName", names::label(service), errors);
+    }
+    selector(object, "statefulset", errors);
+    matching(object, errors);
+    template(object, APPS, errors);
+    no_deadline(object, "StatefulSet", errors);
 }
 
-pub(super) fn job(object: &Value, errors: &mut Vec<FieldError>) {
-    template(object, "spec.template", &["spec", "template"], &["OnFailure", "Never"], errors);
-    for field in ["parallelism", "completions", "backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished"] {
-        whole(object, field, errors);
-    }
-    let per_index = &object["spec"]["backoffLimitPerIndex"];
-    if !per_index.is_null() && text(object, &["spec", "completionMode"]) != "Indexed" {
-        let why = "requires indexed completion mode";
-        errors.push(FieldError::invalid("spec.backoffLimitPerIndex", per_index, why));
-    }
-    let policy = text(object, &["spec", "podReplacementPolicy"]);
-    let policies = ["Failed", "TerminatingOrFailed"];
-    if !policies.contains(&policy) {
-        errors.push(FieldError::not_supported("spec.podReplacementPolicy", &policy.into(), &policies));
-    }
-}
-
-pub(super) fn job_update(object: &Value, old: &Value, errors: &mut Vec<FieldError>) {
-    unchanged(object, old, &["spec", "selector"], errors);
-    unchanged(object, old, &["spec", "completionMode"], errors);
-    // The template may change while the job is suspended.
-    let template = &object["spec"]["template"];
-    if old["spec"]["suspend"] != true && *template != old["spec"]["template"] {
-        let shown = internal::template_shown(template);
-        errors.push(FieldError::invalid_text("spec.template", shown, "field is immutable"));
-    }
-    if text(object, &["spec", "completionMode"]) != "Indexed" {
-        unchanged(object, old, &["spec", "completions"], errors);
-    }
-}
-
-pub(super) fn autoscaler(object: &Value, errors: &mut Vec<FieldError>) {
-    let (least, most) = (int(object, &["spec", "minReplicas"]), int(object, &["spec", "maxReplicas"]).unwrap_or(0));
-    if most < 1 {
-        errors.push(FieldError::invalid("spec.maxReplicas", &most.into(), "must be greater than 0"));
-    } else if least.is_some_and(|least| least > most) {
-        let why = "must be greater than or equal to `minReplicas`";
-        errors.push(FieldError::invalid("spec.maxReplicas", &most.into(), why));
-    }
-    for field in ["kind", "name"] {
-        if text(object, &["spec", "scaleTargetRef", field]).is_empty() {
-            errors.push(FieldError::required(format!("spec.scaleTargetRef.{field}"), ""));
+fn stateful_set_strategy(object: &Value, errors: &mut Vec<FieldError>) {
+    let strategy = Shown::of(object, "updateStrategy");
+    let rolling = &object["spec"]["updateStrategy"]["rollingUpdate"];
+    let at = "spec.updateStrategy.rollingUpdate";
+    match strategy.of {
+        "OnDelete" if !rolling.is_null() => {
+            let shown = json!({
+                "Partition": int(rolling, &["partition"]).unwrap_or(0), "MaxUnavailable": rolling["maxUnavailable"],
+            });
+            errors.push(FieldError::invalid(at, &shown, "only allowed for updateStrategy 'RollingUpdate'"));
+        }
+        "OnDelete" => {}
+        "RollingUpdate" => {
+            if let Some(partition) = int(rolling, &["partition"]).filter(|partition| *partition < 0) {
+                errors.push(FieldError::invalid(format!("{at}.partition"), &partition.into(), NEGATIVE));
+            }
+            let (down, field) = (&rolling["maxUnavailable"], format!("{at}.maxUnavailable"));
+            if !down.is_null() {
+                bounds::positive(down, &field, errors);
+                if bounds::value(down) == 0 {
+                    errors.push(FieldError::invalid(&field, down, "cannot be 0"));
+                }
+                bounds::at_most_all(down, &field, errors);
+            }
+        }
+        _ => {
+            let why = "must be 'RollingUpdate' or 'OnDelete'";
+            errors.push(FieldError::invalid("spec.updateStrategy", &strategy.shown, why));
         }
     }
 }
 
-/// Validates what the workloads of the group apps share; `of` names the workload in the error about an empty selector.
-fn replicated(object: &Value, of: &str, errors: &mut Vec<FieldError>) {
-    selector(object, of, errors);
-    template(object, "spec.template", &["spec", "template"], &["Always"], errors);
-    whole(object, "replicas", errors);
+pub(super) fn daemon_set(object: &Value, errors: &mut Vec<FieldError>) {
+    // A missing selector matches no template.
+    let selector = &object["spec"]["selector"];
+    label_selector(selector, "spec.selector", errors);
+    matching(object, errors);
+    if !selector.is_null() {
+        not_empty(selector, "daemonset", errors);
+    }
+    template(object, APPS, errors);
+    no_deadline(object, "DaemonSet", errors);
     whole(object, "minReadySeconds", errors);
+    daemon_set_strategy(object, errors);
     whole(object, "revisionHistoryLimit", errors);
+}
+
+fn daemon_set_strategy(object: &Value, errors: &mut Vec<FieldError>) {
+    let strategy = Shown::of(object, "updateStrategy");
+    let rolling = &object["spec"]["updateStrategy"]["rollingUpdate"];
+    let at = "spec.updateStrategy.rollingUpdate";
+    match strategy.of {
+        "OnDelete" => {}
+        "RollingUpdate" if rolling.is_null() => errors.push(FieldError::required(at, "")),
+        "RollingUpdate" => {
+            let fields = ["maxUnavailable", "maxSurge"];
+            for field in fields {
+                bounds::positive(&rolling[field], &format!("{at}.{field}"), errors);
+            }
+            for field in fields {
+                bounds::at_most_all(&rolling[field], &format!("{at}.{field}"), errors);
+            }
+            match fields.map(|field| bounds::value(&rolling[field]) != 0) {
+                [true, true] => {
+                    let why = "may not be set when maxUnavailable is non-zero";
+                    errors.push(FieldError::invalid(format!("{at}.maxSurge"), &rolling["maxSurge"], why));
+                }
+                [false, false] => {
+                    let why = "cannot be 0 when maxSurge is 0";
+                    errors.push(FieldError::required(format!("{at}.maxUnavailable"), why));
+                }
+                _ => {}
+            }
+        }
+        _ => {
+            let supported = ["RollingUpdate", "OnDelete"];
+            errors.push(FieldError::not_supported("spec.updateStrategy", &strategy.shown, &supported));
+        }
+    }
+}
+
+/// Validates the status of a workload with replicas: no count is negative, or greater than the number of replicas.
+/// `ready` is the name of the ready ones in the message about available ones.
+pub(super) fn status(object: &Value, counts: &[&str], ready: &str, errors: &mut Vec<FieldError>) {
+    let count = |field: &str| int(object, &["status", field]).unwrap_or(0);
+    let mut wrong = |field: &str, why: &str| {
+        errors.push(FieldError::invalid(format!("status.{field}"), &count(field).into(), why));
+    };
+    for field in ["replicas"].iter().chain(counts).filter(|field| count(field) < 0) {
+        wrong(field, NEGATIVE);
+    }
+    for field in counts.iter().filter(|field| count(field) > count("replicas")) {
+        wrong(field, "cannot be greater than status.replicas");
+    }
+    if count("availableReplicas") > count("readyReplicas") {
+        wrong("availableReplicas", &format!("cannot be greater than {ready}"));
+    }
+}
+
+pub(super) fn replication_controller(object: &Value, errors: &mut Vec<FieldError>) {
+    let labels = at(object, &["spec", "selector"]).and_then(Value::as_object);
+    whole(object, "minReadySeconds", errors);
+    if labels.is_none_or(substrate::json::Map::is_empty) {
+        errors.push(FieldError::required("spec.selector", ""));
+    }
+    whole(object, "replicas", errors);
+    if object["spec"]["template"].is_null() {
+        errors.push(FieldError::required("spec.template", ""));
+        return;
+    }
+    if labels.is_some_and(|labels| !labels.is_empty()) {
+        matching(object, errors);
+    }
+    template(object, APPS, errors);
+    no_deadline(object, "ReplicationController", errors);
+}
+
+pub(super) fn autoscaler(object: &Value, errors: &mut Vec<FieldError>) {
+    let spec = &object["spec"];
+    let (least, most) = (int(spec, &["minReplicas"]), int(spec, &["maxReplicas"]).unwrap_or(0));
+    if let Some(least) = least.filter(|least| *least < 1) {
+        errors.push(FieldError::invalid("spec.minReplicas", &least.into(), AT_LEAST_ONE));
+    }
+    match most {
+        0 => errors.push(FieldError::required("spec.maxReplicas", "must be set and greater than 0")),
+        ..0 => errors.push(FieldError::invalid("spec.maxReplicas", &most.into(), AT_LEAST_ONE)),
+        _ => {}
+    }
+    if least.is_some_and(|least| least > most) {
+        let why = "must be greater than or equal to `minReplicas`";
+        errors.push(FieldError::invalid("spec.maxReplicas", &most.into(), why));
+    }
+    for field in ["kind", "name"] {
+        let (named, at) = (text(spec, &["scaleTargetRef", field]), format!("spec.scaleTargetRef.{field}"));
+        if named.is_empty() {
+            errors.push(FieldError::required(at, ""));
+        } else {
+            refuse(named, &at, names::path_segment(named), errors);
+        }
+    }
 }
 
 /// Refuses a deadline: the pods of this owner run forever.
@@ -162,7 +291,7 @@ impl<'a> Shown<'a> {
     fn of(object: &'a Value, field: &str) -> Self {
         let strategy = &object["spec"][field];
         let of = text(strategy, &["type"]);
-        let shown = substrate::json::json!({"Type": of, "RollingUpdate": strategy["rollingUpdate"]});
+        let shown = json!({"Type": of, "RollingUpdate": strategy["rollingUpdate"]});
         Self { of, shown }
     }
 }
@@ -170,104 +299,89 @@ impl<'a> Shown<'a> {
 /// Refuses a negative number.
 fn whole(object: &Value, field: &str, errors: &mut Vec<FieldError>) {
     if let Some(number) = int(object, &["spec", field]).filter(|n| *n < 0) {
-        errors.push(FieldError::invalid(format!("spec.{field}"), &number.into(), "must be greater than or equal to 0"));
+        errors.push(FieldError::invalid(format!("spec.{field}"), &number.into(), NEGATIVE));
     }
 }
 
-/// Validates a selector: it is required and not empty, and it matches the labels of the template.
+/// Validates a required selector; `of` names the workload in the error about an empty one.
 fn selector(object: &Value, of: &str, errors: &mut Vec<FieldError>) {
     let selector = &object["spec"]["selector"];
     if selector.is_null() {
         errors.push(FieldError::required("spec.selector", ""));
-    } else if list(selector, &["matchExpressions"]).is_empty()
-        && at(selector, &["matchLabels"]).and_then(Value::as_object).is_none_or(substrate::json::Map::is_empty)
-    {
+        return;
+    }
+    label_selector(selector, "spec.selector", errors);
+    not_empty(selector, of, errors);
+}
+
+fn not_empty(selector: &Value, of: &str, errors: &mut Vec<FieldError>) {
+    let labels = at(selector, &["matchLabels"]).and_then(Value::as_object);
+    if list(selector, &["matchExpressions"]).is_empty() && labels.is_none_or(substrate::json::Map::is_empty) {
         let why = format!("empty selector is invalid for {of}");
         errors.push(FieldError::invalid("spec.selector", selector, why));
     }
-    label_selector(selector, "spec.selector", errors);
+}
+
+/// Checks that a selector matches the labels of the template.
+fn matching(object: &Value, errors: &mut Vec<FieldError>) {
     let labels = &object["spec"]["template"]["metadata"]["labels"];
-    if !crate::state::selector::matches(selector, labels) {
-        let shown = if labels.is_null() { substrate::json::json!({}) } else { labels.clone() };
-        errors.push(FieldError::invalid(
-            "spec.template.metadata.labels",
-            &shown,
-            "`selector` does not match template `labels`",
-        ));
+    if !crate::state::selector::matches(&object["spec"]["selector"], labels) {
+        let why = "`selector` does not match template `labels`";
+        errors.push(FieldError::invalid("spec.template.metadata.labels", labels, why));
     }
 }
 
-/// Validates the pod template at a path; `policies` are the restart policies that its owner allows.
-fn template(object: &Value, at_path: &str, path: &[&str], policies: &[&str], errors: &mut Vec<FieldError>) {
-    let Some(template) = at(object, path).filter(|t| !t.is_null()) else {
-        errors.push(FieldError::required(at_path, ""));
-        return;
-    };
-    let mut found = Vec::new();
+/// Restart policies of the pods of workloads that run forever.
+const APPS: &[&str] = &["Always"];
+
+/// Validates the pod template of a workload that runs forever.
+fn template(object: &Value, policies: &[&str], errors: &mut Vec<FieldError>) {
+    let template = &object["spec"]["template"];
     // The claims of a StatefulSet become volumes of its pods.
-    let claims: Vec<&str> =
-        list(object, &["spec", "volumeClaimTemplates"]).iter().map(crate::state::value::name).collect();
+    let claims = list(object, &["spec", "volumeClaimTemplates"]).iter().map(crate::state::value::name).collect();
+    pods(template, "spec.template", claims, errors);
+    let policy = text(template, &["spec", "restartPolicy"]);
+    if !policy.is_empty() && !policies.contains(&policy) {
+        errors.push(FieldError::not_supported("spec.template.spec.restartPolicy", &policy.into(), policies));
+    }
+}
+
+/// Validates a pod template at a path; `claims` are volumes that its owner adds.
+pub(super) fn pods(template: &Value, at: &str, claims: Vec<&str>, errors: &mut Vec<FieldError>) {
+    let mut found = Vec::new();
     pod::template(template, &claims, &mut found);
     errors.extend(found.into_iter().map(|mut error| {
-        error.field = format!("{at_path}.{}", error.field);
+        error.field = format!("{at}.{}", error.field);
         error
     }));
-    let policy = text(template, &["spec", "restartPolicy"]);
-    if !policies.contains(&policy) && ["Always", "OnFailure", "Never"].contains(&policy) {
-        let field = format!("{at_path}.spec.restartPolicy");
-        if policies.len() > 1 && policy == "Always" {
-            errors.push(FieldError::required(field, "valid values: \"OnFailure\", \"Never\""));
-        } else {
-            errors.push(FieldError::not_supported(field, &policy.into(), policies));
-        }
-    }
-}
-
-pub(super) fn cron_job(object: &Value, errors: &mut Vec<FieldError>) {
-    let schedule = text(object, &["spec", "schedule"]);
-    if schedule.is_empty() {
-        errors.push(FieldError::required("spec.schedule", ""));
-    } else if !schedule.starts_with('@') && schedule.split_whitespace().count() != 5 {
-        let why = format!("expected exactly 5 fields, found {}: [{schedule}]", schedule.split_whitespace().count());
-        errors.push(FieldError::invalid("spec.schedule", &schedule.into(), why));
-    }
-    whole(object, "startingDeadlineSeconds", errors);
-    if crate::state::value::name(object).len() > MAX_CRON_NAME {
-        let why = format!("must be no more than {MAX_CRON_NAME} characters");
-        errors.push(FieldError::invalid("metadata.name", &crate::state::value::name(object).into(), why));
-    }
-    let policy = text(object, &["spec", "concurrencyPolicy"]);
-    let supported = ["Allow", "Forbid", "Replace"];
-    if !supported.contains(&policy) {
-        errors.push(FieldError::not_supported("spec.concurrencyPolicy", &policy.into(), &supported));
-    }
-    let path = ["spec", "jobTemplate", "spec", "template"];
-    template(object, "spec.jobTemplate.spec.template", &path, &["OnFailure", "Never"], errors);
 }
 
 pub(super) fn budget(object: &Value, errors: &mut Vec<FieldError>) {
-    let policy = &object["spec"]["unhealthyPodEvictionPolicy"];
+    let spec = &object["spec"];
+    let fields = ["minAvailable", "maxUnavailable"];
+    if fields.iter().all(|field| has(spec, &[field])) {
+        let why = "minAvailable and maxUnavailable cannot be both set";
+        errors.push(FieldError::invalid_text("spec", internal::shown(spec, internal::BUDGET_SPEC), why));
+    }
+    for field in fields {
+        let at = format!("spec.{field}");
+        bounds::positive(&spec[field], &at, errors);
+        bounds::at_most_all(&spec[field], &at, errors);
+    }
+    label_selector(&spec["selector"], "spec.selector", errors);
+    let policy = &spec["unhealthyPodEvictionPolicy"];
     let policies = ["AlwaysAllow", "IfHealthyBudget"];
     if !policy.is_null() && !policy.as_str().is_some_and(|policy| policies.contains(&policy)) {
         errors.push(FieldError::not_supported("spec.unhealthyPodEvictionPolicy", policy, &policies));
     }
-    if has(object, &["spec", "minAvailable"]) && has(object, &["spec", "maxUnavailable"]) {
-        let why = "minAvailable and maxUnavailable cannot be both set";
-        errors.push(FieldError::invalid("spec", &object["spec"], why));
-    }
-    for field in ["minAvailable", "maxUnavailable"] {
-        let bound = &object["spec"][field];
-        let bad = match bound {
-            Value::String(text) => {
-                text.strip_suffix('%').and_then(|n| n.parse::<u32>().ok()).is_none_or(|percent| percent > 100)
-            }
-            Value::Number(number) => number.as_i64().is_none_or(|n| n < 0),
-            _ => false,
-        };
-        if bad {
-            let why = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or \
-                       '93%'), and a number must not be negative";
-            errors.push(FieldError::invalid(format!("spec.{field}"), bound, why));
+}
+
+/// Validates the counts in the status of a budget.
+pub(super) fn budget_status(object: &Value, errors: &mut Vec<FieldError>) {
+    for field in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {
+        let count = &object["status"][field];
+        if count.as_i64().is_some_and(|count| count < 0) {
+            errors.push(FieldError::invalid(format!("status.{field}"), count, NEGATIVE));
         }
     }
 }
