@@ -98,7 +98,10 @@ impl Picture {
                     self.pod(pod, namespace, &mut why);
                 }
             }
-            kind if kind == Kind::claim() => self.claim(object, &mut why),
+            kind if kind == Kind::claim() => {
+                self.claim(object, &mut why);
+                self.users(object, &mut why);
+            }
             kind if kind == Kind::volume_attachment() => {
                 if let Some(attachment) = find(&self.attachments, None, &object.name) {
                     self.attachment(attachment, &mut why);
@@ -198,6 +201,20 @@ impl Picture {
                 why.push(format!("there is no StorageClass {class}; {all}"));
             }
             None => {}
+        }
+    }
+
+    /// Adds the pods that keep a deleted claim.
+    fn users(&self, claim: &ObjectRef, why: &mut Vec<String>) {
+        let namespace = claim.namespace.as_deref();
+        if !find(&self.claims, namespace, &claim.name).is_some_and(is_deleted) {
+            return;
+        }
+        for pod in self.pods.iter().filter(|pod| Some(text(pod, &["metadata", "namespace"])) == namespace) {
+            let mut volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
+            if volumes.any(|volume| text(volume, &["persistentVolumeClaim", "claimName"]) == claim.name) {
+                why.push(format!("{claim} is used by {}", ObjectRef::new(Kind::pod(), namespace, name(pod))));
+            }
         }
     }
 
@@ -451,6 +468,7 @@ mod tests {
         let waiting = picture.waiting();
         let phases: Vec<&str> = waiting.iter().map(|w| w.phase.as_str()).collect();
         assert_eq!(phases, ["Terminating", "Running"]);
+        assert_eq!(waiting[0].why, ["pvc/data is used by pod/web"]);
         assert_eq!(waiting[1].lines(&mut BTreeSet::new()), ["pod/web is Running, but not Ready"]);
     }
 
