@@ -10,7 +10,13 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         Some(best) if best.0 >= next.0 => Some(best),
         _ => Some(next),
     });
-    best.filter(|(score, _)| *score > 0.7).map(|(_, candidate)| candidate)
+    best.filter(|(score, candidate)| *score > 0.7 && is_like(&plain, candidate)).map(|(_, candidate)| candidate)
+}
+
+/// Returns true if a third of the letters of the longer word are right. Two long words can share a beginning only.
+fn is_like(plain: &str, candidate: &str) -> bool {
+    let wrong = strsim::osa_distance(plain, &candidate.to_ascii_lowercase());
+    wrong * 3 <= plain.len().max(candidate.len()) * 2
 }
 
 /// Returns the word of `known` of which `word` is a typo: one or two letters too many, missing, swapped or replaced,
@@ -32,6 +38,7 @@ mod tests {
         assert_eq!(nearest("controler", ["csi-controller", "controllers", "node-a"]), Some("controllers"));
         assert_eq!(nearest("ABORTD", ["ABORTED", "ABANDONED"]), Some("ABORTED"));
         assert_eq!(nearest("xyz", ["ABORTED"]), None);
+        assert_eq!(nearest("kubelet", ["kube-controller-manager", "csi-attacher"]), None);
     }
 
     #[test]

@@ -49,6 +49,7 @@ impl EventRecorder {
             component: component.to_owned(),
             host: host.to_owned(),
             seen: BTreeMap::new(),
+            last: 0,
             rng: Box::new(ctx.rng(&format!("events of {component}"))),
         };
         ctx.spawn(sink.run(inbox));
@@ -91,6 +92,11 @@ fn key(occurrence: &Occurrence) -> String {
     [of[0], of[1], of[2], of[3], of[4], kind, reason, message].join("\0")
 }
 
+/// Returns `drawn`, or a number after `last` if both are of one millisecond.
+fn ascending(drawn: u64, last: u64) -> u64 {
+    if drawn / NANOS == last / NANOS { drawn.max(last + 1) } else { drawn }
+}
+
 /// Builds the patch for a repeated Event (`eventObserve`): it always contains count, time and message.
 fn repeated(count: i32, occurrence: &Occurrence) -> Result<Patch, ApiError> {
     let old = Event { last_timestamp: Some(time(Timestamp::UNIX_EPOCH)), ..Event::default() };
@@ -114,11 +120,15 @@ struct Sink {
     host: String,
     /// Events by [`key`].
     seen: BTreeMap<String, Seen>,
+    /// The number at the end of the last name.
+    last: u64,
     rng: Box<dyn rand_core::Rng + Send>,
 }
 
 /// Size of client-go's cache; older keys start a new count.
 const MAX_KEYS: usize = 4096;
+/// Nanoseconds of a millisecond.
+const NANOS: u64 = 1_000_000;
 
 impl Sink {
     async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<Occurrence>) {
@@ -165,10 +175,12 @@ impl Sink {
     }
 
     /// Returns the Event's name. As upstream, it ends in the time in nanoseconds. Virtual time stands still within an
-    /// instant, so the part below a millisecond is random: two components may report the same object at once.
+    /// instant, so the part below a millisecond is random: two components may report the same object at once. Clients
+    /// list Events by name, so the names of one component within an instant ascend.
     fn name(&mut self, occurrence: &Occurrence) -> String {
-        let nanos = occurrence.at.as_millisecond() as u64 * 1_000_000 + between(&mut self.rng, 0, 999_999);
-        format!("{}.{nanos:x}", occurrence.object.name.as_deref().unwrap_or_default())
+        let drawn = occurrence.at.as_millisecond() as u64 * NANOS + between(&mut self.rng, 0, NANOS - 1);
+        self.last = ascending(drawn, self.last);
+        format!("{}.{:x}", occurrence.object.name.as_deref().unwrap_or_default(), self.last)
     }
 
     /// Builds the JSON by hand: no other kind is written as often, and this one is never read.
@@ -195,5 +207,19 @@ impl Sink {
             "source": source,
             "type": kind,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_within_a_millisecond_ascend() {
+        assert_eq!(ascending(5_000_100, 5_000_900), 5_000_901);
+        assert_eq!(ascending(5_000_900, 5_000_100), 5_000_900);
+        assert_eq!(ascending(6_000_100, 5_000_900), 6_000_100);
+        // A clock can go back.
+        assert_eq!(ascending(4_000_100, 5_000_900), 4_000_100);
     }
 }

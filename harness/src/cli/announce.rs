@@ -66,12 +66,12 @@ pub(super) fn text(access: &Access<'_>, title: &str) -> String {
     )
 }
 
-/// Formats the addresses of a ready file for people, below `title`, with the next commands. `which` is the flag with
-/// which commands select this cluster.
-pub(super) fn addresses(ready: &Value, title: &str, which: &str) -> String {
+/// Formats the addresses of a ready file for people, below `title`, with the next commands. `place` is the shell for
+/// these commands, and `which` the flag with which commands select this cluster.
+pub(super) fn addresses(ready: &Value, title: &str, place: &str, which: &str) -> String {
     let text = |key: &str| ready[key].as_str().unwrap_or_default();
     format!(
-        "{title}\n  cloud       {}\n  kubernetes  {}\n  admin       {}\n  kubeconfig  {}\n\nIn another terminal:\n  source {}\n  kubectl get nodes\n  aws ec2 describe-instances\nor for one command: mooring exec{which} -- kubectl get nodes",
+        "{title}\n  cloud       {}\n  kubernetes  {}\n  admin       {}\n  kubeconfig  {}\n\n{place}:\n  source {}\n  kubectl get nodes\n  aws ec2 describe-instances\nor for one command: mooring exec{which} -- kubectl get nodes",
         text("ec2"),
         text("kubernetes"),
         text("admin"),

@@ -12,7 +12,7 @@ use super::explore_mutants::Hunt;
 use super::report;
 use super::search::{self, How};
 use crate::mutants;
-use crate::output::{self, Envelope, Exit, Failure, Format, Progress, Style, Tone, took};
+use crate::output::{self, Envelope, Exit, Failure, Format, Progress, Style, Tone, took, wrapped};
 use crate::report_html::{Page, RUNS as SHOWN, Table};
 use crate::search::bundle::Bundle;
 use crate::search::explore::{Finding, Found, Plan};
@@ -189,7 +189,11 @@ fn conclude(args: &Args, plan: &Plan, found: &Found, whole: bool, format: Format
         text += &format!("{:<14}{runs:>8}\n", class.word());
     }
     text += &format!("{}\n", style.paint(Tone::Faint, &format!("seen: {}", found.coverage.text())));
-    text += &format!("{}\n", style.paint(Tone::Faint, &format!("drawn: {}", found.kinds())));
+    let mut drawn = found.kinds();
+    if let Some(first) = drawn.first_mut() {
+        first.insert_str(0, "drawn: ");
+    }
+    text += &format!("{}\n", style.paint(Tone::Faint, &wrapped(&drawn, style.limit())));
     for (id, runs) in &found.declared {
         text += &format!("{} {id} in {}\n", style.paint(Tone::Warning, "declared"), found.frequency(*runs));
     }

@@ -101,6 +101,7 @@ fn step(args: &Args, document: &Document, mine: &Record, format: Format) -> Exit
 fn stop_at(args: &Args, document: &Document, mine: &Record, moment: Moment, format: Format) -> ExitCode {
     let task = Task { text: document.text(), seed: mine.seed, mutants: mine.mutants.clone(), ..Task::default() };
     let listener = Listener::default();
+    let awaited = moment.to_string();
     let recorder = args.report.is_some().then_some(&listener);
     let seen = match to_moment(&task, moment, args.state, Some(args.timeout.0), recorder) {
         Ok(seen) => seen,
@@ -125,7 +126,7 @@ fn stop_at(args: &Args, document: &Document, mine: &Record, moment: Moment, form
     let envelope = if seen.came {
         Envelope::passed("replay", data)
     } else {
-        let failure = Failure::new("moment-never-came", "the run ended before this moment")
+        let failure = Failure::new("moment-never-came", format!("the run ended before {awaited}"))
             .action("the events that are shown are its last ones");
         Envelope::failed("replay", Exit::Failed, failure).with_data(data)
     };
@@ -196,7 +197,10 @@ fn compare(args: &Args, document: &Document, mine: &Record, record: Option<&Reco
         let all = format!("{} events, byte for byte as in {with}", verdict.events);
         text += &format!("{} {all}\n", style.paint(Tone::Good, "✓"));
     }
-    text += &format!("{} {}\n", verdict.class.word(), verdict.signature);
+    // A run that survives has no signature, and that of a declared deviation begins with the class.
+    let (class, signature) = (verdict.class.word(), &verdict.signature);
+    let line = if signature.starts_with(class) { signature.clone() } else { format!("{class} {signature}") };
+    text += &format!("{}\n", line.trim_end());
     text += &verdict.message.lines().map(|line| format!("  {line}\n")).collect::<String>();
     output::finish(format, &envelope, &text, Style::stderr()).into()
 }

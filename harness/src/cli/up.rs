@@ -349,7 +349,7 @@ fn background(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
         let name = place.flag();
         say(&format!(
             "{}\n\n`mooring down{name}` takes everything down. What it says goes to {}",
-            announce::addresses(&ready, "ready", &place.flag()),
+            announce::addresses(&ready, "ready", "In any terminal", &place.flag()),
             place.log().display()
         ));
     }
@@ -524,7 +524,8 @@ fn announce(
     } else if format == Format::Json {
         say(&Envelope::passed("up", ready).line());
     } else {
-        say(&format!("{}\n\nCtrl-C takes everything down.", announce::addresses(&ready, "ready", &place.flag())));
+        let text = announce::addresses(&ready, "ready", "In another terminal", &place.flag());
+        say(&format!("{text}\n\nCtrl-C takes everything down."));
     }
     Ok(())
 }

@@ -37,7 +37,8 @@ fn lines(journal: &[Line], from: u64) -> Vec<String> {
     journal.iter().filter(|line| line.ms >= from).take(COMPARED).map(|line| names::loose_text(&line.text)).collect()
 }
 
-/// Returns the shortest edit from `before` to `after`: lines that are kept, removed and added.
+/// Returns the shortest edit from `before` to `after`: lines that are kept, removed and added. Of several such edits, it
+/// is the one that keeps the first lines.
 fn edits<'a>(before: &'a [String], after: &'a [String]) -> Vec<(char, &'a str)> {
     let (rows, columns) = (before.len(), after.len());
     // Length of the longest common subsequence from here to the end.
@@ -51,12 +52,16 @@ fn edits<'a>(before: &'a [String], after: &'a [String]) -> Vec<(char, &'a str)> 
             };
         }
     }
+    let is_kept = |row: usize, column: usize| {
+        let follows = |at: usize| before[row] == after[at] && common[row + 1][at + 1] + 1 == common[row][column];
+        (column..columns).any(follows)
+    };
     let (mut row, mut column, mut out) = (0, 0, Vec::new());
     while row < rows || column < columns {
         if row < rows && column < columns && before[row] == after[column] {
             out.push((' ', before[row].as_str()));
             (row, column) = (row + 1, column + 1);
-        } else if column == columns || (row < rows && common[row + 1][column] >= common[row][column + 1]) {
+        } else if row < rows && !is_kept(row, column) {
             out.push(('-', before[row].as_str()));
             row += 1;
         } else {
@@ -81,6 +86,9 @@ mod tests {
         let here = journal(&[(3, "other"), (7, "patch pvs pvc-22222222-0000: 200"), (8, "b"), (8, "b"), (9, "d")]);
         assert_eq!(of(&here, 7, &there, 5), ["  patch pvs pvc-*: 200", "  b", "- c", "+ b", "+ d"]);
         assert_eq!(of(&[], 0, &[], 0), Vec::<String>::new());
+        let there = journal(&[(1, "create"), (2, "patch"), (3, "create")]);
+        let here = journal(&[(1, "fault"), (2, "create"), (3, "starts")]);
+        assert_eq!(of(&here, 0, &there, 0), ["+ fault", "  create", "- patch", "- create", "+ starts"]);
         let twice = journal(&[(1, "a"), (2, "a"), (3, "b")]);
         assert_eq!(of(&twice, 0, &[], 0), ["+ a (2 times)", "+ b"]);
     }

@@ -71,8 +71,10 @@ fn is_hex(part: &str) -> bool {
     part.len() >= HEX && part.bytes().all(is_hex_digit) && part.bytes().any(|b| b.is_ascii_digit())
 }
 
+/// Returns true for the end of a generated name, also if the program drew a number itself.
 fn is_suffix(part: &str) -> bool {
-    part.len() == SUFFIX && part.chars().all(|c| DRAWN.contains(c))
+    let is_number = part.len() >= SUFFIX && part.bytes().all(|b| b.is_ascii_digit());
+    is_number || (part.len() == SUFFIX && part.chars().all(|c| DRAWN.contains(c)))
 }
 
 #[cfg(test)]
@@ -86,6 +88,8 @@ mod tests {
             ("csi-0c1e9f3a77b2d4e5f60718293a4b5c6d7e8f90112233445566778899aabbccdd", Some("csi-*")),
             ("vol-08aa2aee8202a5805", Some("vol-*")),
             ("default/app-x7k2p", Some("default/app-*")),
+            ("default/copy-51068", Some("default/copy-*")),
+            ("default/copy-5106", None),
             ("default/data.17af3b2c1d0e9f88", None),
             ("deadbeef-0000-4000-8000-000000000001", Some("*")),
             ("pvc-deadbeef-0000-4000-8000-000000000001", Some("pvc-*")),

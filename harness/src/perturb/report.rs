@@ -49,12 +49,7 @@ pub fn text(campaign: &Campaign, about: &About) -> String {
     for (id, count) in campaign.declared() {
         let _ = writeln!(out, "declared: {id} in {count}");
     }
-    if !campaign.calls.varying.is_empty() {
-        let _ = writeln!(out, "calls that vary between unbroken runs, perturbed as often as all have them:");
-        for (key, (least, most)) in &campaign.calls.varying {
-            let _ = writeln!(out, "  {key}, {least} to {most} times");
-        }
-    }
+    out += &varying(campaign);
     if about.varying_values > 0 {
         let _ = writeln!(out, "{} values where unbroken runs end vary, and are not compared", about.varying_values);
     }
@@ -63,6 +58,18 @@ pub fn text(campaign: &Campaign, about: &About) -> String {
     }
     for signature in &about.missing {
         let _ = writeln!(out, "note: the baseline knows a finding that did not come: {signature}");
+    }
+    out
+}
+
+/// Formats the calls that vary between unbroken runs; empty if there are none.
+pub fn varying(campaign: &Campaign) -> String {
+    let mut out = String::new();
+    if !campaign.calls.varying.is_empty() {
+        out += "calls that vary between unbroken runs, perturbed as often as all have them:\n";
+    }
+    for (key, (least, most)) in &campaign.calls.varying {
+        let _ = writeln!(out, "  {key}, {least} to {most} times");
     }
     out
 }
@@ -77,10 +84,12 @@ pub(super) fn counts(campaign: &Campaign) -> String {
         .collect();
     let found = match campaign.verdicts.values().filter(|verdict| verdict.class.is_finding()).count() {
         0 => String::new(),
-        found => format!("; {found} came to a finding"),
+        found => format!("{found} came to a finding"),
     };
     let (ended, planned) = (campaign.verdicts.len(), campaign.trials.len());
-    format!("{ended} of {planned} trials: {}{found}", counts.join(", "))
+    let results: Vec<String> = [counts.join(", "), found].into_iter().filter(|part| !part.is_empty()).collect();
+    let colon = if results.is_empty() { "" } else { ": " };
+    format!("{ended} of {planned} trials{colon}{}", results.join("; "))
 }
 
 fn paragraph(campaign: &Campaign, number: usize, finding: &Finding) -> String {
@@ -224,6 +233,8 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }
+        campaign.verdicts.clear();
+        assert_eq!(counts(&campaign), "0 of 6 trials");
     }
 
     #[test]

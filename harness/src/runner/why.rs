@@ -44,7 +44,9 @@ impl Waiting {
 
     /// Line for people, followed by those of its reasons that are not in `printed`. Adds all of them to `printed`.
     pub fn lines(&self, printed: &mut BTreeSet<String>) -> Vec<String> {
-        let first = format!("{} is {}", self.object, self.phase);
+        // A running pod waits only for its condition Ready.
+        let phase = if self.phase == "Running" { "Running, but not Ready" } else { &self.phase };
+        let first = format!("{} is {phase}", self.object);
         printed.insert(first.clone());
         let why = self.why.iter().filter(|why| printed.insert((*why).clone())).map(|why| format!("  {why}"));
         std::iter::once(first).chain(why).collect()
@@ -96,7 +98,10 @@ impl Picture {
                     self.pod(pod, namespace, &mut why);
                 }
             }
-            kind if kind == Kind::claim() => self.claim(object, &mut why),
+            kind if kind == Kind::claim() => {
+                self.claim(object, &mut why);
+                self.users(object, &mut why);
+            }
             kind if kind == Kind::volume_attachment() => {
                 if let Some(attachment) = find(&self.attachments, None, &object.name) {
                     self.attachment(attachment, &mut why);
@@ -115,12 +120,26 @@ impl Picture {
         why
     }
 
-    /// The last Warning about an object, or the last Event if there is no Warning.
+    /// Uid of a pod or claim; empty for other kinds, and if there is no such object.
+    fn uid(&self, object: &ObjectRef) -> &str {
+        let list = match object.kind {
+            kind if kind == Kind::pod() => &self.pods,
+            kind if kind == Kind::claim() => &self.claims,
+            _ => return "",
+        };
+        find(list, object.namespace.as_deref(), &object.name).map_or("", |found| text(found, &["metadata", "uid"]))
+    }
+
+    /// The last Warning about an object, or the last Event if there is no Warning. Events about an earlier object of the
+    /// same name do not count.
     fn latest_message(&self, object: &ObjectRef) -> Option<String> {
+        let uid = self.uid(object);
         let about = |event: &&Tree| {
+            let of = text(event, &["involvedObject", "uid"]);
             text(event, &["involvedObject", "kind"]) == object.kind.kind()
                 && text(event, &["involvedObject", "name"]) == object.name
                 && text(event, &["involvedObject", "namespace"]) == object.namespace.as_deref().unwrap_or_default()
+                && (uid.is_empty() || of.is_empty() || of == uid)
         };
         let when = |event: &&Tree| {
             let time = [text(event, &["lastTimestamp"]), text(event, &["eventTime"])];
@@ -185,6 +204,20 @@ impl Picture {
         }
     }
 
+    /// Adds the pods that keep a deleted claim.
+    fn users(&self, claim: &ObjectRef, why: &mut Vec<String>) {
+        let namespace = claim.namespace.as_deref();
+        if !find(&self.claims, namespace, &claim.name).is_some_and(is_deleted) {
+            return;
+        }
+        for pod in self.pods.iter().filter(|pod| Some(text(pod, &["metadata", "namespace"])) == namespace) {
+            let mut volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
+            if volumes.any(|volume| text(volume, &["persistentVolumeClaim", "claimName"]) == claim.name) {
+                why.push(format!("{claim} is used by {}", ObjectRef::new(Kind::pod(), namespace, name(pod))));
+            }
+        }
+    }
+
     /// The Event that names the node on which the driver of a claim has not registered. A later Warning would hide it.
     fn unregistered(&self, claim: &ObjectRef) -> Option<String> {
         let about = |event: &&Tree| {
@@ -197,13 +230,17 @@ impl Picture {
     }
 
     fn attachment(&self, attachment: &Tree, why: &mut Vec<String>) {
+        let node = text(attachment, &["spec", "nodeName"]);
+        let volume = text(attachment, &["spec", "source", "persistentVolumeName"]);
+        let (known, is_going) = (why.len(), is_deleted(attachment));
         for (error, what) in [("attachError", "attached to"), ("detachError", "detached from")] {
             let message = text(attachment, &["status", error, "message"]);
             if !message.is_empty() {
-                let node = text(attachment, &["spec", "nodeName"]);
-                let volume = text(attachment, &["spec", "source", "persistentVolumeName"]);
                 why.push(cut(&format!("pv/{volume} cannot be {what} {node}: {message}"), SHOWN));
             }
+        }
+        if is_going && why.len() == known {
+            why.push(format!("pv/{volume} is not yet detached from {node}"));
         }
     }
 
@@ -226,13 +263,14 @@ impl Picture {
         why.push(format!("no node has the driver {driver} of {of}; {there}{advice}"));
     }
 
-    /// Claims that are not bound and pods that do not run, each with its reasons.
+    /// Claims that are not bound, pods that do not run, and VolumeAttachments that are being deleted, each with its
+    /// reasons.
     pub fn waiting(&self) -> Vec<Waiting> {
         let waits = |kind: Kind, object: &Tree| {
             let namespace = text(object, &["metadata", "namespace"]);
             let phase = text(object, &["status", "phase"]);
             let settled = matches!(phase, "Running" | "Succeeded" | "Bound") && !is_unready(object);
-            let is_going = !object["metadata"]["deletionTimestamp"].is_null();
+            let is_going = is_deleted(object);
             if namespace == "kube-system" || (settled && !is_going) {
                 return None;
             }
@@ -242,8 +280,17 @@ impl Picture {
             Some(Waiting { why: self.why(&object), phase: phase.to_owned(), object })
         };
         let claims = self.claims.iter().filter_map(|claim| waits(Kind::claim(), claim));
-        claims.chain(self.pods.iter().filter_map(|pod| waits(Kind::pod(), pod))).collect()
+        let pods = self.pods.iter().filter_map(|pod| waits(Kind::pod(), pod));
+        let detaching = self.attachments.iter().filter(|attachment| is_deleted(attachment)).map(|attachment| {
+            let object = ObjectRef::new(Kind::volume_attachment(), None, name(attachment));
+            Waiting { why: self.why(&object), phase: "Terminating".to_owned(), object }
+        });
+        claims.chain(pods).chain(detaching).collect()
     }
+}
+
+fn is_deleted(object: &Tree) -> bool {
+    !object["metadata"]["deletionTimestamp"].is_null()
 }
 
 /// Returns true if a running pod is not Ready.
@@ -382,6 +429,34 @@ mod tests {
     }
 
     #[test]
+    fn a_detach_is_listed_while_it_lasts_and_events_of_an_earlier_pod_are_not() {
+        let mut picture = picture();
+        picture.claims[0]["status"] = json!({ "phase": "Bound" });
+        picture.pods[0]["metadata"]["uid"] = "new".into();
+        picture.events = vec![
+            event("Pod", "web", "Normal", "Scheduled", "2026-01-01T00:00:01Z"),
+            event("Pod", "web", "Normal", "Started", "2026-01-01T00:00:02Z"),
+        ];
+        picture.events[0]["involvedObject"]["uid"] = "new".into();
+        picture.events[1]["involvedObject"]["uid"] = "old".into();
+        picture.attachments = vec![json!({
+            "metadata": { "name": "csi-1", "deletionTimestamp": "2026-01-01T00:00:00Z" },
+            "spec": { "nodeName": "node-a", "attacher": "ebs.csi.aws.com", "source": { "persistentVolumeName": "pvc-1" } },
+        })];
+        let mut printed = BTreeSet::new();
+        let lines: Vec<String> = picture.waiting().iter().flat_map(|one| one.lines(&mut printed)).collect();
+        assert_eq!(
+            lines,
+            [
+                "pod/web is Pending",
+                "  pod/web: Normal Scheduled: Scheduled of web",
+                "volumeattachment/csi-1 is Terminating",
+                "  pv/pvc-1 is not yet detached from node-a",
+            ]
+        );
+    }
+
+    #[test]
     fn settled_objects_wait_for_nothing() {
         let mut picture = picture();
         picture.pods[0]["status"] =
@@ -390,8 +465,11 @@ mod tests {
         assert_eq!(picture.waiting(), []);
         picture.pods[0]["status"]["conditions"][0]["status"] = "False".into();
         picture.claims[0]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-        let phases: Vec<String> = picture.waiting().into_iter().map(|w| w.phase).collect();
+        let waiting = picture.waiting();
+        let phases: Vec<&str> = waiting.iter().map(|w| w.phase.as_str()).collect();
         assert_eq!(phases, ["Terminating", "Running"]);
+        assert_eq!(waiting[0].why, ["pvc/data is used by pod/web"]);
+        assert_eq!(waiting[1].lines(&mut BTreeSet::new()), ["pod/web is Running, but not Ready"]);
     }
 
     #[test]

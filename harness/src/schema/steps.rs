@@ -154,7 +154,7 @@ static DELETE: Map = Map {
     name: "delete",
     about: "A deletion.",
     keys: &[
-        must("object", Of::Object, "The object."),
+        must("object", Of::Object, "The object. If it does not exist, the step succeeds."),
         may("force", Of::Flag, "Removes the object at once, even if it still runs: `--force --grace-period=0`."),
         may("grace", Of::Span, "The grace period; the object's own when absent."),
         may(
@@ -169,7 +169,7 @@ static EVICT: Map = Map {
     name: "evict",
     about: "An eviction.",
     keys: &[
-        must("object", Of::Object, "The pod."),
+        must("object", Of::Object, "The pod. If it does not exist, the step succeeds."),
         may("grace", Of::Span, "The grace period; the pod's own when absent."),
         may("within", Of::Span, "Time for which a refused eviction is requested again, every 5s; 5m when absent."),
         may("refused", Of::Flag, "A disruption budget must refuse it. It is requested once."),

@@ -114,11 +114,11 @@ impl Found {
         }
     }
 
-    /// Returns the number of runs with each kind of addition as text, in the order in which the kinds are drawn. Kinds
+    /// Returns the number of runs with each kind of addition as texts, in the order in which the kinds are drawn. Kinds
     /// that did not occur have 0.
-    pub fn kinds(&self) -> String {
+    pub fn kinds(&self) -> Vec<String> {
         let count = |kind: &'static str| format!("{kind} {}", self.drawn.get(kind).copied().unwrap_or_default());
-        kinds().map(count).collect::<Vec<_>>().join(" · ")
+        kinds().map(count).collect()
     }
 
     /// Records that a repetition of the run `at` diverged.

@@ -1,6 +1,7 @@
 //! Repeats a run, to its end or to a moment at which it stops for inspection.
 
 use parking_lot::Mutex;
+use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +38,16 @@ pub enum Moment {
         /// State, as in scenarios, in lower case.
         state: String,
     },
+}
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Time(time) => write!(f, "{}", Span(*time)),
+            Self::Event(n) => write!(f, "#{n}"),
+            Self::Object { resource, name, state } => write!(f, "{resource}/{name} {state}"),
+        }
+    }
 }
 
 impl Moment {

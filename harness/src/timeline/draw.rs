@@ -32,6 +32,7 @@ const LEGEND: &str = "█ was done  ░ was so  · waits  ◆ happened  ✗ brok
 /// Column widths of one drawing.
 struct Layout {
     style: Style,
+    from_ms: u64,
     to_ms: u64,
     steps_end_ms: Option<u64>,
     rest: Option<(u64, u64)>,
@@ -49,8 +50,11 @@ pub(super) fn draw(timeline: &Timeline, style: Style, volumes: usize) -> String 
     // The text has priority over the bar.
     let share = room.saturating_sub(BAR_GOOD).max(DETAIL_MIN + 6).min(room.saturating_sub(BAR_MIN));
     let detail = beside.clamp(DETAIL_MIN, DETAIL_MAX).min(share).max(1);
+    let first = timeline.volumes.iter().flat_map(|volume| &volume.rows).map(|row| row.start_ms).min().unwrap_or(0);
     let layout = Layout {
         style,
+        // The bars of the volumes of an old cluster begin with the volumes, and those of a short run with the cluster.
+        from_ms: if first * 2 > timeline.end_ms { first } else { 0 },
         to_ms: timeline.end_ms,
         steps_end_ms: timeline.steps_end_ms,
         rest: timeline.rest,
@@ -100,7 +104,7 @@ impl Layout {
     }
 
     fn axis(&self) -> String {
-        let (from, to) = (seconds(0), seconds(self.to_ms));
+        let (from, to) = (seconds(self.from_ms), seconds(self.to_ms));
         let room = self.bar.saturating_sub(from.chars().count() + to.chars().count() + 2);
         let line = format!(
             " {:>START$}  {:>TOOK$}  {:<PHASE$} {:<node$}  {from} {} {to}",
@@ -168,9 +172,10 @@ impl Layout {
 
     /// Position of a time in half cells.
     fn half(&self, ms: u64) -> usize {
-        let span = self.without_rest(self.to_ms).max(1);
+        let from = self.without_rest(self.from_ms);
+        let span = self.without_rest(self.to_ms).saturating_sub(from).max(1);
         let halves = self.bar as u64 * 2;
-        let at = self.without_rest(ms).min(span) * halves / span;
+        let at = self.without_rest(ms).saturating_sub(from).min(span) * halves / span;
         usize::try_from(at.min(halves - 1)).unwrap_or(0)
     }
 

@@ -128,7 +128,7 @@ fn a_mistake_in_a_repetition_is_shown_in_its_line_with_its_values() {
         "  - repeat:\n      count: 2\n      as: i\n      do:\n        - wait: {object: 'pdo/web-${i}', is: Running}\n",
     );
     let message = refusal(&text);
-    assert!(message.contains("t.yaml:8:26: `pdo` is not a kind of object, did you mean `pods`?"), "{message}");
+    assert!(message.contains("t.yaml:8:26: `pdo` is not a kind of object, did you mean `pod`?"), "{message}");
     assert!(message.contains("8 │         - wait: {object: 'pdo/web-0', is: Running}"), "{message}");
     let text = with_steps("  - repeat:\n      count: 2\n      as: node\n      do:\n        - cordon: node-${nod}\n");
     let message = refusal(&text);

@@ -198,8 +198,7 @@ fn csi(source: &Value, at: &str, holder: Holder, errors: &mut Vec<FieldError>) {
         if reference.is_null() {
             continue;
         }
-        let parts: [(&str, fn(&str) -> Vec<String>); 2] = [("name", names::subdomain), ("namespace", names::label)];
-        for (part, check) in parts {
+        for (part, check) in [("name", names::subdomain as fn(&str) -> Vec<String>), ("namespace", names::label)] {
             let (value, field) = (text(reference, &[part]), format!("{at}.{part}"));
             if value.is_empty() {
                 errors.push(FieldError::required(field, ""));

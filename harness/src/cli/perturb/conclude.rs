@@ -69,6 +69,7 @@ fn list(campaign: &Campaign, about: &About, format: Format) -> ExitCode {
         text += &format!("{name}\n  {}\n", kinds.join(", "));
     }
     text += &format!("{} trials\n", campaign.trials.len());
+    text += &report::varying(campaign);
     output::finish(format, &Envelope::passed("perturb", data(campaign, about)), &text, Style::stderr()).into()
 }
 

@@ -75,7 +75,10 @@ pub(super) fn refuse_all(format: Format, args: &Args, mistakes: &Mistakes) -> Ex
         _ => format!("{what}{nothing}\n  {}", lines.join("\n  ")),
     };
     let details = details(&mistakes.in_files);
-    let action = if args.check { "correct what is named" } else { "correct what is named, and see with --check" };
+    let action = match (args.check, mistakes.in_files.is_empty()) {
+        (false, false) => "correct what is named, and see with --check",
+        _ => "correct what is named",
+    };
     // Suggestions; for people they were already printed at their place.
     let help = mistakes.in_files.iter().filter(|_| format == Format::Json).filter_map(ScenarioError::advice);
     let failure = help.fold(Failure::new("scenario", message), Failure::action).action(action);

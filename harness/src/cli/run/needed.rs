@@ -90,13 +90,12 @@ fn without(args: &Args, lacking: Lacking) -> Part {
 }
 
 fn table(scenario: &Scenario, parts: &[Part], style: Style) -> String {
-    let needless = parts.iter().any(Part::is_needless);
-    let mark = if needless { style.paint(Tone::Bad, "✗") } else { style.paint(Tone::Good, "✓") };
-    let mut text = format!(
-        "{mark} {}  {}\n",
-        scenario.source,
-        style.paint(Tone::Faint, &format!("without each of {} parts", parts.len()))
-    );
+    let all = parts.len();
+    let (mark, said) = match parts.iter().filter(|part| part.is_needless()).count() {
+        0 => (style.paint(Tone::Good, "✓"), format!("fails without any of its {all} parts")),
+        needless => (style.paint(Tone::Bad, "✗"), format!("does not need {needless} of its {all} parts")),
+    };
+    let mut text = format!("{mark} {}  {}\n", scenario.source, style.paint(Tone::Faint, &said));
     for Part { lacking, runs, .. } in parts.iter().filter(|part| part.is_needless()) {
         let line = lacking.line.map(|line| format!(":{line}")).unwrap_or_default();
         let often = if *runs == 1 { String::new() } else { format!(" with each of {runs} seeds") };

@@ -2,7 +2,7 @@
 
 use substrate::json::Value;
 
-use super::{Failure, Run};
+use super::{Failure, Run, within};
 use crate::runner::waiter::Trigger;
 use crate::scenario::predicate::EventSeen;
 use crate::scenario::predicate::{CallPlane, Calls, Subject};
@@ -31,11 +31,9 @@ impl Run<'_> {
     pub(super) async fn expect_event(&self, wanted: &EventSeen) -> Result<(), Failure> {
         let namespace = wanted.object.namespace.clone().unwrap_or_else(|| "default".to_owned());
         let path = Subject::List(Kind::event(), Some(namespace)).collection_path();
-        let contains = wanted.contains.as_deref().unwrap_or_default();
-        let expected = format!(
-            "an event {} of {} that says {contains:?}, {}, within {:?}",
-            wanted.reason, wanted.object, wanted.times, wanted.within
-        );
+        let says = wanted.contains.as_ref().map(|contains| format!(" that says {contains:?}")).unwrap_or_default();
+        let (reason, object, times) = (&wanted.reason, &wanted.object, &wanted.times);
+        let expected = format!("an event {reason} of {object}{says}, {times}{}", within(wanted.within));
         self.until(wanted.within, Trigger::Event(wanted.reason.clone()), async || {
             let (events, _) = self.api("list events", self.objects.list_tree(&path).await)?;
             let count: u64 = events.iter().filter(|event| is_event(event, wanted)).map(event_count).sum();
@@ -64,7 +62,7 @@ impl Run<'_> {
             Some(name) => format!(" since {name}"),
             None => String::new(),
         };
-        let expected = format!("{wanted} {}{since}, within {:?}", wanted.times, wanted.within);
+        let expected = format!("{wanted} {}{since}{}", wanted.times, within(wanted.within));
         let trigger = Trigger::Kinds(match wanted.plane {
             CallPlane::Csi => &["csi.call", "csi.done"],
             CallPlane::K8s => &["api.request"],

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use substrate::fault::Span;
-
-use super::{Failure, Run};
+use super::{Failure, Run, within};
 use crate::runner::waiter::Trigger;
 use crate::scenario::model::{Attached, BytesIntact, Elapsed, Expectation, Fired, Writes};
 use crate::spec::object::Kind;
@@ -49,10 +47,8 @@ impl Run<'_> {
     }
 
     pub(super) async fn expect_attached(&self, wanted: &Attached) -> Result<(), Failure> {
-        let expected = format!(
-            "the volume of {} is attached to {} and nowhere else, within {:?}",
-            wanted.claim, wanted.node, wanted.within
-        );
+        let (claim, node) = (&wanted.claim, &wanted.node);
+        let expected = format!("the volume of {claim} is attached to {node} and nowhere else{}", within(wanted.within));
         self.until(wanted.within, Trigger::Any(Kind::volume_attachment()), async || {
             let claim = self.api("get the claim", self.objects.get(&wanted.claim).await)?;
             let pv = claim.as_ref().and_then(|c| c["spec"]["volumeName"].as_str());
@@ -77,7 +73,7 @@ impl Run<'_> {
     /// Checks often, because the next step belongs to the moment at which the fault holds an operation.
     async fn expect_fired(&self, wanted: &Fired) -> Result<(), Failure> {
         let deadline = tokio::time::Instant::now() + self.cluster.scaled(wanted.within);
-        let expected = format!("the fault {} has fired, within {}", wanted.fault, Span(wanted.within));
+        let expected = format!("the fault {} has fired{}", wanted.fault, within(wanted.within));
         loop {
             let hits = self.cluster.fault_report(&wanted.fault).map(|report| report.hits);
             let seen = match hits {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fake_apiserver::cel::over::Item;
 
-use super::{Failure, Run, Unmet};
+use super::{Failure, Run, Unmet, within};
 use crate::cluster::condition::{self, Look};
 use crate::cluster::objects::ObjectError;
 use crate::runner::waiter::Trigger;
@@ -89,7 +89,7 @@ impl Run<'_> {
     }
 
     pub(super) async fn expect_cloud(&self, wanted: &Cloud) -> Result<(), Failure> {
-        let expected = format!("{wanted}, within {:?}", wanted.within);
+        let expected = format!("{wanted}{}", within(wanted.within));
         self.until(wanted.within, Trigger::Kinds(CLOUD), async || {
             self.seen(&expected, self.cloud_reader.look(wanted).await)
         })
@@ -97,7 +97,7 @@ impl Run<'_> {
     }
 
     pub(super) async fn expect_metric(&self, wanted: &Metric) -> Result<(), Failure> {
-        let expected = format!("{wanted}, within {:?}", wanted.within);
+        let expected = format!("{wanted}{}", within(wanted.within));
         self.until(wanted.within, Trigger::Kinds(CLOUD), async || self.seen(&expected, self.meter.look(wanted).await))
             .await
     }

@@ -17,6 +17,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use substrate::fault::Span;
+
 use super::PauseHook;
 use super::call_recorder::CallRecorder;
 use super::describe::CloudReader;
@@ -73,6 +75,11 @@ pub(super) struct Run<'a> {
     last: Mutex<Option<Unmet>>,
     /// Last answer to each list request, by URL path.
     lists: Mutex<BTreeMap<String, Listed>>,
+}
+
+/// Formats the time limit of an expectation; empty for one that must hold now.
+fn within(limit: Duration) -> String {
+    if limit.is_zero() { String::new() } else { format!(", within {}", Span(limit)) }
 }
 
 /// A failed check. Its text is created only when it is read.

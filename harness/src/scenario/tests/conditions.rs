@@ -94,7 +94,7 @@ fn a_slip_in_a_condition_gets_the_operator_that_is_meant(
     "expect: {call: {plane: cis, op: NodeStageVolume}}",
     "t.yaml:4:28: `cis` is not one",
     "cis",
-    "valid values here: csi, k8s, ec2"
+    "did you mean `csi`? valid values here: csi, k8s, ec2"
 )]
 #[case(
     "expect: {call: {plane: csi, op: NodeStageVolum}}",

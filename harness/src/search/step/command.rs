@@ -128,13 +128,9 @@ impl Command {
             "help" | "h" | "?" => Self::Help,
             "quit" | "q" | "exit" => Self::Quit,
             other => {
-                let near = WORDS
-                    .iter()
-                    .max_by(|one, two| strsim::jaro_winkler(other, one).total_cmp(&strsim::jaro_winkler(other, two)));
-                return Err(format!(
-                    "`{other}` is not a command; did you mean {}? `help` lists all",
-                    near.unwrap_or(&"help")
-                ));
+                let near = substrate::words::nearest(other, WORDS);
+                let near = near.map(|word| format!("did you mean {word}? ")).unwrap_or_default();
+                return Err(format!("`{other}` is not a command; {near}`help` lists all"));
             }
         })
     }
@@ -210,6 +206,7 @@ mod tests {
         assert!(matches!(Command::read(add), Ok(Command::Add(fault)) if fault.name == "f"));
         for (line, expected) in [
             ("stpe", "did you mean step?"),
+            ("bogus", "`bogus` is not a command; `help` lists all"),
             ("b 2", "`rs 2` goes back"),
             ("info locals", "`i b` lists breakpoints"),
             ("step 0", "write 1 or more"),

@@ -1,5 +1,6 @@
 //! Reason why a fault is refused: the field, the word, and the nearest valid word.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::Serialize;
@@ -47,7 +48,10 @@ impl Mistake {
     }
 
     pub(in crate::fault) fn of(field: impl Into<String>, word: &str, what: &str, known: &[&str]) -> Self {
-        let list = if known.len() <= 24 { format!("; there are {}", known.join(", ")) } else { String::new() };
+        // A node is also the process of its containers, and a server can have the name of its process.
+        let mut listed = BTreeSet::new();
+        let words: Vec<&str> = known.iter().copied().filter(|word| listed.insert(*word)).collect();
+        let list = if words.len() <= 24 { format!("; there are {}", words.join(", ")) } else { String::new() };
         let near = nearest(word, known.iter().copied()).map(str::to_owned);
         let message = format!("`{word}` is {what}{list}");
         Self { field: field.into(), message, word: Some(word.to_owned()), nearest: near }
