@@ -33,9 +33,5 @@ pub const ELSEWHERE: &[(&str, &str)] = &[
     ),
     ("attached-device-not-grown", "only devices of live clusters have files; mock-ec2/tests/it/mutants.rs shows it"),
     ("ended-guest-keeps-mounts", "a machine that stops reports its mounts itself"),
-    (
-        "expired-watch-goes-on",
-        "the history outlasts each break here; fake-apiserver/tests/service/watches.rs compares answers",
-    ),
     ("recreated-owner-accepted", "the collector has looked for the owner that is gone by its uid before"),
 ];

@@ -4,6 +4,7 @@
 use substrate::json::Value;
 
 use super::{Comparison, is_there, list, name, text};
+use crate::spec::object::Kind;
 
 /// A resource, and the loop that writes the status of its objects.
 const LOOPS: &[(&str, &str)] = &[
@@ -100,7 +101,8 @@ impl Comparison<'_> {
         let (spec, status, pods) = (&set["spec"], &set["status"], self.pods_of(set));
         let ready = pods.iter().filter(|pod| is_ready(pod)).count();
         let count = differs("replicas", &status["replicas"], counts(pods.len()), "pods")
-            .or_else(|| differs("readyReplicas", &status["readyReplicas"], counts(ready), "pods that are ready"));
+            .or_else(|| differs("readyReplicas", &status["readyReplicas"], counts(ready), "pods that are ready"))
+            .or_else(|| self.unlabelled_claim(set, &pods));
         if count.is_some() || ready < pods.len() || pods.is_empty() {
             return count;
         }
@@ -116,6 +118,25 @@ impl Comparison<'_> {
         let mut updated = pods.iter().filter(|pod| rolls && ordinal(pod).is_some_and(|at| at >= first));
         let old = updated.find(|pod| revision(pod) != text(&status["updateRevision"]))?;
         Some(format!("has the revision {}, and pod/{} has another", text(&status["updateRevision"]), name(old)))
+    }
+
+    /// Says that a claim of a StatefulSet's pods lacks a label of its selector. A user may have made the claim.
+    fn unlabelled_claim(&self, set: &Value, pods: &[&Value]) -> Option<String> {
+        let (namespace, templates) = (&set["metadata"]["namespace"], list(&set["spec"]["volumeClaimTemplates"]));
+        let labels = set["spec"]["selector"]["matchLabels"].as_object()?;
+        let mut names =
+            pods.iter().flat_map(|pod| templates.iter().map(move |of| format!("{}-{}", name(of), name(pod))));
+        names.find_map(|claim| {
+            let key = format!("{}/{claim}", text(namespace));
+            if self.applied_objects.of(Kind::claim(), &key).is_some() {
+                return None;
+            }
+            let mut claims = self.machines.stored.claims.iter().filter(|of| of["metadata"]["namespace"] == *namespace);
+            let found = claims.find(|of| name(of) == claim)?;
+            let given = &found["metadata"]["labels"];
+            let (label, _) = labels.iter().find(|(label, value)| given[label.as_str()] != **value)?;
+            Some(format!("has pvc/{claim}, which lacks the label {label} of its selector"))
+        })
     }
 
     pub(super) fn form_of_replica_set(&self, set: &Value) -> Option<String> {
@@ -153,6 +174,10 @@ impl Comparison<'_> {
         let sizes: Vec<i64> = sets.iter().map(|set| size(set)).filter(|size| *size > 0).collect();
         if sizes.iter().sum::<i64>() != wanted || sizes.len() > 1 {
             return Some(format!("asks for {wanted} pods, and its ReplicaSets ask for {sizes:?}"));
+        }
+        let is_refused = has_condition(deployment, "Progressing", "False");
+        if let Some(set) = sets.iter().find(|set| size(set) > 0 && !is_refused && !has_template(set, deployment)) {
+            return Some(format!("has pods of replicaset/{}, which has another template", name(set)));
         }
         let limit = spec["revisionHistoryLimit"].as_i64().unwrap_or(10);
         let old = counts(sets.iter().filter(|set| is_there(set) && size(set) == 0).count());
@@ -237,6 +262,15 @@ impl Comparison<'_> {
             (reported != wanted).then(|| format!("asks for status.{field} {wanted}, and it is {reported}"))
         })
     }
+}
+
+/// Returns true if a ReplicaSet has the template of its Deployment. Its labels have the hash of the template, too.
+fn has_template(set: &Value, deployment: &Value) -> bool {
+    let (own, wanted) = (&set["spec"]["template"], &deployment["spec"]["template"]);
+    let mut labels = wanted["metadata"]["labels"].as_object().into_iter().flatten();
+    own["spec"] == wanted["spec"]
+        && own["metadata"]["annotations"] == wanted["metadata"]["annotations"]
+        && labels.all(|(key, value)| own["metadata"]["labels"][key.as_str()] == *value)
 }
 
 pub(super) fn is_controlled_by(object: &Value, owner: &Value) -> bool {

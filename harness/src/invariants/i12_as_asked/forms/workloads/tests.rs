@@ -117,6 +117,53 @@ fn a_deployment_that_is_rolled_out_has_one_set_with_pods_and_few_old_ones() {
 }
 
 #[test]
+fn the_claims_of_a_stateful_set_have_the_labels_of_its_selector() {
+    let labelled = |labels: Json, left_out: &[&str]| {
+        found_without(left_out, |cluster| {
+            cluster["pods"] = json!([pod("u", 0, "True")]);
+            let finalizers = json!(["kubernetes.io/pvc-protection"]);
+            let metadata = json!({ "namespace": "default", "name": "data-web-0", "labels": labels,
+                "finalizers": finalizers });
+            cluster["claims"] = json!([{ "metadata": metadata, "spec": {}, "status": {} }]);
+            let templates = json!([{ "metadata": { "name": "data" } }]);
+            let selector = json!({ "matchLabels": { "app": "web" } });
+            let spec = json!({ "replicas": 1, "selector": selector, "volumeClaimTemplates": templates });
+            let status = json!({ "replicas": 1, "readyReplicas": 1 });
+            cluster["workloads"] = json!([["statefulsets", object(spec, status)]]);
+        })
+    };
+    assert!(labelled(json!({ "app": "web", "of": "template" }), &[]).is_empty());
+    let message = "statefulsets/default/web has pvc/data-web-0, which lacks the label app of its selector";
+    assert_eq!(labelled(json!({ "app": "other" }), &[]), [message]);
+    assert_eq!(labelled(Json::Null, &[]), [message]);
+    assert!(labelled(Json::Null, &["statefulset-controller"]).is_empty());
+}
+
+#[test]
+fn the_pods_of_a_deployment_have_its_template() {
+    let template = |labels: Json, image: &str| {
+        let containers = json!([{ "name": "app", "image": image }]);
+        json!({ "metadata": { "labels": labels }, "spec": { "containers": containers } })
+    };
+    let updated = |image: &str, progressing: &str| {
+        found_without(&["replicaset-controller"], |cluster| {
+            let owners = json!([{ "uid": "u", "controller": true }]);
+            let metadata = json!({ "namespace": "default", "name": "web-1", "uid": "1", "ownerReferences": owners });
+            let mut status = json!({ "replicas": 1, "readyReplicas": 1, "availableReplicas": 1 });
+            let own = template(json!({ "app": "web", "pod-template-hash": "1" }), "app:1");
+            let set = json!({ "metadata": metadata, "spec": { "replicas": 1, "template": own }, "status": status });
+            status["conditions"] = json!([{ "type": "Progressing", "status": progressing }]);
+            let spec = json!({ "replicas": 1, "template": template(json!({ "app": "web" }), image) });
+            cluster["workloads"] = json!([["replicasets", set], ["deployments", object(spec, status)]]);
+        })
+    };
+    assert!(updated("app:1", "True").is_empty());
+    let message = "deployments/default/web has pods of replicaset/web-1, which has another template";
+    assert_eq!(updated("app:2", "True"), [message]);
+    assert!(updated("app:2", "False").is_empty());
+}
+
+#[test]
 fn a_pod_that_fits_nowhere_says_why() {
     let waits = |conditions: Json, gates: Json| {
         found_without(&[], |cluster| {
