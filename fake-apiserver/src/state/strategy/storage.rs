@@ -353,8 +353,6 @@ fn attributes_class_update(class: &Value, old: &Value, errors: &mut Vec<FieldErr
 
 fn default_driver(driver: &mut Value) {
     if let Some(spec) = map_mut(driver, "spec") {
-        // Part of an alpha feature, which is off.
-        spec.remove("preventPodSchedulingIfMissing");
         for (key, value) in [
             ("attachRequired", json!(true)),
             ("podInfoOnMount", json!(false)),
