@@ -94,7 +94,11 @@ fn pods_and_accounts_may_forgo_the_token() {
 fn a_mirror_pod_stays_as_it_is() {
     in_simulation_with(with(ServiceAccounts::Mounted), |client| async move {
         let mirror = json!({"kubernetes.io/config.mirror": "x"});
-        let (code, pod) = made(&client, |pod| pod["metadata"]["annotations"] = mirror.clone()).await;
+        let (code, pod) = made(&client, |pod| {
+            pod["metadata"]["annotations"] = mirror.clone();
+            pod["spec"]["nodeName"] = "node-a".into();
+        })
+        .await;
         assert_eq!(
             (code, pod["spec"].get("volumes"), pod["spec"].get("serviceAccountName")),
             (201, None, None),
@@ -102,6 +106,7 @@ fn a_mirror_pod_stays_as_it_is() {
         );
         let (code, refused) = made(&client, |pod| {
             pod["metadata"]["annotations"] = mirror.clone();
+            pod["spec"]["nodeName"] = "node-a".into();
             pod["spec"]["serviceAccountName"] = "default".into();
         })
         .await;

@@ -118,7 +118,7 @@ fn a_kind_that_no_loop_works_on_deserves_a_look() {
     "t.yaml:3:55: when.until: a PersistentVolumeClaim is never Bond", "pvc/data=Bond", "")]
 #[case(&with_line("violations: [kubelet-forgets]"), "t.yaml:3:14: no deviation of upstream", "kubelet-forgets", "did you mean `kubelet-forgets-staged-volume`?")]
 #[case(&with_line("replicas: {csi-atacher: 2}"), "t.yaml:3:11: `csi-atacher` has no replicas", "{csi-atacher: 2}", "did you mean `csi-attacher`?")]
-#[case(&with_steps("  - expect: {checked: {I13: 1}}\n"), "t.yaml:4:23: unknown invariant `I13`", "{I13: 1}", "")]
+#[case(&with_steps("  - expect: {checked: {I14: 1}}\n"), "t.yaml:4:23: unknown invariant `I14`", "{I14: 1}", "")]
 fn an_error_across_the_file_has_its_place(
     #[case] text: &str,
     #[case] message: &str,
