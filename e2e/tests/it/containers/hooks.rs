@@ -5,7 +5,8 @@ use e2e::Up;
 
 use super::{MOORING, apply, can_run};
 
-/// A pod whose hooks write to its volume, one whose hook fails, and one that then stops by another signal.
+/// A pod whose hooks write to its volume, one whose hook fails, and one that then stops by another signal. Each hook after
+/// the start waits until the container has its trap: the container and the hook run at the same time.
 const HOOKS: &str = r#"
 apiVersion: v1
 kind: PersistentVolumeClaim
@@ -19,9 +20,9 @@ spec:
   containers:
     - name: app
       image: busybox
-      command: [sh, -c, "trap 'cat /data/flushed; exit' TERM; while :; do sleep 0.1; done"]
+      command: [sh, -c, "trap 'cat /data/flushed; exit' TERM; touch /data/trap; while :; do sleep 0.1; done"]
       lifecycle:
-        postStart: {exec: {command: [sh, -c, "echo started > /data/started"]}}
+        postStart: {exec: {command: [sh, -c, "until [ -e /data/trap ]; do sleep 0.1; done; echo started > /data/started"]}}
         preStop: {exec: {command: [sh, -c, "echo flushed > /data/flushed"]}}
       volumeMounts: [{name: data, mountPath: /data}]
   volumes: [{name: data, persistentVolumeClaim: {claimName: hooks}}]
@@ -34,8 +35,10 @@ spec:
   containers:
     - name: app
       image: busybox
-      command: [sh, -c, "trap 'exit 5' TERM; while :; do sleep 0.1; done"]
-      lifecycle: {postStart: {exec: {command: [sh, -c, "exit 1"]}}}
+      command: [sh, -c, "trap 'exit 5' TERM; touch /set/trap; while :; do sleep 0.1; done"]
+      lifecycle: {postStart: {exec: {command: [sh, -c, "until [ -e /set/trap ]; do sleep 0.1; done; exit 1"]}}}
+      volumeMounts: [{name: set, mountPath: /set}]
+  volumes: [{name: set, emptyDir: {}}]
 ---
 apiVersion: v1
 kind: Pod
@@ -46,8 +49,12 @@ spec:
   containers:
     - name: app
       image: busybox
-      command: [sh, -c, "trap 'exit 6' USR1; while :; do sleep 0.1; done"]
-      lifecycle: {stopSignal: SIGUSR1, postStart: {exec: {command: [sh, -c, "sleep 1; exit 1"]}}}
+      command: [sh, -c, "trap 'exit 6' USR1; touch /set/trap; while :; do sleep 0.1; done"]
+      lifecycle:
+        stopSignal: SIGUSR1
+        postStart: {exec: {command: [sh, -c, "until [ -e /set/trap ]; do sleep 0.1; done; exit 1"]}}
+      volumeMounts: [{name: set, mountPath: /set}]
+  volumes: [{name: set, emptyDir: {}}]
 "#;
 
 /// A pod that reads what the hooks have left.
