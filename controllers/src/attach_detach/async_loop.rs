@@ -75,6 +75,7 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers, metrics: Metrics) {
     reconciler.ignores_failed_detaches = mutant!(ctx, "failed-detach-ignored");
     reconciler.keeps_detach_requests = mutant!(ctx, "detach-request-kept");
     reconciler.serializes_shared = mutant!(ctx, "shared-volume-attached-one-by-one");
+    reconciler.retries_attaches_at_once = mutant!(ctx, "failed-attach-not-delayed");
     reconciler.actual.reports_new_only = mutant!(ctx, "retried-attach-not-reported");
     let (done, ended) = mpsc::unbounded_channel();
     let operations = Operations {

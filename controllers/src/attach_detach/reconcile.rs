@@ -140,6 +140,8 @@ pub struct Reconciler {
     pub(super) keeps_detach_requests: bool,
     /// Seeded bug: runs one operation of a shared volume at a time.
     pub(super) serializes_shared: bool,
+    /// Seeded bug: keeps no wait after an attach that failed.
+    pub(super) retries_attaches_at_once: bool,
 }
 
 /// Volume on a node that no pod there needs, and without a known reason to wait.
@@ -175,6 +177,7 @@ impl Reconciler {
             ignores_failed_detaches: false,
             keeps_detach_requests: false,
             serializes_shared: false,
+            retries_attaches_at_once: false,
         }
     }
 
@@ -450,6 +453,7 @@ impl Reconciler {
         if result.is_ok() || !self.forgets_failed_attaches {
             self.actual.add(&spec.unique_name(), Some(spec), node, result.is_ok());
         }
+        let result = if self.retries_attaches_at_once { Ok(()) } else { result };
         self.pending.finish(now, key, result);
     }
 

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::PersistentVolume;
 use k8s_openapi::api::storage::v1::{VolumeAttachment, VolumeAttachmentStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use substrate::body::HttpService;
+use substrate::mutant;
 use substrate::process::Ctx;
 
 use super::driver::{Capabilities, Driver};
@@ -90,7 +91,9 @@ pub async fn run(ctx: Ctx, client: Client, reached: Reached, timers: Timers) {
                 }
                 Delta::Deleted(gone) => {
                     // It may have been the last attachment of a deleting volume.
-                    if let Some(pv) = gone.spec.source.persistent_volume_name.clone() {
+                    if let Some(pv) = gone.spec.source.persistent_volume_name.clone()
+                        && !mutant!(ctx, "last-attachment-not-noticed")
+                    {
                         volume_queue.add(pv);
                     }
                 }

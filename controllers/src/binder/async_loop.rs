@@ -49,6 +49,7 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
     cache.offers_released = mutant!(ctx, "released-volume-offered-again");
     cache.trusts_names = mutant!(ctx, "requested-volume-not-checked");
     cache.keeps_unneeded = mutant!(ctx, "unneeded-volume-kept");
+    cache.copies_growth = mutant!(ctx, "capacity-follows-volume");
     // Failures wait for the next resync; the queues' own backoff is not used.
     let queue_base = timers.binder_sync;
     let binder = Arc::new(Binder {

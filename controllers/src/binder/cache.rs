@@ -50,6 +50,8 @@ pub struct BinderCache {
     pub(super) trusts_names: bool,
     /// Seeded bug: keeps a volume that was provisioned for a claim which is bound to another one.
     pub(super) keeps_unneeded: bool,
+    /// Seeded bug: writes the capacity of a volume that grew to its bound claim.
+    pub(super) copies_growth: bool,
 }
 
 impl BinderCache {

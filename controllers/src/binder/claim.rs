@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
 use super::annotations::{
     BETA_STORAGE_PROVISIONER, BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE, STORAGE_PROVISIONER,
@@ -11,9 +11,10 @@ use super::bind::{bind, with_status};
 use super::cache::BinderCache;
 use super::matching::check_satisfies;
 use super::object::{
-    ClaimKey, annotate, annotation, claim_class, claim_has_class, claim_phase, name, refers_to, uid, volume_name,
-    volume_spec,
+    ClaimKey, annotate, annotation, capacity_bytes, claim_class, claim_has_class, claim_phase, name, refers_to, uid,
+    volume_name, volume_spec,
 };
+use super::quantity;
 use super::step::{About, Call, Notice, Step, SyncError};
 
 /// Returns the next step for the claim `key`.
@@ -152,11 +153,25 @@ fn sync_bound(cache: &BinderCache, claim: &Arc<PersistentVolumeClaim>) -> Step {
     match &volume_spec(volume).claim_ref {
         // An unbound volume, or one whose update has not arrived yet: the repair is the same.
         None => bind(volume, claim),
-        Some(reference) if reference.uid.as_deref() == Some(uid(&claim.metadata)) => bind(volume, claim),
+        Some(reference) if reference.uid.as_deref() == Some(uid(&claim.metadata)) => {
+            let step = bind(volume, claim);
+            if cache.copies_growth && step == Step::done() { grown(claim, volume) } else { step }
+        }
         Some(_) => {
             lost(claim, "ClaimMisbound", "Two claims are bound to the same volume, this one is bound incorrectly")
         }
     }
+}
+
+/// Writes the capacity of a volume that grew to its claim: a seeded bug.
+fn grown(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> Step {
+    let capacity = claim.status.as_ref().and_then(|status| status.capacity.as_ref()?.get("storage"));
+    if capacity.map(quantity::value) == Some(capacity_bytes(volume)) {
+        return Step::done();
+    }
+    let mut claim = claim.clone();
+    claim.status.get_or_insert_default().capacity.clone_from(&volume_spec(volume).capacity);
+    Step { call: Some(Call::ReplaceClaimStatus(Box::new(claim))), ..Step::default() }
 }
 
 /// Keeps or makes the claim Pending.

@@ -223,4 +223,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "external-attacher takes a volume in ListVolumes for attached to each node, whatever nodes the entry names",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "failed-attach-not-delayed",
+        about: "attach-detach tries a failed attach again at once, without a wait that grows",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "last-attachment-not-noticed",
+        about: "external-attacher does not look again at a deleted PersistentVolume when its last VolumeAttachment is gone",
+        recreates: "no public issue is known",
+    },
 ];

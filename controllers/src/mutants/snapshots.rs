@@ -123,4 +123,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "snapshot-controller reports 1970 as the creation time of each snapshot",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "restore-elsewhere-holds-snapshot",
+        about: "snapshot-controller holds a deleted snapshot for a claim that is restored from its namesake in another namespace",
+        recreates: "no public issue is known",
+    },
 ];

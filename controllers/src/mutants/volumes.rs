@@ -378,4 +378,19 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "the ephemeral controller does not try again after a claim could not be created",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "capacity-follows-volume",
+        about: "the binder writes the new capacity of a volume to its bound claim before the filesystem has grown",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "finalizer-kept-after-retain",
+        about: "external-provisioner keeps its finalizer on a volume whose reclaim policy was changed to Retain",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "growth-behind-node-expansion-missed",
+        about: "external-resizer does not look again at a claim that asked for more while a node expanded its volume",
+        recreates: "no public issue is known",
+    },
 ];

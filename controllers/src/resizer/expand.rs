@@ -15,7 +15,7 @@ use super::async_loop::{Common, Key, WORKERS, object_name};
 use super::size;
 use super::size_status;
 use super::slow::SlowSet;
-use crate::binder::object::volume_name;
+use crate::binder::object::{requested_bytes, volume_name};
 use crate::binder::quantity;
 use crate::csi::{RpcError, volume_capability};
 use crate::kube::{Delta, Guard, Kind, Outcome, WorkQueue, reference};
@@ -54,6 +54,7 @@ pub(super) async fn run(common: Common, controller_expands: bool) {
     let ctx = common.ctx.clone();
     let misses_old = mutant!(ctx, "growth-before-start-missed");
     let misses_failures = mutant!(ctx, "failed-node-expansion-not-resumed");
+    let misses_rest = mutant!(ctx, "growth-behind-node-expansion-missed");
     let memory = Mutex::new(Memory { slow, final_errors: BTreeSet::new() });
     let resizer = Arc::new(Resizer { common, controller_expands, memory });
     ctx.spawn(queue.clone().run(WORKERS, move |key: Key| {
@@ -66,6 +67,7 @@ pub(super) async fn run(common: Common, controller_expands: bool) {
                 let is_missed = |old: &PersistentVolumeClaim| {
                     let stage = size::stage(&new);
                     misses_failures && stage == "NodeResizeInfeasible" && size::stage(old) != stage
+                        || misses_rest && requested_bytes(old) == requested_bytes(&new)
                 };
                 if old.map_or(!misses_old, |old| size::is_news(&old, &new) && !is_missed(&old)) {
                     queue.add(Common::key(&new));

@@ -23,7 +23,9 @@ impl Controller {
             return Outcome::Done;
         }
         let mut current = volume;
-        if let Some(change) = decide::finalizer_change(&current) {
+        let keeps_finalizer = mutant!(self.ctx, "finalizer-kept-after-retain");
+        let change = decide::finalizer_change(&current);
+        if let Some(change) = change.filter(|change| !(keeps_finalizer && *change == FinalizerChange::Remove)) {
             let changed = decide::with_finalizer(&current, change);
             match self.client.all().strategic_patch(&*current, &changed, Guard::None).await {
                 Ok(patched) => current = patched.unwrap_or(current),

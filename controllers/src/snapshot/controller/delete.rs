@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::Metadata;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use substrate::mutant;
 
 use super::super::group::names::MEMBER_FINALIZER;
@@ -44,10 +45,15 @@ impl Controller {
         content: Option<Arc<VolumeSnapshotContent>>,
     ) -> Result<(), String> {
         let claims = self.claims.list();
-        if content.is_some()
-            && is_volume_being_created(snapshot, claims.iter().map(|claim| &**claim))
-            && !mutant!(self.ctx, "snapshot-deleted-in-restore")
-        {
+        let looks_everywhere = mutant!(self.ctx, "restore-elsewhere-holds-snapshot");
+        let is_restored_to = |claim: &PersistentVolumeClaim| {
+            let mut namesake = snapshot.clone();
+            namesake.metadata.namespace.clone_from(&claim.metadata.namespace);
+            is_volume_being_created(&namesake, [claim])
+        };
+        let is_restored = is_volume_being_created(snapshot, claims.iter().map(|claim| &**claim))
+            || looks_everywhere && claims.iter().any(|claim| is_restored_to(claim));
+        if content.is_some() && is_restored && !mutant!(self.ctx, "snapshot-deleted-in-restore") {
             let message = "Snapshot is being used to restore a PVC";
             self.event(reference(snapshot), "Warning", "SnapshotDeletePending", message);
             let key = snapshot_key(snapshot);
