@@ -100,7 +100,9 @@ async fn pre_stop_one(
         if done.is_err() {
             event(agent, pod, object, container, "FailedPreStopHook", "PreStopHook failed");
         }
-        left = rest(agent, began, grace);
+        if !substrate::mutant!(agent.ctx, "hook-time-not-counted") {
+            left = rest(agent, began, grace);
+        }
     }
     // A container that has ended meanwhile needs no stop.
     let _ = agent.runtime.stop_container(&agent.ctx, uid, &container.name, left).await;

@@ -53,7 +53,7 @@ async fn renew(agent: &Agent, api: &Api<Lease>, held: Option<Arc<Lease>>) -> Opt
         match api.replace_written(&agent.config.node_name, renewed(agent, &lease)).await {
             Ok(lease) => return Some(lease),
             // Another client wrote the lease, or it is gone: read it again.
-            Err(ApiError::Status(_)) => {}
+            Err(ApiError::Status(_)) if !substrate::mutant!(agent.ctx, "stale-lease-renewed") => {}
             Err(_) => held = Some(lease),
         }
     }

@@ -314,4 +314,34 @@ pub const MUTANTS: &[Mutant] = &[
         about: "the kubelet does not look up the volumes of a pod again after a lookup failed",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "stray-failures-add-up",
+        about: "the kubelet counts the failures of a probe that are not in a row as if they were",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "hook-time-not-counted",
+        about: "a container gets its whole grace period after its preStop hook, however long the hook has run",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "condition-times-renewed",
+        about: "each write of a pod's status sets the transition times of conditions that have not changed",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "finished-pod-stays-mounted",
+        about: "the volumes of a finished pod stay mounted until the pod is deleted",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "stale-lease-renewed",
+        about: "the kubelet does not read its lease again after the API server has refused a renewal",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "changed-deadline-ignored",
+        about: "the kubelet ignores activeDeadlineSeconds if a running pod gets it or if it becomes shorter",
+        recreates: "no public issue is known",
+    },
 ];

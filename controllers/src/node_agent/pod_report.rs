@@ -8,8 +8,9 @@ use k8s_openapi::api::core::v1::Pod;
 use substrate::latest;
 
 use super::agent::Agent;
+use super::pod_conditions::BY_KUBELET;
 use super::pod_status::{Phase, PodFacts, status};
-use crate::kube::{Api, ApiError, DeleteParams, Guard};
+use crate::kube::{Api, ApiError, DeleteParams, Guard, time};
 
 /// Wait after a failed write, and interval of the check for changes by others to kubelet's fields (`syncPeriod`).
 const PERIOD: Duration = Duration::from_secs(10);
@@ -98,8 +99,13 @@ async fn send(agent: &Agent, api: &Api<Pod>, pod: &Pod, report: &Report) -> Resu
         return Ok(false);
     }
     // The patch holds only the pod's uid, so it cannot change a new pod of the same name (`PatchPodStatus`).
-    let written = Some(status(&current, phase, facts, agent.ctx.now().wall));
-    let changed = Pod { metadata: current.metadata.clone(), spec: current.spec.clone(), status: written };
+    let now = agent.ctx.now().wall;
+    let mut written = status(&current, phase, facts, now);
+    if substrate::mutant!(agent.ctx, "condition-times-renewed") {
+        let own = written.conditions.iter_mut().flatten().filter(|one| BY_KUBELET.contains(&one.type_.as_str()));
+        own.for_each(|one| one.last_transition_time = Some(time(now)));
+    }
+    let changed = Pod { metadata: current.metadata.clone(), spec: current.spec.clone(), status: Some(written) };
     if let Some(patched) = api.strategic_patch_status(&current, &changed, Guard::Uid).await? {
         current = patched;
     }

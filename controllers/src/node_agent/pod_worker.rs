@@ -67,6 +67,9 @@ pub(super) async fn worker(
     if run || had {
         status_reporter.phase(stopped.clone());
     }
+    if substrate::mutant!(agent.ctx, "finished-pod-stays-mounted") {
+        ordered_to_stop(&mut orders).await;
+    }
     agent.pods().release_volumes(&uid);
     agent.changed();
     if substrate::mutant!(agent.ctx, "pod-removed-before-unmount") {
@@ -121,7 +124,7 @@ async fn live(
     let mut asked = agent.runtime.alive(uid).is_some();
     let started = started_before(pod).map_or(0, |restarts| restarts + 1);
     let mut restarts = Restarts::new(&agent.ctx);
-    let mut probes = Probes::default();
+    let mut probes = Probes::new(&agent.ctx);
     // The machine's last record of the pod. It counts after the machine has lost it, too.
     let mut last: Option<PodRecord> = None;
     let next = |last: &Option<PodRecord>| last.as_ref().map_or(started, |record| started.max(record.attempt + 1));

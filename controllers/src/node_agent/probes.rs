@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, Pod, Probe};
+use substrate::Ctx;
 
 use crate::machine::api::{ContainerState, PodRecord};
 
@@ -62,9 +63,18 @@ struct State {
 
 /// Probes of a pod.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Probes(BTreeMap<Key, State>);
+pub(super) struct Probes {
+    states: BTreeMap<Key, State>,
+    /// Seeded bug: a success does not end a row of failures.
+    adds_failures_up: bool,
+}
 
 impl Probes {
+    /// Creates the probes of a pod whose containers do not run yet.
+    pub fn new(ctx: &Ctx) -> Self {
+        Self { adds_failures_up: substrate::mutant!(ctx, "stray-failures-add-up"), ..Self::default() }
+    }
+
     /// Adopts the running containers of `record` at `now`. All waits are multiplied by `scale`.
     pub fn adopt(&mut self, pod: &Pod, record: &PodRecord, now: Duration, scale: impl Fn(Duration) -> Duration) {
         let spec = pod.spec.iter();
@@ -75,14 +85,14 @@ impl Probes {
             for kind in [Kind::Startup, Kind::Liveness, Kind::Readiness] {
                 let key = (container.name.clone(), kind);
                 let (Some(probe), Some(one), true) = (kind.of(container), one, has_program) else {
-                    self.0.remove(&key);
+                    self.states.remove(&key);
                     continue;
                 };
-                if self.0.get(&key).is_none_or(|state| state.attempt != one.attempt) {
+                if self.states.get(&key).is_none_or(|state| state.attempt != one.attempt) {
                     let due = now + scale(seconds(probe.initial_delay_seconds, 0));
                     let passed = kind == Kind::Liveness;
                     let (probe, attempt) = (probe.clone(), one.attempt);
-                    self.0.insert(
+                    self.states.insert(
                         key,
                         State { probe, attempt, due, last: (passed, 0), passed, over: false, reported: false },
                     );
@@ -93,15 +103,20 @@ impl Probes {
 
     /// Returns the probe that is due first, with its time.
     pub fn next(&self) -> Option<(Duration, &Key, &Probe)> {
-        let active =
-            self.0.iter().filter(|((name, kind), state)| !state.over && (*kind == Kind::Startup || !self.starts(name)));
+        let active = self
+            .states
+            .iter()
+            .filter(|((name, kind), state)| !state.over && (*kind == Kind::Startup || !self.starts(name)));
         active.map(|(key, state)| (state.due, key, &state.probe)).min_by_key(|(due, key, _)| (*due, *key))
     }
 
     /// Takes the result of a probe at `now`. Returns true if something changed.
     pub fn take(&mut self, key: &Key, passed: bool, now: Duration, scale: impl Fn(Duration) -> Duration) -> bool {
-        let Some(state) = self.0.get_mut(key) else { return false };
+        let Some(state) = self.states.get_mut(key) else { return false };
         state.due = now + scale(seconds(state.probe.period_seconds, 10));
+        if self.adds_failures_up && passed && state.passed {
+            return false;
+        }
         state.last = if state.last.0 == passed { (passed, state.last.1 + 1) } else { (passed, 1) };
         let (threshold, default) =
             if passed { (state.probe.success_threshold, 1) } else { (state.probe.failure_threshold, 3) };
@@ -116,24 +131,24 @@ impl Probes {
 
     /// Returns true if the startup probe of a container has not passed.
     fn starts(&self, container: &str) -> bool {
-        self.0.get(&(container.to_owned(), Kind::Startup)).is_some_and(|state| !state.passed)
+        self.states.get(&(container.to_owned(), Kind::Startup)).is_some_and(|state| !state.passed)
     }
 
     /// Returns the running containers that have not started yet by their startup probe.
     pub fn starting(&self) -> BTreeSet<String> {
-        self.0.keys().map(|(name, _)| name).filter(|name| self.starts(name)).cloned().collect()
+        self.states.keys().map(|(name, _)| name).filter(|name| self.starts(name)).cloned().collect()
     }
 
     /// Returns the running containers that are not ready by their probes.
     pub fn unready(&self) -> BTreeSet<String> {
-        let failing = self.0.iter().filter(|((_, kind), state)| *kind == Kind::Readiness && !state.passed);
+        let failing = self.states.iter().filter(|((_, kind), state)| *kind == Kind::Readiness && !state.passed);
         failing.map(|((name, _), _)| name.clone()).chain(self.starting()).collect()
     }
 
     /// Takes the running containers that must start again, each with the probe that failed, once for each start.
     pub fn take_failed(&mut self) -> Vec<Key> {
         let failed = self
-            .0
+            .states
             .iter_mut()
             .filter(|((_, kind), state)| *kind != Kind::Readiness && state.over && !state.passed && !state.reported);
         let report = |(key, state): (&Key, &mut State)| {
