@@ -272,6 +272,31 @@ pub const MUTANTS: &[Mutant] = &[
         about: "a modification ends and leaves the throughput of the volume",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "tag-value-not-replaced",
+        about: "CreateTags leaves the value of a tag that the resource has already",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "tag-index-not-refreshed",
+        about: "a filter on tags does not find a volume by a tag that it got after its creation",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "completed-snapshots-count-as-pending",
+        about: "CreateSnapshot counts the completed snapshots of a volume towards the limit of pending ones",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "type-change-keeps-iops",
+        about: "ModifyVolume to another type keeps the IOPS of the former type when the request names none",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "shared-volume-leaves-all-instances",
+        about: "the end of one instance detaches a Multi-Attach volume from the other instances, too",
+        recreates: "no public issue is known",
+    },
 ];
 
 /// Returns the seeded bugs that are switched on in the world of `ctx`.
@@ -330,5 +355,10 @@ pub(crate) fn seeded_bugs(ctx: &Ctx) -> SeededBugs {
         restarts_detaches: mutant!(ctx, "repeated-detach-starts-over"),
         snapshots_excluded: mutant!(ctx, "excluded-volume-snapshotted"),
         keeps_throughput: mutant!(ctx, "modified-throughput-not-applied"),
+        keeps_tag_values: mutant!(ctx, "tag-value-not-replaced"),
+        keeps_tag_index: mutant!(ctx, "tag-index-not-refreshed"),
+        counts_completed: mutant!(ctx, "completed-snapshots-count-as-pending"),
+        keeps_iops_of_type: mutant!(ctx, "type-change-keeps-iops"),
+        frees_everywhere: mutant!(ctx, "shared-volume-leaves-all-instances"),
     }
 }

@@ -36,6 +36,9 @@ impl State {
         if self.seeded_bugs.iops_reset && request.iops.is_none() {
             target.iops = target.volume_type.resolve_iops(target.size_gib, None).unwrap_or(target.iops);
         }
+        if self.seeded_bugs.keeps_iops_of_type && request.iops.is_none() && target.volume_type != volume.volume_type {
+            target.iops = volume.iops;
+        }
         if self.seeded_bugs.size_reset
             && request.size_gib.is_none()
             && let Some(latest) = &volume.modification

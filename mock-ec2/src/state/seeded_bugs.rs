@@ -114,6 +114,16 @@ pub struct SeededBugs {
     pub snapshots_excluded: bool,
     /// A modification leaves the throughput.
     pub keeps_throughput: bool,
+    /// A tag keeps the value that it was created with.
+    pub keeps_tag_values: bool,
+    /// The index of volumes has the tags from their creation.
+    pub keeps_tag_index: bool,
+    /// The limit of pending snapshots counts completed ones.
+    pub counts_completed: bool,
+    /// A change of the type keeps the IOPS.
+    pub keeps_iops_of_type: bool,
+    /// A terminated instance takes its shared volumes from the others.
+    pub frees_everywhere: bool,
 }
 
 /// Attachments hidden from callers of the API while their devices exist.

@@ -118,6 +118,13 @@ impl<R: Row> Table<R> {
         index.note(row, true);
     }
 
+    /// Changes the tags of a row and leaves the index as it is: a seeded bug.
+    pub fn retag_unindexed(&mut self, id: &R::Id, change: impl FnOnce(&mut BTreeMap<String, String>)) {
+        let Some(row) = self.rows.get_mut::<R::Id>(id) else { return };
+        self.changed.note(id);
+        change(Arc::make_mut(row).tags_mut());
+    }
+
     /// Returns candidate rows in the order of ids: those of `ids`. Without ids, all after the id `after`, except rows
     /// that the index excludes by one of `filters`.
     ///

@@ -40,14 +40,16 @@ impl State {
             check_tags(self.tags_of(resource)?, &request.tags)?;
         }
         call.check_dry_run()?;
-        let replaces = self.seeded_bugs.replaces_tags;
+        let (replaces, keeps) = (self.seeded_bugs.replaces_tags, self.seeded_bugs.keeps_tag_values);
         let tagged = if self.seeded_bugs.tags_first { 1 } else { request.resources.len() };
         for resource in request.resources.iter().take(tagged) {
             self.retag(resource, |tags| {
                 if replaces {
                     tags.clear();
                 }
+                let own = if keeps { tags.clone() } else { BTreeMap::new() };
                 tags.extend(request.tags.clone());
+                tags.extend(own);
             });
         }
         Ok(Reply::Done)
@@ -130,6 +132,9 @@ impl State {
 
     fn retag(&mut self, resource: &ResourceId, change: impl FnOnce(&mut BTreeMap<String, String>)) {
         match resource {
+            ResourceId::Volume(volume) if self.seeded_bugs.keeps_tag_index => {
+                self.volumes.retag_unindexed(volume, change);
+            }
             ResourceId::Volume(volume) => self.volumes.retag(volume, change),
             ResourceId::Instance(instance) => self.instances.retag(instance, change),
             ResourceId::Snapshot(snapshot) => self.snapshots.retag(snapshot, change),
