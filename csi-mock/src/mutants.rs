@@ -349,4 +349,29 @@ pub const MUTANTS: &[Mutant] = &[
         about: "CreateVolume rounds the size up to units of 1000³ bytes, and asks for as many GiB",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "second-target-refused",
+        about: "NodePublishVolume refuses a second target of a node, although the access mode allows several",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "lock-kept-after-failed-publish",
+        about: "ControllerPublishVolume keeps its lock if it fails, so that later calls are ABORTED",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "second-snapshot-is-the-first",
+        about: "CreateSnapshot answers with an earlier snapshot of the volume, whatever name that has",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "node-expansion-asked-for-raw-device",
+        about: "ControllerExpandVolume says that a node has to expand a raw device, too",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "format-options-dropped",
+        about: "NodeStageVolume creates the filesystem without the options that the StorageClass gives",
+        recreates: "no public issue is known",
+    },
 ];

@@ -116,6 +116,7 @@ impl ControllerService {
             }
             now_gib = wanted;
         }
+        let needs_no_node = block && !mutant!(self.calls.ctx(), "node-expansion-asked-for-raw-device");
         call.after_effect().await?;
         // A repeat may find the modification still under way.
         if !mutant!(self.calls.ctx(), "expansion-is-not-waited-for") {
@@ -129,7 +130,7 @@ impl ControllerService {
         Ok(ControllerExpandVolumeResponse {
             capacity_bytes: call.falsify_capacity(gib(now_gib).max(GIB)),
             // A raw device grows with its volume; a filesystem must be expanded.
-            node_expansion_required: !block
+            node_expansion_required: !needs_no_node
                 && settings.has(Feature::NodeExpandVolume)
                 && !mutant!(self.calls.ctx(), "expansion-needs-no-node"),
         })

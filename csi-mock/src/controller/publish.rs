@@ -57,7 +57,7 @@ impl ControllerService {
         if request.readonly && !settings.has(Feature::PublishReadonly) {
             return Err(check::invalid("readonly", "this driver has no PUBLISH_READONLY capability"));
         }
-        let _held = self.lock(volume, node)?;
+        let held = self.lock(volume, node)?;
         if !is_id(volume, "vol") {
             return Err(no_volume(volume));
         }
@@ -65,7 +65,11 @@ impl ControllerService {
             return Err(no_node(node));
         }
         let terms = (capability, request.readonly);
-        let mut device = self.attach(call, volume, node, &terms).await?;
+        let attached = self.attach(call, volume, node, &terms).await;
+        if attached.is_err() && mutant!(self.calls.ctx(), "lock-kept-after-failed-publish") {
+            std::mem::forget(held);
+        }
+        let mut device = attached?;
         if request.volume_context.get(ATTACH_WHEN_INITIALIZED).is_some_and(|value| value == "true") {
             self.wait_initialized(volume).await?;
         }

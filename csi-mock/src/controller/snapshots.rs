@@ -134,7 +134,12 @@ impl ControllerService {
         let class = SnapshotClass::read(&request.parameters)?;
         let _held = self.calls.lock(&format!("snapshot {name}"))?;
         let what = format!("cannot take snapshot `{name}` of volume `{source}`");
-        let earlier = self.ec2.snapshots(Some((&format!("tag:{NAME_TAG}"), name))).await;
+        let own_tag = format!("tag:{NAME_TAG}");
+        let filter = match mutant!(self.calls.ctx(), "second-snapshot-is-the-first") {
+            true => ("volume-id", source),
+            false => (own_tag.as_str(), name),
+        };
+        let earlier = self.ec2.snapshots(Some(filter)).await;
         let mut earlier = earlier.map_err(|e| internal(&what, &e))?;
         if mutant!(self.calls.ctx(), "snapshot-taken-again") {
             earlier.clear();

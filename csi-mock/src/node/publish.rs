@@ -83,6 +83,12 @@ impl NodeService {
         let published = |kind: MountKind| kind != MountKind::Staging || !stages;
         let targets: Vec<String> =
             mounts.iter().filter(|m| published(m.kind)).map(|m| m.path.display().to_string()).collect();
+        if let Some(other) = targets.iter().find(|other| **other != target)
+            && !arguments.capability.many_nodes()
+            && mutant!(self.calls.ctx(), "second-target-refused")
+        {
+            return Err(Status::failed_precondition(format!("volume `{volume}` is published at `{other}`")));
+        }
         match self.table().publish(volume, target, arguments, &targets) {
             Verdict::Go => Ok(()),
             Verdict::Incompatible => Err(Status::already_exists(format!(

@@ -228,6 +228,9 @@ impl NodeService {
         if mutant!(self.calls.ctx(), "fs-type-ignored") {
             "ext4".clone_into(&mut stage.fs_type);
         }
+        if mutant!(self.calls.ctx(), "format-options-dropped") {
+            stage.format.clear();
+        }
         stage
     }
 
