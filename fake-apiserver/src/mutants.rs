@@ -340,4 +340,29 @@ pub const MUTANTS: &[Mutant] = &[
         about: "a terminating object goes as soon as it loses one of its finalizers",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "empty-class-defaulted",
+        about: "a claim that asks for no class with an empty name gets the default class",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "account-of-any-namespace-bound",
+        about: "a role binding of a service account also grants its role to the accounts of that name in other namespaces",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "apply-keeps-dropped-fields",
+        about: "server-side apply leaves the fields that the manager applied before and does not apply any more",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "token-outlives-pod",
+        about: "a token that is bound to a pod is valid after the pod is gone",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "bound-pod-rebound",
+        about: "a binding moves a pod that is on a node already to another node",
+        recreates: "no public issue is known",
+    },
 ];

@@ -184,6 +184,11 @@ impl Apiserver {
                 defaults_zero: substrate::mutant!(ctx, "zero-replicas-defaulted"),
                 forgets_eviction_grace: substrate::mutant!(ctx, "eviction-grace-dropped"),
                 goes_with_first: substrate::mutant!(ctx, "object-goes-with-first-finalizer"),
+                defaults_empty_class: substrate::mutant!(ctx, "empty-class-defaulted"),
+                knows_accounts_by_name: substrate::mutant!(ctx, "account-of-any-namespace-bound"),
+                keeps_dropped_fields: substrate::mutant!(ctx, "apply-keeps-dropped-fields"),
+                forgets_bound_pods: substrate::mutant!(ctx, "token-outlives-pod"),
+                binds_again: substrate::mutant!(ctx, "bound-pod-rebound"),
             });
             state.hub.matches_prefixes = substrate::mutant!(ctx, "neighbour-namespace-watched");
         }

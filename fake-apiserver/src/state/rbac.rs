@@ -50,6 +50,8 @@ pub struct Roles {
     attachments: Objects,
     /// Seeded bug: allows a list by a rule that names objects.
     lists_by_name: bool,
+    /// Seeded bug: knows service accounts by their names alone.
+    knows_accounts_by_name: bool,
 }
 
 impl Store {
@@ -63,6 +65,7 @@ impl Store {
             roles: all(kinds::ROLES),
             attachments: all(kinds::VOLUME_ATTACHMENTS),
             lists_by_name: self.defects.lists_by_name,
+            knows_accounts_by_name: self.defects.knows_accounts_by_name,
         }
     }
 
@@ -118,7 +121,10 @@ impl Roles {
         let mut found = Vec::new();
         let mut add = |binding: &Value, of: &str, within: &str| {
             let subjects = list(binding, &["subjects"]);
-            if let Some(subject) = subjects.iter().find(|subject| is_subject(subject, user, within)) {
+            let is_named = |subject: &Value| {
+                is_subject(subject, user, within) || self.knows_accounts_by_name && is_namesake(subject, user)
+            };
+            if let Some(subject) = subjects.iter().find(|subject| is_named(subject)) {
                 let role = &binding["roleRef"];
                 let why = format!(
                     "RBAC: allowed by {of} {:?} of {} {:?} to {} {:?}",
@@ -215,6 +221,12 @@ fn is_subject(subject: &Value, user: &Identity, within: &str) -> bool {
         }
         _ => false,
     }
+}
+
+/// Returns true if a subject is a service account of the user's name, in any namespace: a seeded bug.
+fn is_namesake(subject: &Value, user: &Identity) -> bool {
+    let account = user.username.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
+    text(subject, &["kind"]) == "ServiceAccount" && account.is_some_and(|(_, named)| named == text(subject, &["name"]))
 }
 
 fn rule_allows(rule: &Value, access: &Access<'_>, lists_by_name: bool) -> bool {

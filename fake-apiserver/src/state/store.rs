@@ -144,6 +144,16 @@ pub struct Defects {
     pub forgets_eviction_grace: bool,
     /// Removes a terminating object, except a pod, with the first finalizer that it loses.
     pub goes_with_first: bool,
+    /// Gives the default class to a claim whose class is the empty name.
+    pub defaults_empty_class: bool,
+    /// Takes a service account for its namesakes in other namespaces.
+    pub knows_accounts_by_name: bool,
+    /// Leaves the fields that a manager does not apply any more.
+    pub keeps_dropped_fields: bool,
+    /// Accepts a token that is bound to a pod which is gone.
+    pub forgets_bound_pods: bool,
+    /// Binds a pod that has a node.
+    pub binds_again: bool,
 }
 
 /// The state of the cluster.

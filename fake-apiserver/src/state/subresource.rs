@@ -45,7 +45,7 @@ impl Store {
             return refuse(format!("pod {name} is being deleted, cannot be assigned to a host"));
         }
         let node = text(&pod.value, &["spec", "nodeName"]);
-        if !node.is_empty() {
+        if !node.is_empty() && !self.defects.binds_again {
             return refuse(format!("pod {name} is already assigned to node \"{node}\""));
         }
         if !list(&pod.value, &["spec", "schedulingGates"]).is_empty() {

@@ -178,7 +178,8 @@ impl Store {
             let any = self.defects.trusts_account_names && field == "serviceaccount";
             let is_same = |object: &Value| any || uid(object) == text(about, &[field, "uid"]);
             let alive = || self.get(kind, &place).is_some_and(|o| is_same(&o.value));
-            if !about[field].is_null() && !alive() {
+            let is_spared = self.defects.forgets_bound_pods && field == "pod";
+            if !about[field].is_null() && !is_spared && !alive() {
                 return Err(format!("[invalid bearer token, {field} {name} has been deleted]"));
             }
         }

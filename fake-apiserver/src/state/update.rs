@@ -110,8 +110,8 @@ impl Store {
             shape::drop_empty(kind, &mut made);
             return self.write(Write::new(served, target.namespace.as_deref(), made, options, now));
         };
-        let overrides = self.defects.overrides_updates;
-        let mut object = managed::apply(&writer, &old.value, &applied, &as_sent, force, overrides)?;
+        let bugs = (self.defects.overrides_updates, self.defects.keeps_dropped_fields);
+        let mut object = managed::apply(&writer, &old.value, &applied, &as_sent, force, bugs)?;
         shape::drop_empty(kind, &mut object);
         self.judge_applied(&options)?;
         check_unconditional(served, target, &object)?;

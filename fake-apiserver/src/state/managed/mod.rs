@@ -291,15 +291,16 @@ pub(super) fn overlay(kind: &Kind, live: &mut Value, made: &Value) -> Result<(),
 /// form. Returns the new object in its stored form, with its managers.
 ///
 /// # Errors
-/// 409 with a cause for each field that would change and that another manager has, unless `force` is set. With
-/// `overrides_updates`, a seeded bug, fields of updates do not count.
+/// 409 with a cause for each field that would change and that another manager has, unless `force` is set. There are two
+/// seeded bugs: with `overrides_updates`, fields of updates do not count; with `keeps_dropped`, fields that the manager
+/// no longer applies stay.
 pub(super) fn apply(
     writer: &Writer<'_>,
     live: &Value,
     applied: &Value,
     sent: &Value,
     force: bool,
-    overrides_updates: bool,
+    (overrides_updates, keeps_dropped): (bool, bool),
 ) -> Result<Value, Status> {
     let before = shown(writer.kind, live);
     let mut all = managers(live);
@@ -317,7 +318,7 @@ pub(super) fn apply(
     let last = all.iter().position(|m| m.is(&mine)).map(|at| all.remove(at));
     let mut object = before.into_owned();
     merge(&mut object, applied, writer.topology());
-    if let Some(last) = &last {
+    if let Some(last) = last.as_ref().filter(|_| !keeps_dropped) {
         // Fields that the manager no longer applies are removed, unless another manager has them. The name counts as
         // applied here, because upstream's `stripMetaManager` runs after the pruning. Without it, the whole metadata
         // would be removed with the manager's last label.

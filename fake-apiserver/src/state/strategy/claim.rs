@@ -217,8 +217,10 @@ impl Store {
     /// Gives a claim without a class the default one: the newest, and of several of the same second the first by name.
     fn default_class(&self, claim: &mut Value) {
         let annotated = has(claim, &["metadata", "annotations", "volume.beta.kubernetes.io/storage-class"]);
+        let class = ["spec", "storageClassName"];
+        let is_spoilt = self.defects.defaults_empty_class && text(claim, &class).is_empty();
         // A class of "" is a choice: no class.
-        if annotated || has(claim, &["spec", "storageClassName"]) {
+        if annotated || has(claim, &class) && !is_spoilt {
             return;
         }
         let is_default =
