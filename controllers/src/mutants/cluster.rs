@@ -308,4 +308,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "the scheduler counts the requests of pods that have finished",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "changed-pod-not-retried",
+        about: "kube-scheduler does not retry a waiting pod whose own labels, tolerations or gates change",
+        recreates: "no public issue is known",
+    },
 ];

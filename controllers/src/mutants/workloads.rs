@@ -253,4 +253,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "the EndpointSlice controller overlooks a pod whose changed labels a Service no longer selects",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "missing-claim-not-created",
+        about: "the StatefulSet controller does not create the claims that a pending pod lacks",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "relabelled-pod-kept",
+        about: "controllers keep an object whose labels they no longer select as their own",
+        recreates: "no public issue is known",
+    },
 ];

@@ -184,7 +184,8 @@ impl Scheduler {
             // A new pod with the name of one that had a node.
             state.cache.unplace(&key);
         }
-        let relevant = old.as_ref().is_none_or(|old| pod_may_fit_now(old, &new));
+        let misses_changes = mutant!(self.ctx, "changed-pod-not-retried");
+        let relevant = old.as_ref().is_none_or(|old| pod_may_fit_now(old, &new) && !misses_changes);
         state.queue.update(now, new.clone(), relevant);
         // An assumed pod has its node already.
         if state.cache.place_of(&key).is_some() {

@@ -320,6 +320,7 @@ impl Controller {
                     }
                 }
                 Write::Create => self.control.create(&sets.set, pod).await?,
+                Write::CreateMissingClaims if mutant!(self.ctx, "missing-claim-not-created") => {}
                 Write::CreateMissingClaims => self.control.create_missing_claims(&sets.set, pod).await?,
                 Write::Update => self.control.update(&sets.update, pod).await?,
                 Write::UpdateClaims => self.control.update_claims(&sets.update, pod).await?,

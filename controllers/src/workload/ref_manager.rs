@@ -45,6 +45,7 @@ impl<'a, O: Kind> RefManager<'a, O> {
             match claim(self.owner, &*object, matches(&object)) {
                 Claim::Keep => claimed.push(object),
                 Claim::Skip => {}
+                Claim::Release if mutant!(self.client.ctx(), "relabelled-pod-kept") => claimed.push(object),
                 Claim::Release => {
                     if let Err(error) = self.release(&*object).await {
                         failure.get_or_insert(error.into());
