@@ -142,7 +142,7 @@ proptest! {
                         sent.as_object_mut().unwrap().remove("data");
                     }
                     let contested = model.apply(&who, &wanted, force);
-                    match apply(&writer(&who), &live, &sent, &sent, force, false) {
+                    match apply(&writer(&who), &live, &sent, &sent, force, (false, false)) {
                         Ok(new) => {
                             prop_assert!(contested.is_empty(), "{contested:?} are others'");
                             live = new;
