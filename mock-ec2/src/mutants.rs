@@ -294,7 +294,7 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "shared-volume-leaves-all-instances",
-        about: "the end of one instance detaches a Multi-Attach volume from the other instances, too",
+        about: "TerminateInstances of one instance detaches a Multi-Attach volume from the other instances, too",
         recreates: "no public issue is known",
     },
 ];

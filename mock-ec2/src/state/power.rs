@@ -89,6 +89,12 @@ impl State {
                 attachment.progress = progress;
             }
             self.note_attachment(&volume, id);
+            if self.seeded_bugs.frees_everywhere {
+                let others = self.volumes.get(&volume).map(|v| v.attachments.keys().cloned().collect::<Vec<_>>());
+                for other in others.unwrap_or_default().iter().filter(|other| *other != id) {
+                    self.remove_attachment(call.now.mono, &volume, other);
+                }
+            }
         }
     }
 
@@ -140,12 +146,6 @@ impl State {
                 continue;
             }
             self.remove_attachment(now.mono, &volume, id);
-            if self.seeded_bugs.frees_everywhere {
-                let others = self.volumes.get(&volume).map(|v| v.attachments.keys().cloned().collect::<Vec<_>>());
-                for other in others.unwrap_or_default() {
-                    self.remove_attachment(now.mono, &volume, &other);
-                }
-            }
             if (goes == Some(true) || self.seeded_bugs.goes_with_instance)
                 && let Some(gone) = self.volumes.remove(&volume)
             {
