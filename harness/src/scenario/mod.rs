@@ -21,6 +21,7 @@ mod owners;
 pub mod predicate;
 pub(crate) mod reapplied;
 pub(crate) mod saved;
+pub mod shape;
 mod snapshots;
 mod source_span;
 mod words;

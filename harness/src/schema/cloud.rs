@@ -6,7 +6,7 @@ use mock_ec2::state::command::ACTIONS;
 use mock_ec2::wire::parameters as table;
 use serde_json::{Map as Object, Value, json};
 
-use super::shape::{Map, Of, Word, may, must, one};
+use super::shape::{Map, Of, Word, first_upper, may, must, one};
 
 /// A call of the cloud, or an admin action.
 pub static EC2: Map = Map {
@@ -136,7 +136,7 @@ const STATES: &[Word] = &[
 fn actions() -> Vec<(String, String)> {
     let about =
         |name: &str| OPERATIONS.iter().find(|operation| operation.name == name).map(|operation| operation.about);
-    let describe = |name: &str| about(name).map_or_else(|| format!("{name} of the EC2 API."), super::first_upper);
+    let describe = |name: &str| about(name).map_or_else(|| format!("{name} of the EC2 API."), first_upper);
     ACTIONS.iter().map(|name| ((*name).to_owned(), describe(name))).collect()
 }
 

@@ -10,13 +10,14 @@ mod header;
 mod objects;
 mod page;
 mod render;
-pub mod shape;
 mod steps;
 
 use serde_json::Value;
-use shape::{Map, Of};
 
+pub use crate::scenario::shape;
 pub use page::page;
+
+use shape::{Map, Of, first_upper};
 
 /// A JSON Schema.
 #[derive(Debug)]
@@ -61,12 +62,6 @@ fn scenario() -> Value {
 
 fn fault() -> Value {
     render::Writer::new(false).whole("Fault of Mooring", "A fault.", &Of::Fault)
-}
-
-/// Converts the first letter of a text to upper case.
-fn first_upper(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// Formats a text as a sentence.

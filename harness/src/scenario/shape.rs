@@ -142,3 +142,9 @@ pub const fn must(name: &'static str, of: Of, about: &'static str) -> Key {
 pub const fn one(name: &'static str, of: Of, about: &'static str) -> Key {
     Key::new(name, Need::One, of, about)
 }
+
+/// Converts the first letter of a text to upper case.
+pub(crate) fn first_upper(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
