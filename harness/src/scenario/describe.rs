@@ -1,75 +1,11 @@
-//! Descriptions of steps and expectations for progress, traces and failure reports.
+//! Descriptions of expectations for progress, traces and failure reports.
 
 use std::fmt;
 
 use substrate::fault::Span;
 
-use super::model::{Action, Delete, Evict, Expectation, Manifest, Step, Taint, Untaint, Wait};
-use super::predicate::{Times, within};
-
-impl fmt::Display for Step {
-    /// Formats the action, after the name of the step if it has one: `second home: apply pod/web`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(name) = &self.name {
-            write!(f, "{name}: ")?;
-        }
-        self.action.fmt(f)
-    }
-}
-
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Apply(manifests) => write!(f, "apply {}", list(manifests)),
-            Self::Wait(wait) => write!(f, "wait until {wait}"),
-            Self::WaitFor(holds) => {
-                write!(f, "wait until {} satisfies `{}`", holds.of, holds.that)?;
-                within(f, holds.within)
-            }
-            Self::Never(never) => write!(f, "see that never {never}"),
-            Self::Expect(expectation) => write!(f, "expect that {expectation}"),
-            Self::Crash(node) => write!(f, "crash {node}"),
-            Self::Restart(node) => write!(f, "restart {node}"),
-            Self::Delete(Delete { object, force: true, .. }) => write!(f, "force delete {object}"),
-            Self::Delete(Delete { object, .. }) => write!(f, "delete {object}"),
-            Self::Evict(Evict { pod, refused: true, .. }) => write!(f, "evict {pod}, which is refused"),
-            Self::Evict(Evict { pod, .. }) => write!(f, "evict {pod}"),
-            Self::Taint(Taint { node, key, value, effect }) => write!(f, "taint {node} {key}={value}:{effect}"),
-            Self::Untaint(Untaint { node, key }) => write!(f, "untaint {node} {key}"),
-            Self::Cordon(node) => write!(f, "cordon {node}"),
-            Self::Uncordon(node) => write!(f, "uncordon {node}"),
-            Self::Fault(fault) => write!(f, "fault {}", fault.name),
-            Self::ClearFault(name) => write!(f, "clear fault {name}"),
-            Self::Sleep(duration) => write!(f, "sleep {}", Span(*duration)),
-            Self::Ec2(call) => call.fmt(f),
-            Self::AdminAction(admin_action) => admin_action.fmt(f),
-            Self::Patch(patch) => patch.fmt(f),
-            Self::NodeFile(file) => file.fmt(f),
-            Self::Pause(text) => write!(f, "pause: {text}"),
-        }
-    }
-}
-
-impl fmt::Display for Wait {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.object)?;
-        if let Some(is) = self.is {
-            write!(f, " is {is}")?;
-        }
-        if let Some(on) = &self.on {
-            write!(f, " on {on}")?;
-        }
-        if let Some(records) = self.records {
-            let and = if self.is.is_some() || self.on.is_some() { " and" } else { "" };
-            write!(f, "{and} has written {records} records")?;
-        }
-        if let Some(that) = &self.that {
-            let and = if self.is.is_some() || self.on.is_some() || self.records.is_some() { " and" } else { "" };
-            write!(f, "{and} satisfies `{that}`")?;
-        }
-        write!(f, " within {}", Span(self.within))
-    }
-}
+use super::model::Expectation;
+use super::predicate::{Times, Within};
 
 impl fmt::Display for Expectation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -82,14 +18,14 @@ impl fmt::Display for Expectation {
                 if event.times != Times::default() {
                     write!(f, ", {}", event.times)?;
                 }
-                within(f, event.within)
+                Within(event.within).fmt(f)
             }
             Self::BytesIntact(bytes) => {
                 write!(f, "{} found at least {} intact records when it started", bytes.pod, bytes.records)
             }
             Self::Attached(attached) => {
                 write!(f, "the volume of {} is attached to {}", attached.claim, attached.node)?;
-                within(f, attached.within)
+                Within(attached.within).fmt(f)
             }
             Self::Checked(counts) => {
                 let counts: Vec<String> = counts.iter().map(|(id, least)| format!("{id} on {least}")).collect();
@@ -97,26 +33,26 @@ impl fmt::Display for Expectation {
             }
             Self::Holds(holds) => {
                 write!(f, "{} satisfies `{}`", holds.of, holds.that)?;
-                within(f, holds.within)
+                Within(holds.within).fmt(f)
             }
             Self::Calls(calls) => {
                 write!(f, "{calls} {}", calls.times)?;
                 if let Some(step) = calls.since {
                     write!(f, " since step {} began", step + 1)?;
                 }
-                within(f, calls.within)
+                Within(calls.within).fmt(f)
             }
             Self::Metric(metric) => {
                 metric.fmt(f)?;
-                within(f, metric.within)
+                Within(metric.within).fmt(f)
             }
             Self::Cloud(cloud) => {
                 cloud.fmt(f)?;
-                within(f, cloud.within)
+                Within(cloud.within).fmt(f)
             }
             Self::Fired(fired) => {
                 write!(f, "the fault {} has fired", fired.fault)?;
-                within(f, fired.within)
+                Within(fired.within).fmt(f)
             }
             Self::Writes(writes) => {
                 let (lines, since) = (writes.lines.len(), writes.since + 1);
@@ -138,10 +74,6 @@ impl fmt::Display for Expectation {
             }
         }
     }
-}
-
-fn list(manifests: &[Manifest]) -> String {
-    manifests.iter().map(|m| m.object.to_string()).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

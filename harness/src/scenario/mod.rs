@@ -6,11 +6,11 @@
 //! The modules: `document` is the file as written (serde), `lower` converts it to the checked `model`, `predicate`
 //! contains the expectations of a model, `source_span` carries positions, `diagnostic` renders errors.
 
-pub mod acts;
 mod cluster;
 mod describe;
 mod diagnostic;
 mod document;
+pub(crate) mod expects;
 pub mod large;
 mod limits;
 mod lower;
@@ -19,21 +19,23 @@ pub mod model;
 pub mod needed;
 mod owners;
 pub mod predicate;
+mod prelude;
 pub(crate) mod reapplied;
 pub(crate) mod saved;
 pub mod shape;
 mod snapshots;
 mod source_span;
+pub mod steps;
 mod words;
 
 pub use crate::spec::{Kind, ObjectRef, State};
 pub use diagnostic::ScenarioError;
 pub use limits::MAX_BYTES;
 pub use model::{
-    Action, Attached, BytesIntact, Delete, Elapsed, Evict, Expectation, LatencyProfile, Manifest, NodeSpec, Scenario,
-    Step, Taint, TimeScales, Untaint, Wait,
+    Action, Attached, BytesIntact, Elapsed, Expectation, LatencyProfile, Manifest, NodeSpec, Scenario, Step, TimeScales,
 };
 pub use predicate::EventSeen;
+pub(crate) use steps::{delete::Delete, evict::Evict, taint::Taint, untaint::Untaint, wait::Wait};
 
 use std::path::Path;
 

@@ -10,12 +10,10 @@ use substrate::WorldKind;
 use substrate::fabric::Latency;
 use substrate::fault::Fault;
 
-use controllers::kube::metadata::Propagation;
-
-use super::acts::{AdminAction, Call, NodeFile, Patch};
-use super::predicate::{Calls, Cloud, EventSeen, Holds, Metric, Never, That};
+use super::predicate::{Calls, Cloud, EventSeen, Holds, Metric};
+pub use super::steps::Action;
 pub use crate::spec::{Begin, DriverSettings, Manifest};
-use crate::spec::{Id, Kind, ObjectRef, ProgramSpec, State};
+use crate::spec::{Id, ObjectRef, ProgramSpec};
 use crate::writes::{Elsewhere, Expected};
 
 /// A scenario in which every name exists and every step has exactly one action.
@@ -146,79 +144,13 @@ pub struct Step {
     pub action: Action,
 }
 
-/// Action of a step.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Action {
-    /// Creates objects, or changes them by a server-side apply or merge.
-    Apply(Vec<Manifest>),
-    /// Waits until an object is in a state.
-    Wait(Wait),
-    /// Waits until a condition holds for a list.
-    WaitFor(Holds),
-    /// Checks an expectation.
-    Expect(Expectation),
-    /// Forbids a condition from this step on.
-    Never(Never),
-    /// The node loses power, or the process is killed; it stays down.
-    Crash(String),
-    /// The node or the process starts again.
-    Restart(String),
-    /// Deletes an object.
-    Delete(Delete),
-    /// Evicts a pod.
-    Evict(Evict),
-    /// Puts a taint on a node.
-    Taint(Taint),
-    /// Takes a taint off a node.
-    Untaint(Untaint),
-    /// Makes a node unschedulable.
-    Cordon(String),
-    /// Makes a node schedulable.
-    Uncordon(String),
-    /// Activates a fault.
-    Fault(Box<Fault>),
-    /// Ends a fault.
-    ClearFault(String),
-    /// Lets time pass.
-    Sleep(Duration),
-    /// Calls the cloud.
-    Ec2(Call),
-    /// Does something in the cloud that only its operator can do.
-    AdminAction(AdminAction),
-    /// Patches an object.
-    Patch(Box<Patch>),
-    /// Removes a file from a node's disk.
-    NodeFile(NodeFile),
-    /// Pauses a live cluster for a person, with a text about what to look at.
-    Pause(String),
-}
-
-impl Action {
-    /// Object of the action, if there is one.
-    pub fn object(&self) -> Option<ObjectRef> {
-        match self {
-            Self::Apply(manifests) => manifests.first().map(|manifest| manifest.object.clone()),
-            Self::Wait(wait) => Some(wait.object.clone()),
-            Self::WaitFor(holds) => holds.of.object(),
-            Self::Never(never) => never.object(),
-            Self::Expect(expectation) => expectation.object(),
-            Self::Delete(delete) => Some(delete.object.clone()),
-            Self::Evict(evict) => Some(evict.pod.clone()),
-            Self::Taint(Taint { node, .. })
-            | Self::Untaint(Untaint { node, .. })
-            | Self::Cordon(node)
-            | Self::Uncordon(node) => Some(ObjectRef::new(Kind::node(), None, node)),
-            Self::Patch(patch) => Some(patch.object.clone()),
-            Self::NodeFile(file) => Some(ObjectRef::new(Kind::node(), None, &file.node)),
-            Self::Crash(_)
-            | Self::Restart(_)
-            | Self::Fault(_)
-            | Self::ClearFault(_)
-            | Self::Sleep(_)
-            | Self::Ec2(_)
-            | Self::AdminAction(_)
-            | Self::Pause(_) => None,
+impl fmt::Display for Step {
+    /// Formats the action, after the name of the step if it has one: `second home: apply pod/web`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = &self.name {
+            write!(f, "{name}: ")?;
         }
+        self.action.fmt(f)
     }
 }
 
@@ -240,23 +172,6 @@ impl Expectation {
             | Self::Fired(_) => None,
         }
     }
-}
-
-/// Waits until an object is in a state; all conditions must hold at the same time.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Wait {
-    /// The object.
-    pub object: ObjectRef,
-    /// State. If absent and `records` is given, any state is accepted.
-    pub is: Option<State>,
-    /// Node of the pod or of the attachment.
-    pub on: Option<String>,
-    /// Minimum number of records that the pod's workload has written and synced since it started.
-    pub records: Option<u64>,
-    /// Condition on the object.
-    pub that: Option<That>,
-    /// Time limit.
-    pub within: Duration,
 }
 
 /// A condition that must be true.
@@ -337,52 +252,4 @@ pub struct Elapsed {
     pub at_least: Option<Duration>,
     /// Upper bound.
     pub at_most: Option<Duration>,
-}
-
-/// A deletion.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Delete {
-    /// The object.
-    pub object: ObjectRef,
-    /// Removes the object at once, even if it still runs: `kubectl delete --force --grace-period=0`.
-    pub force: bool,
-    /// Grace period; the object's own if absent.
-    pub grace: Option<Duration>,
-    /// Treatment of its dependents; the kind's default if absent.
-    pub cascade: Option<Propagation>,
-}
-
-/// An eviction.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Evict {
-    /// The pod.
-    pub pod: ObjectRef,
-    /// Grace period; the pod's own if absent.
-    pub grace: Option<Duration>,
-    /// Time for which a refused eviction is requested again.
-    pub within: Duration,
-    /// True if a disruption budget must refuse it. It is requested once.
-    pub refused: bool,
-}
-
-/// A taint to put on a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Taint {
-    /// The node.
-    pub node: String,
-    /// The taint's key.
-    pub key: String,
-    /// The taint's value; may be empty.
-    pub value: String,
-    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
-    pub effect: String,
-}
-
-/// A taint to remove from a node, with any value and effect.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Untaint {
-    /// The node.
-    pub node: String,
-    /// The taint's key.
-    pub key: String,
 }

@@ -533,7 +533,11 @@ impl fmt::Display for Never {
     }
 }
 
-/// Writes ` within 30s` if there is a time limit.
-pub(super) fn within(f: &mut fmt::Formatter<'_>, within: Duration) -> fmt::Result {
-    if within.is_zero() { Ok(()) } else { write!(f, " within {}", Span(within)) }
+/// Formats ` within 30s`; nothing if there is no time limit.
+pub(super) struct Within(pub Duration);
+
+impl fmt::Display for Within {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_zero() { Ok(()) } else { write!(f, " within {}", Span(self.0)) }
+    }
 }

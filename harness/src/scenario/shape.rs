@@ -40,6 +40,11 @@ pub enum Need {
 /// A word and its description.
 pub type Word = (&'static str, &'static str);
 
+/// Returns the words of a list without their descriptions.
+pub(crate) fn names(words: &'static [Word]) -> impl Iterator<Item = &'static str> + Clone {
+    words.iter().map(|(word, _)| *word)
+}
+
 /// Type of a value.
 #[derive(Clone, Copy, Debug)]
 pub enum Of {

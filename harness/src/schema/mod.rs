@@ -1,22 +1,23 @@
 //! JSON Schema of scenario files and faults, for the completion of editors.
 //!
-//! The tables ([`shape`]) mirror the types of the scenario parser, `scenario/document`. A test compares the two, key by
-//! key and word by word; another parses every example of the tables as a part of a scenario.
+//! The tables ([`shape`]) mirror the types of the scenario parser; those of steps are beside these types. A test compares
+//! the two, key by key and word by word; another parses every example of the tables as a part of a scenario.
 
 mod cloud;
-mod expect;
 mod fault;
 mod header;
 mod objects;
 mod page;
 mod render;
-mod steps;
 
 use serde_json::Value;
 
 pub use crate::scenario::shape;
 pub use page::page;
 
+use crate::scenario::expects::{EXPECT, NEVER};
+use crate::scenario::steps::STEP;
+use crate::scenario::steps::ec2::EC2;
 use shape::{Map, Of, first_upper};
 
 /// A JSON Schema.
@@ -52,8 +53,7 @@ impl Schema {
 }
 
 /// Maps whose keys have examples, which together serve as examples of the maps.
-pub const EXAMPLES: [&Map; 6] =
-    [&header::DOCUMENT, &objects::ITEM, &steps::STEP, &expect::EXPECT, &expect::NEVER, &cloud::EC2];
+pub const EXAMPLES: [&Map; 6] = [&header::DOCUMENT, &objects::ITEM, &STEP, &EXPECT, &NEVER, &EC2];
 
 fn scenario() -> Value {
     let document = &header::DOCUMENT;

@@ -7,9 +7,9 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use substrate::fault::Ops;
 
+use super::expect::EventSeen;
 use super::shapes::one_of;
 use super::short::Word;
-use super::step::EventSeen;
 use crate::scenario::predicate::CallPlane;
 use crate::scenario::source_span::Spanned;
 

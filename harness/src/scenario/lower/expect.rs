@@ -16,7 +16,7 @@ use crate::suggestions::suggest;
 use crate::writes::expected;
 
 impl Steps<'_> {
-    pub(super) fn expect(&mut self, expect: Spanned<Box<doc::Expect>>) -> Checked<Expectation> {
+    pub(in crate::scenario) fn expect(&mut self, expect: Spanned<Box<doc::Expect>>) -> Checked<Expectation> {
         let (place, mut expect) = (expect.place, *expect.value);
         let help = "make two steps of it";
         let demand = only(expect.take(), place, "an `expect` demands one thing", doc::Expect::KEYS, help)?;

@@ -27,7 +27,7 @@ const VOLUME_STATES: [&str; 6] = ["creating", "available", "in-use", "deleting",
 
 impl Steps<'_> {
     /// Compiles a condition.
-    pub(super) fn that(&self, that: Spanned<String>) -> Checked<That> {
+    pub(in crate::scenario) fn that(&self, that: Spanned<String>) -> Checked<That> {
         That::read(&that).map_err(|unfit| {
             let mistake = Mistake::new(self.within(&that, unfit.at, unfit.length), unfit.message, "here");
             match unfit.help {
@@ -50,7 +50,11 @@ impl Steps<'_> {
     }
 
     /// Checks a list of all objects of a kind.
-    pub(super) fn list(&self, list: Spanned<String>, namespace: Option<Spanned<String>>) -> Checked<Subject> {
+    pub(in crate::scenario) fn list(
+        &self,
+        list: Spanned<String>,
+        namespace: Option<Spanned<String>>,
+    ) -> Checked<Subject> {
         let Some(kind) = self.customs.find(&list) else {
             let words: Vec<String> = self.customs.words().collect();
             let near = nearest(&list, words.iter().map(String::as_str));
@@ -70,7 +74,7 @@ impl Steps<'_> {
         }
     }
 
-    pub(super) fn holds(
+    pub(in crate::scenario) fn holds(
         &self,
         of: Subject,
         place: SourceSpan,
@@ -95,7 +99,7 @@ impl Steps<'_> {
     }
 
     /// Refuses keys that do not apply to this expectation.
-    pub(super) fn own_keys(&self, expect: &doc::Expect, demand: &doc::Demand) -> Checked<()> {
+    pub(in crate::scenario) fn own_keys(&self, expect: &doc::Expect, demand: &doc::Demand) -> Checked<()> {
         use doc::Demand as D;
         let object = matches!(demand, D::Object(_) | D::List(_));
         let timed = object || matches!(demand, D::Call(_) | D::Metric(_) | D::Ec2(_) | D::Fired(_));
@@ -122,7 +126,7 @@ impl Steps<'_> {
         }
     }
 
-    pub(super) fn event(&self, event: doc::EventSeen) -> Checked<EventSeen> {
+    pub(in crate::scenario) fn event(&self, event: doc::EventSeen) -> Checked<EventSeen> {
         let doc::EventSeen { object, reason, contains, times, within } = event;
         let times_of = times.map(|times| times_of(times, within.is_some())).transpose()?.unwrap_or_default();
         let within = within.map_or(Duration::ZERO, |w| w.0);
@@ -131,7 +135,7 @@ impl Steps<'_> {
     }
 
     /// Checks calls of a plane. Operations and attributes are those of faults, and the result of the call.
-    pub(super) fn calls(
+    pub(in crate::scenario) fn calls(
         &self,
         call: Spanned<doc::CallMade>,
         since: Option<Spanned<String>>,
@@ -262,7 +266,7 @@ impl Steps<'_> {
         Ok(Pattern::Volume(object))
     }
 
-    pub(super) fn metric(&self, metric: Spanned<doc::MetricIs>, within: Duration) -> Checked<Metric> {
+    pub(in crate::scenario) fn metric(&self, metric: Spanned<doc::MetricIs>, within: Duration) -> Checked<Metric> {
         let doc::MetricIs { of, name, labels, value } = metric.value;
         let running = self.catalogue.names().map(|names| names.processes.iter()).into_iter().flatten();
         let running: Vec<&str> = running.map(String::as_str).filter(|name| has_metrics(name)).collect();
@@ -279,7 +283,7 @@ impl Steps<'_> {
         Ok(Metric { of: process, name, labels, at_least, at_most, within })
     }
 
-    pub(super) fn cloud(&self, cloud: Spanned<doc::CloudIs>, within: Duration) -> Checked<Cloud> {
+    pub(in crate::scenario) fn cloud(&self, cloud: Spanned<doc::CloudIs>, within: Duration) -> Checked<Cloud> {
         let Spanned { place, value: cloud } = cloud;
         let doc::CloudIs { volume, instance, volumes, state, attached, that } = cloud;
         let (of, states) = match (volume, instance, volumes) {
@@ -325,7 +329,7 @@ impl Steps<'_> {
         })
     }
 
-    pub(super) fn never(&mut self, never: Spanned<Box<doc::Never>>) -> Checked<Never> {
+    pub(in crate::scenario) fn never(&mut self, never: Spanned<Box<doc::Never>>) -> Checked<Never> {
         let (place, mut never) = (never.place, *never.value);
         let help = "make two steps of it";
         let forbidden = only(never.take(), place, "a `never` forbids one thing", doc::Never::KEYS, help)?;
@@ -370,7 +374,7 @@ impl Steps<'_> {
     }
 
     /// Checks that each `until` of a `never` names a later step.
-    pub(super) fn check_untils(&self) {
+    pub(in crate::scenario) fn check_untils(&self) {
         for (until, index) in &self.untils {
             let later = || self.done.iter().skip(index + 1).filter_map(|step| step.name.as_deref());
             if !later().any(|name| *name == **until) {

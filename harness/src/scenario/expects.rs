@@ -1,9 +1,8 @@
 //! Schema of expectations and of forbidden conditions.
 
-use super::header::deviation;
+use super::predicate::MetricsOf;
 use super::shape::{Map, Of, Row, RowOf, Word, may, must, one};
-use crate::scenario::predicate::MetricsOf;
-use crate::spec::Id;
+use crate::spec::{Id, upstream_bugs};
 
 /// An expectation.
 pub static EXPECT: Map = Map {
@@ -38,7 +37,7 @@ pub static EXPECT: Map = Map {
             "- expect: {ec2: {instance: node-a, state: running}, within: 10s}",
             "- expect: {ec2: {volumes: all, that: 'self.size() > 0'}}",
         ]),
-        one("violation", Of::Known(deviation), "By the end of the run, a declared deviation of upstream has occurred.")
+        one("violation", Of::Known(deviations), "By the end of the run, a declared deviation of upstream has occurred.")
             .like(&["- expect: {violation: kubelet-forgets-staged-volume}"]),
         one("fired", Of::Text, "A fault that is in force has fired.")
             .like(&["- expect: {fired: slow, within: 1m}"]),
@@ -269,6 +268,12 @@ fn measured() -> Vec<(String, String)> {
     let loops = controllers::PROCESSES.iter().map(|process| (*process).to_owned());
     let names = servers.into_iter().chain(loops).chain(["node-a/kubelet".to_owned()]);
     names.map(|name| (name.clone(), format!("The metrics of {name}."))).collect()
+}
+
+/// Declared deviations of upstream.
+pub(crate) fn deviations() -> Vec<(String, String)> {
+    // The file is compiled into the program, and a test reads it.
+    upstream_bugs::all().unwrap_or_default().iter().map(|known| (known.id.clone(), known.about.clone())).collect()
 }
 
 fn invariants() -> Vec<Row> {
