@@ -10,11 +10,10 @@ use substrate::WorldKind;
 use substrate::fabric::Latency;
 use substrate::fault::Fault;
 
-use super::predicate::{Calls, Cloud, EventSeen, Holds, Metric};
+pub use super::expects::Expectation;
 pub use super::steps::Action;
+use crate::spec::ProgramSpec;
 pub use crate::spec::{Begin, DriverSettings, Manifest};
-use crate::spec::{Id, ObjectRef, ProgramSpec};
-use crate::writes::{Elsewhere, Expected};
 
 /// A scenario in which every name exists and every step has exactly one action.
 ///
@@ -152,104 +151,4 @@ impl fmt::Display for Step {
         }
         self.action.fmt(f)
     }
-}
-
-impl Expectation {
-    /// Object of the expectation, if there is one.
-    pub fn object(&self) -> Option<ObjectRef> {
-        match self {
-            Self::Event(event) => Some(event.object.clone()),
-            Self::BytesIntact(bytes) => Some(bytes.pod.clone()),
-            Self::Attached(attached) => Some(attached.claim.clone()),
-            Self::Holds(holds) => holds.of.object(),
-            Self::Cloud(cloud) => cloud.object(),
-            Self::Elapsed(_)
-            | Self::Checked(_)
-            | Self::Calls(_)
-            | Self::Metric(_)
-            | Self::Violation(_)
-            | Self::Writes(_)
-            | Self::Fired(_) => None,
-        }
-    }
-}
-
-/// A condition that must be true.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Expectation {
-    /// An event was recorded, or will be within the time limit.
-    Event(EventSeen),
-    /// A pod's workload found intact records when it started.
-    BytesIntact(BytesIntact),
-    /// A claim's volume is attached to a node.
-    Attached(Attached),
-    /// A duration is within bounds.
-    Elapsed(Elapsed),
-    /// By the end of the run, invariants were checked at least this many times.
-    Checked(BTreeMap<Id, u64>),
-    /// A condition holds for an object or a list.
-    Holds(Holds),
-    /// A number of calls were made.
-    Calls(Calls),
-    /// A metric has a value.
-    Metric(Metric),
-    /// The cloud has a resource in a state.
-    Cloud(Cloud),
-    /// By the end of the run, a declared deviation of upstream has occurred.
-    Violation(String),
-    /// A fault has fired.
-    Fired(Fired),
-    /// The writes to the API server are these.
-    Writes(Writes),
-}
-
-/// Writes to the API server since a step.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Writes {
-    /// Index of the step from whose start they count.
-    pub since: usize,
-    /// Writes that other files expect.
-    pub elsewhere: Vec<Elsewhere>,
-    /// The lines, in the order of the file.
-    pub lines: Vec<Expected>,
-}
-
-/// A fault that has fired.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fired {
-    /// Its name.
-    pub fault: String,
-    /// Time limit for the fault to fire. If zero, it must have fired already.
-    pub within: Duration,
-}
-
-/// The workload of a pod found the records of an earlier one, with correct checksums.
-#[derive(Clone, Debug, PartialEq)]
-pub struct BytesIntact {
-    /// The pod.
-    pub pod: ObjectRef,
-    /// Minimum number of records found.
-    pub records: u64,
-}
-
-/// The volume of a claim is attached to a node, in the cloud and in its VolumeAttachment.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Attached {
-    /// The claim.
-    pub claim: ObjectRef,
-    /// The node.
-    pub node: String,
-    /// Time limit; if zero, it must hold now.
-    pub within: Duration,
-}
-
-/// Bounds on a duration in the scenario's own time.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Elapsed {
-    /// Index of the step from whose start time is measured; if absent, the start of the first step.
-    pub since: Option<usize>,
-    /// Lower bound.
-    pub at_least: Option<Duration>,
-    /// Upper bound.
-    pub at_most: Option<Duration>,
 }

@@ -5,7 +5,7 @@ use substrate::fault::Span;
 
 use super::objects::ITEM;
 use super::shape::{Map, Of, Row, RowOf, may, must};
-use crate::scenario::expects::deviations;
+use crate::scenario::expects::violation::deviations;
 use crate::scenario::steps::STEP;
 
 /// The whole file.

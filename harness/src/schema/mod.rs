@@ -15,9 +15,10 @@ use serde_json::Value;
 pub use crate::scenario::shape;
 pub use page::page;
 
-use crate::scenario::expects::{EXPECT, NEVER};
+use crate::scenario::expects::EXPECT;
 use crate::scenario::steps::STEP;
 use crate::scenario::steps::ec2::EC2;
+use crate::scenario::steps::never::NEVER;
 use shape::{Map, Of, first_upper};
 
 /// A JSON Schema.

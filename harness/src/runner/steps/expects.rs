@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Failure, Run, within};
 use crate::runner::waiter::Trigger;
-use crate::scenario::model::{Attached, BytesIntact, Elapsed, Expectation, Fired, Writes};
+use crate::scenario::{Attached, BytesIntact, Elapsed, Expectation, Fired, Writes};
 use crate::spec::object::Kind;
 use crate::writes::compare;
 

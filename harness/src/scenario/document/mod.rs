@@ -1,7 +1,5 @@
 //! Written form of a scenario file: types for serde, with positions, not checked across fields.
 
-mod expect;
-mod predicate;
 mod program;
 mod shapes;
 mod short;
@@ -11,8 +9,6 @@ use std::collections::BTreeMap;
 use csi_mock::settings::LockKey;
 use substrate::fault::{Fault, Span};
 
-pub(super) use expect::*;
-pub(super) use predicate::*;
 pub(super) use program::{Argument, Program, Replaced};
 pub(super) use shapes::{OneOrMany, one_of, there};
 pub(super) use short::*;

@@ -27,38 +27,44 @@ pub(in crate::scenario) struct Word(pub String);
 
 impl<'de> Deserialize<'de> for Word {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Shape;
-        impl Visitor<'_> for Shape {
-            type Value = Word;
+        deserializer.deserialize_any(Scalar { is_line: true }).map(Word)
+    }
+}
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text or a number")
-            }
+/// Reads a text, a number or a boolean as text.
+pub(super) struct Scalar {
+    /// True if a text must be one line.
+    pub(super) is_line: bool,
+}
 
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Word, E> {
-                if text.contains(['\n', '\r']) {
-                    return Err(E::custom("a value that stands for a variable is one line"));
-                }
-                Ok(Word(text.to_owned()))
-            }
+impl Visitor<'_> for Scalar {
+    type Value = String;
 
-            fn visit_bool<E>(self, value: bool) -> Result<Word, E> {
-                Ok(Word(value.to_string()))
-            }
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text or a number")
+    }
 
-            fn visit_i64<E>(self, value: i64) -> Result<Word, E> {
-                Ok(Word(value.to_string()))
-            }
-
-            fn visit_u64<E>(self, value: u64) -> Result<Word, E> {
-                Ok(Word(value.to_string()))
-            }
-
-            fn visit_f64<E>(self, value: f64) -> Result<Word, E> {
-                Ok(Word(value.to_string()))
-            }
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<String, E> {
+        if self.is_line && text.contains(['\n', '\r']) {
+            return Err(E::custom("a value that stands for a variable is one line"));
         }
-        deserializer.deserialize_any(Shape)
+        Ok(text.to_owned())
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<String, E> {
+        Ok(value.to_string())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<String, E> {
+        Ok(value.to_string())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<String, E> {
+        Ok(value.to_string())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<String, E> {
+        Ok(value.to_string())
     }
 }
 

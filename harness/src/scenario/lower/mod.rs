@@ -3,16 +3,15 @@
 mod begin;
 mod checked;
 mod cluster;
+mod conditions;
 mod efs;
 mod expand;
-mod expect;
 mod faults;
 pub(super) mod find;
 mod header;
 mod ids;
 mod manifest;
 mod objects;
-mod predicate;
 mod program;
 mod steps;
 mod text;

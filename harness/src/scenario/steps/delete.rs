@@ -1,7 +1,5 @@
 //! `delete`: deletes an object.
 
-use std::time::Duration;
-
 use controllers::kube::metadata::Propagation;
 
 use crate::scenario::prelude::*;

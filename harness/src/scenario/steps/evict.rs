@@ -1,7 +1,5 @@
 //! `evict`: evicts a pod.
 
-use std::time::Duration;
-
 use super::wait::WITHIN;
 use crate::scenario::prelude::*;
 

@@ -1,8 +1,6 @@
 //! `expect`: requires a condition of the cluster, now or within a time.
 
-use crate::scenario::document::Expect;
-use crate::scenario::expects::EXPECT;
-use crate::scenario::model::Expectation;
+use crate::scenario::expects::{self, EXPECT};
 use crate::scenario::prelude::*;
 
 pub(super) static KEY: Key =
@@ -10,7 +8,7 @@ pub(super) static KEY: Key =
         .like(&["- expect: {attached: {claim: data, node: node-a}}"]);
 
 pub(super) fn lower(expect: Spanned<Box<Expect>>, steps: &mut Steps<'_>) -> Checked<Action> {
-    steps.expect(expect).map(Action::Expect)
+    expects::lower(expect, steps).map(Action::Expect)
 }
 
 pub(super) fn summary(expectation: &Expectation) -> Summary {

@@ -40,10 +40,10 @@ use std::time::Duration;
 use serde_json::{Map as Object, Value};
 use substrate::fault::{Fault, Span};
 
-use super::document::{Expect, Never as WrittenNever, OneOrMany, one_of};
+use super::document::{OneOrMany, one_of};
+use super::expects::{Expect, Expectation};
 use super::lower::{Checked, Steps};
-use super::model::Expectation;
-use super::predicate::{Holds, Never};
+use super::predicate::Holds;
 use super::shape::{Map, Of, may};
 use super::source_span::Spanned;
 use crate::spec::{Kind, Manifest, ObjectRef};
@@ -94,7 +94,7 @@ keys! {
     include: Include(include::Written),
     wait: Wait(wait::Written),
     expect: Expect(Box<Expect>),
-    never: Never(Box<WrittenNever>),
+    never: Never(Box<never::Written>),
     crash: Crash(String),
     restart: Restart(String),
     delete: Delete(delete::Written),
@@ -122,7 +122,7 @@ macro_rules! actions {
             wait: Wait(wait::Wait),
             wait_for: WaitFor(Holds),
             expect: Expect(Expectation),
-            never: Never(Never),
+            never: Never(never::Never),
             crash: Crash(String),
             restart: Restart(String),
             delete: Delete(delete::Delete),
@@ -217,11 +217,53 @@ impl Summary {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::parse;
 
     #[test]
     fn a_key_has_the_name_of_its_module() {
         let modules: Vec<String> = Step::KEYS.iter().map(|key| key.replace('_', "-")).collect();
         let keys: Vec<&str> = STEP.keys.iter().skip(1).map(|key| key.name).collect();
         assert_eq!(keys, modules);
+    }
+
+    #[test]
+    fn a_step_says_what_it_does() {
+        let text = "name: t
+nodes: {count: 2}
+steps:
+  - {name: go, apply: [{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: c, image: i}]}}, {apiVersion: v1, kind: Node, metadata: {name: n}}]}
+  - wait: {object: pod/web, is: Running, on: node-a, records: 5, within: 90s}
+  - expect: {event: {object: pod/a/web, reason: R, contains: c, within: 30s}}
+  - expect: {elapsed: {since: go, at-least: 710s, at-most: 20m}}
+  - expect: {attached: {claim: data, node: node-b}}
+  - delete: {object: pod/web, force: true}
+  - wait: {object: pod/web, is: Running, that: \"has(self.spec)\", within: 90s}
+  - wait: {list: pods, that: \"self.size() == 1\", within: 90s}
+  - expect: {call: {plane: csi, op: NodeStageVolume, where: {volume: pvc/data, code: OK}, times: 2}, since: go, within: 5s}
+  - expect: {metric: {of: mock-ec2, name: m, where: {state: error}, value: {at-least: 1}}}
+  - expect: {ec2: {volume: pvc/data, state: in-use, attached: [node-a]}, within: 5s}
+  - never: {event: {object: pod/a/web, reason: R}, until: end}
+  - {name: end, expect: {event: {object: pod/a/web, reason: R, times: {at-most: 1}}}}
+";
+        let steps = parse("t.yaml", text).expect("valid").steps;
+        let message: Vec<String> = steps.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            message,
+            [
+                "go: apply pod/web, node/n",
+                "wait until pod/web is Running on node-a and has written 5 records within 1m30s",
+                "expect that an event R of pod/a/web says \"c\" within 30s",
+                "expect that the time since step 1 began is 11m50s to 20m",
+                "expect that the volume of pvc/data is attached to node-b",
+                "force delete pod/web",
+                "wait until pod/web is Running and satisfies `has(self.spec)` within 1m30s",
+                "wait until the list of pods satisfies `self.size() == 1` within 1m30s",
+                "expect that NodeStageVolume of csi volume=pvc/data ending in OK 2 times since step 1 began within 5s",
+                "expect that m of mock-ec2 where state=\"error\" is at least 1",
+                "expect that the cloud's volume of pvc/data is in-use and is attached to node-a alone within 5s",
+                "see that never an event R of pod/a/web at least once until end",
+                "end: expect that an event R of pod/a/web, at most once",
+            ]
+        );
     }
 }

@@ -1,7 +1,5 @@
 //! `sleep`: lets time pass.
 
-use std::time::Duration;
-
 use crate::scenario::prelude::*;
 
 pub(super) static KEY: Key = one("sleep", Of::Span, "Waits for this time.").like(&["- sleep: 10s"]);

@@ -1,7 +1,5 @@
 //! `wait`: waits until an object or a list is as described.
 
-use std::time::Duration;
-
 use crate::scenario::lower::no_namespace;
 use crate::scenario::predicate::{Holds, That};
 use crate::scenario::prelude::*;

@@ -1,6 +1,6 @@
 //! Action of `wait` with a list: waits until a condition holds for it.
 
-use crate::scenario::predicate::{Holds, Within};
+use crate::scenario::predicate::Holds;
 use crate::scenario::prelude::*;
 
 pub(super) fn summary(holds: &Holds) -> Summary {
