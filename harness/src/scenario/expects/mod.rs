@@ -1,5 +1,6 @@
-//! The expectations under `expect:`. The module of an expectation has everything about it except its execution, which is
-//! in `runner/steps/expects.rs`: `KEY`, its schema with examples; `lower`, which checks a value; and `summary`.
+//! The expectations under `expect:`. The module of an expectation has everything about it except its execution, which
+//! is in `runner/steps/expects.rs`: `KEY`, its schema with examples; `Written`, the form of its value, if that is no plain
+//! type; `lower`, which checks a value; and `summary`.
 
 pub(crate) mod attached;
 pub(crate) mod bytes_intact;
@@ -60,7 +61,11 @@ macro_rules! expectations {
                 may("records", Of::Whole(0, None), "Minimum number of records for `bytes-intact`; 1 when absent."),
                 may("that", Of::Cel, "A condition on the `object` or `list`."),
                 may("namespace", Of::Name, "The namespace of the `list`; all when absent."),
-                may("since", Of::Scalar, "The step from whose start a `call` counts; the start of the run when absent."),
+                may(
+                    "since",
+                    Of::Scalar,
+                    "The step from whose start a `call` counts; the start of the run when absent.",
+                ),
                 may("within", Of::Span, "Time limit; the condition must hold now when absent."),
             ],
         };

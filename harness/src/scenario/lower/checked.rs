@@ -5,14 +5,14 @@ use crate::scenario::diagnostic::Mistake;
 pub(in crate::scenario) type Checked<T> = Result<T, Mistake>;
 
 /// Maximum number of reported errors of a file.
-pub(in crate::scenario) const MOST_MISTAKES: usize = 50;
+pub(super) const MOST_MISTAKES: usize = 50;
 
 /// Errors found so far.
-pub(in crate::scenario) struct Found(pub(in crate::scenario) Vec<Mistake>);
+pub(super) struct Found(pub(super) Vec<Mistake>);
 
 impl Found {
     /// Returns the value, or records its error.
-    pub(in crate::scenario) fn of<T>(&mut self, checked: Checked<T>) -> Option<T> {
+    pub(super) fn of<T>(&mut self, checked: Checked<T>) -> Option<T> {
         checked.map_err(|mistake| self.0.push(mistake)).ok()
     }
 }

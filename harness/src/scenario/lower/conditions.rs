@@ -11,7 +11,7 @@ use crate::suggestions::{nearest, suggest};
 
 impl Steps<'_> {
     /// Compiles a condition.
-    pub(in crate::scenario) fn that(&self, that: Spanned<String>) -> Checked<That> {
+    pub fn that(&self, that: Spanned<String>) -> Checked<That> {
         That::read(&that).map_err(|unfit| {
             let mistake = Mistake::new(self.within(&that, unfit.at, unfit.length), unfit.message, "here");
             match unfit.help {
@@ -34,11 +34,7 @@ impl Steps<'_> {
     }
 
     /// Checks a list of all objects of a kind.
-    pub(in crate::scenario) fn list(
-        &self,
-        list: Spanned<String>,
-        namespace: Option<Spanned<String>>,
-    ) -> Checked<Subject> {
+    pub fn list(&self, list: Spanned<String>, namespace: Option<Spanned<String>>) -> Checked<Subject> {
         let Some(kind) = self.customs.find(&list) else {
             let words: Vec<String> = self.customs.words().collect();
             let near = nearest(&list, words.iter().map(String::as_str));
@@ -58,7 +54,7 @@ impl Steps<'_> {
         }
     }
 
-    pub(in crate::scenario) fn holds(
+    pub fn holds(
         &self,
         of: Subject,
         place: SourceSpan,
@@ -73,7 +69,7 @@ impl Steps<'_> {
     }
 
     /// Checks that each `until` of a `never` names a later step.
-    pub(in crate::scenario) fn check_untils(&self) {
+    pub fn check_untils(&self) {
         for (until, index) in &self.untils {
             let later = || self.done.iter().skip(index + 1).filter_map(|step| step.name.as_deref());
             if !later().any(|name| *name == **until) {

@@ -33,10 +33,7 @@ pub(in crate::scenario) struct Body<T> {
 
 impl Steps<'_> {
     /// Expands a repetition: its items once for each value.
-    pub(in crate::scenario) fn repeated<T: DeserializeOwned>(
-        &mut self,
-        repeat: Spanned<repeat::Written>,
-    ) -> Checked<Vec<Body<T>>> {
+    pub fn repeated<T: DeserializeOwned>(&mut self, repeat: Spanned<repeat::Written>) -> Checked<Vec<Body<T>>> {
         let Spanned { place, value: repeat } = repeat;
         check_variable(&repeat.variable)?;
         let values: Vec<String> = match (repeat.count, repeat.each) {
@@ -75,10 +72,7 @@ impl Steps<'_> {
     }
 
     /// Reads the items of another file.
-    pub(in crate::scenario) fn included<T: DeserializeOwned>(
-        &mut self,
-        include: Spanned<include::Written>,
-    ) -> Checked<Body<T>> {
+    pub fn included<T: DeserializeOwned>(&mut self, include: Spanned<include::Written>) -> Checked<Body<T>> {
         let Spanned { place, value: include } = include;
         let wrong = |message: String| Mistake::new(place, message, "this file");
         let path = Path::new(&include.file);
@@ -137,11 +131,7 @@ impl Steps<'_> {
     }
 
     /// Calls `work` with the items of a repetition or fragment, in its text and with its variables.
-    pub(in crate::scenario) fn inside<T, R>(
-        &mut self,
-        body: Body<T>,
-        work: impl FnOnce(&mut Self, Vec<Spanned<T>>) -> R,
-    ) -> R {
+    pub fn inside<T, R>(&mut self, body: Body<T>, work: impl FnOnce(&mut Self, Vec<Spanned<T>>) -> R) -> R {
         let outer = std::mem::replace(&mut self.origin, body.origin);
         let variables = std::mem::replace(&mut self.variables, body.variables);
         self.depth += 1;
@@ -200,7 +190,7 @@ fn replaced(text: &str, variables: &[(String, String)]) -> Result<String, String
 }
 
 /// Replaces `$${` by `${` in all texts of a manifest.
-pub(in crate::scenario) fn plain(value: &mut Value) {
+pub(super) fn plain(value: &mut Value) {
     match value {
         Value::String(text) if text.contains("$${") => *text = text.replace("$${", "${"),
         Value::Array(list) => list.iter_mut().for_each(plain),

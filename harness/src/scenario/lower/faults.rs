@@ -12,13 +12,13 @@ use crate::suggestions::suggest;
 
 impl Steps<'_> {
     /// Error for a fault that is not in force.
-    pub(in crate::scenario) fn unknown_fault(&self, name: &Spanned<String>) -> Mistake {
+    pub fn unknown_fault(&self, name: &Spanned<String>) -> Mistake {
         let message = format!("no fault called `{}` is in force here", **name);
         let help = suggest(name, self.faults.iter().map(String::as_str), "faults in force");
         Mistake::new(name.place, message, "this fault").help(help).refers(name)
     }
 
-    pub(in crate::scenario) fn add_fault(&mut self, fault: &Spanned<Fault>) -> Checked<()> {
+    pub fn add_fault(&mut self, fault: &Spanned<Fault>) -> Checked<()> {
         let until = fault.when.until.as_deref().map(str::parse::<Condition>).transpose();
         let until = until.map(drop).map_err(|message| substrate::fault::Mistake {
             word: fault.when.until.clone(),

@@ -3,13 +3,13 @@
 use crate::scenario::source_span::SourceSpan;
 
 /// Place of the last key `word` before `place`.
-pub(in crate::scenario) fn key_before(text: &str, place: SourceSpan, word: &str) -> SourceSpan {
+pub(super) fn key_before(text: &str, place: SourceSpan, word: &str) -> SourceSpan {
     let before = text.get(..place.offset).unwrap_or_default();
     before.rfind(&format!("{word}:")).map_or(place, |at| SourceSpan::of(text, at, word.len()))
 }
 
 /// Place of the field `path` of the manifest at `place`, or of its longest part that is present.
-pub(in crate::scenario) fn field(text: &str, place: SourceSpan, path: &str) -> Option<SourceSpan> {
+pub(super) fn field(text: &str, place: SourceSpan, path: &str) -> Option<SourceSpan> {
     let mut found = None;
     let mut from = place.offset;
     let end = place.offset + block_length(text, place);

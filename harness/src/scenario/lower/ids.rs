@@ -19,7 +19,7 @@ pub(in crate::scenario) fn placeholder(field: &str) -> &'static str {
 
 impl Steps<'_> {
     /// Reads the name of a claim or a PersistentVolume.
-    pub(in crate::scenario) fn volume(&self, text: &Spanned<String>) -> Checked<ObjectRef> {
+    pub fn volume(&self, text: &Spanned<String>) -> Checked<ObjectRef> {
         let object = self.object(text)?;
         if [Kind::claim(), Kind::volume()].contains(&object.kind) {
             return Ok(object);
@@ -29,7 +29,7 @@ impl Steps<'_> {
     }
 
     /// Reads the name of an id that an earlier step saved, which must be a `field`.
-    pub(in crate::scenario) fn saved_id(&self, name: &Spanned<String>, field: Option<&str>) -> Checked<Id> {
+    pub fn saved_id(&self, name: &Spanned<String>, field: Option<&str>) -> Checked<Id> {
         match self.saved.get(&name.value) {
             Some(kind) if field.is_none_or(|field| field == kind) => Ok(Id::Saved(name.value.clone())),
             Some(kind) => Err(Mistake::new(name.place, format!("`{}` is a saved {kind}", name.value), "here")),
@@ -38,7 +38,7 @@ impl Steps<'_> {
     }
 
     /// Error for a name that no earlier step saves.
-    pub(in crate::scenario) fn unknown_saved(&self, name: &Spanned<String>) -> Mistake {
+    pub fn unknown_saved(&self, name: &Spanned<String>) -> Mistake {
         let message = format!("no earlier step saves `{}`", name.value);
         let help = suggest(name, self.saved.keys().map(String::as_str), "saved ids");
         Mistake::new(name.place, message, "this name").help(help).refers(name)

@@ -17,26 +17,15 @@ pub(in crate::scenario) fn named(name: &Spanned<String>) -> Checked<()> {
 }
 
 impl Steps<'_> {
-    pub(in crate::scenario) fn made(&mut self, place: SourceSpan, value: Value) -> Checked<Manifest> {
+    pub fn made(&mut self, place: SourceSpan, value: Value) -> Checked<Manifest> {
         let Value::Object(map) = value else { return Err(Mistake::new(place, "this is not an object", "here")) };
         let made = manifest(place, map, &mut self.customs)?;
         self.judge(place, &made)?;
         Ok(made)
     }
-}
 
-pub(in crate::scenario) fn metadata(name: &str, namespace: Option<String>) -> Map<String, Value> {
-    let mut metadata = Map::new();
-    metadata.insert("name".to_owned(), json!(name));
-    if let Some(namespace) = namespace {
-        metadata.insert("namespace".to_owned(), json!(namespace));
-    }
-    metadata
-}
-
-impl Steps<'_> {
     /// Adds the objects of a list.
-    pub(in crate::scenario) fn objects(&mut self, list: Vec<Spanned<doc::Item>>, into: &mut Vec<Manifest>) {
+    pub fn objects(&mut self, list: Vec<Spanned<doc::Item>>, into: &mut Vec<Manifest>) {
         for item in list {
             if self.is_over.get() {
                 return;
@@ -71,4 +60,13 @@ impl Steps<'_> {
         }
         Ok(())
     }
+}
+
+pub(in crate::scenario) fn metadata(name: &str, namespace: Option<String>) -> Map<String, Value> {
+    let mut metadata = Map::new();
+    metadata.insert("name".to_owned(), json!(name));
+    if let Some(namespace) = namespace {
+        metadata.insert("namespace".to_owned(), json!(namespace));
+    }
+    metadata
 }

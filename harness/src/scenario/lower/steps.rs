@@ -21,65 +21,60 @@ use crate::suggestions::{nearest, suggest};
 /// Names that the objects and steps so far have introduced.
 pub(in crate::scenario) struct Steps<'a> {
     /// Text that is being read.
-    pub(in crate::scenario) origin: Origin,
+    pub origin: Origin,
     /// True if the scenario is a file that can include others.
-    pub(in crate::scenario) has_files: bool,
-    pub(in crate::scenario) catalogue: &'a Catalogue,
-    pub(in crate::scenario) nodes: &'a [NodeSpec],
+    pub has_files: bool,
+    pub catalogue: &'a Catalogue,
+    pub nodes: &'a [NodeSpec],
     /// Checked steps, in order.
-    pub(in crate::scenario) done: Vec<Step>,
-    pub(in crate::scenario) faults: BTreeSet<String>,
+    pub done: Vec<Step>,
+    pub faults: BTreeSet<String>,
     /// Names of partitions among the faults in force.
-    pub(in crate::scenario) partitions: BTreeSet<String>,
+    pub partitions: BTreeSet<String>,
     /// Custom kinds defined so far.
-    pub(in crate::scenario) customs: Customs,
+    pub customs: Customs,
     /// Saved ids of the cloud by name, each with its field.
-    pub(in crate::scenario) saved: BTreeMap<String, String>,
+    pub saved: BTreeMap<String, String>,
     /// Error codes that faults so far can cause.
-    pub(in crate::scenario) codes: BTreeSet<String>,
+    pub codes: BTreeSet<String>,
     /// Declared deviations that steps expect.
-    pub(in crate::scenario) violations: Vec<Spanned<String>>,
+    pub violations: Vec<Spanned<String>>,
     /// Steps at which a `never` ends, each with the index of the `never`.
-    pub(in crate::scenario) untils: Vec<(Spanned<String>, usize)>,
+    pub untils: Vec<(Spanned<String>, usize)>,
     /// True if a claim uses the default class.
-    pub(in crate::scenario) needs_class: bool,
+    pub needs_class: bool,
     /// True if a snapshot uses the default class.
-    pub(in crate::scenario) needs_snapshot_class: bool,
+    pub needs_snapshot_class: bool,
     /// Variables of the current repetitions.
-    pub(in crate::scenario) variables: Vec<(String, String)>,
+    pub variables: Vec<(String, String)>,
     /// Nesting depth of repetitions and fragments.
-    pub(in crate::scenario) depth: usize,
+    pub depth: usize,
     /// Objects that exist or existed.
-    pub(in crate::scenario) applied: RefCell<BTreeSet<ObjectRef>>,
+    pub applied: RefCell<BTreeSet<ObjectRef>>,
     /// Total sleep of the steps so far.
     slept: Duration,
     /// Deadline of the scenario.
-    pub(in crate::scenario) deadline: Duration,
+    pub deadline: Duration,
     /// Remaining size for text of repetitions and fragments.
-    pub(in crate::scenario) room: Cell<usize>,
+    pub room: Cell<usize>,
     /// If set, the size was exceeded, and no further items are read.
-    pub(in crate::scenario) is_over: Cell<bool>,
+    pub is_over: Cell<bool>,
     /// Errors so far.
-    pub(in crate::scenario) mistakes: RefCell<Vec<Mistake>>,
+    pub mistakes: RefCell<Vec<Mistake>>,
     /// Remarks so far.
-    pub(in crate::scenario) remarks: RefCell<Vec<Remark>>,
+    pub remarks: RefCell<Vec<Remark>>,
     /// Kinds that no control loop handles.
-    pub(in crate::scenario) unserved: Unserved,
+    pub unserved: Unserved,
     /// True if the CSI driver is Mooring's: only it supports faults of the plane csi.
-    pub(in crate::scenario) has_driver: bool,
+    pub has_driver: bool,
     /// True if the file is for the simulated world alone.
-    pub(in crate::scenario) is_simulated: bool,
+    pub is_simulated: bool,
     /// The whole file.
     from: Text<'a>,
 }
 
 impl<'a> Steps<'a> {
-    pub(in crate::scenario) fn new(
-        origin: Origin,
-        from: Text<'a>,
-        nodes: &'a [NodeSpec],
-        catalogue: &'a Catalogue,
-    ) -> Self {
+    pub fn new(origin: Origin, from: Text<'a>, nodes: &'a [NodeSpec], catalogue: &'a Catalogue) -> Self {
         Self {
             origin,
             has_files: from.has_files,
@@ -112,7 +107,7 @@ impl<'a> Steps<'a> {
     }
 
     /// Checks the steps of a list, and continues after an error.
-    pub(in crate::scenario) fn steps(&mut self, list: Vec<Spanned<doc::Step>>) {
+    pub fn steps(&mut self, list: Vec<Spanned<doc::Step>>) {
         for step in list {
             if self.is_over.get() {
                 return;
@@ -123,7 +118,7 @@ impl<'a> Steps<'a> {
     }
 
     /// Records an error.
-    pub(in crate::scenario) fn heed(&self, checked: Checked<()>) {
+    pub fn heed(&self, checked: Checked<()>) {
         let Err(mistake) = checked else { return };
         let mut all = self.mistakes.borrow_mut();
         if all.len() >= MOST_MISTAKES {
@@ -194,7 +189,7 @@ impl<'a> Steps<'a> {
     }
 
     /// Reads the name of an object, including custom kinds that are defined here.
-    pub(in crate::scenario) fn object(&self, text: &Spanned<String>) -> Checked<ObjectRef> {
+    pub fn object(&self, text: &Spanned<String>) -> Checked<ObjectRef> {
         let kind = text.split('/').next().unwrap_or_default();
         let wrong = |message| Mistake::new(text.place, message, "here");
         ObjectRef::read(text, &self.customs).map_err(|message| match self.customs.find(kind) {
@@ -204,7 +199,7 @@ impl<'a> Steps<'a> {
     }
 
     /// Index of an earlier step.
-    pub(in crate::scenario) fn index(&self, name: Spanned<String>) -> Checked<usize> {
+    pub fn index(&self, name: Spanned<String>) -> Checked<usize> {
         self.done.iter().position(|s| s.name.as_ref() == Some(&name.value)).ok_or_else(|| {
             let message = format!("no earlier step is called `{}`", *name);
             let all = self.done.iter().filter_map(|s| s.name.as_deref());
@@ -213,7 +208,7 @@ impl<'a> Steps<'a> {
         })
     }
 
-    pub(in crate::scenario) fn node(&self, name: Spanned<String>) -> Checked<String> {
+    pub fn node(&self, name: Spanned<String>) -> Checked<String> {
         if self.nodes.iter().any(|n| n.name == name.value) {
             return Ok(name.value);
         }
@@ -228,7 +223,7 @@ impl<'a> Steps<'a> {
     }
 
     /// Checks the name of a node, a process or a group of processes.
-    pub(in crate::scenario) fn node_or_process(&self, name: Spanned<String>) -> Checked<String> {
+    pub fn node_or_process(&self, name: Spanned<String>) -> Checked<String> {
         let Some(names) = self.catalogue.names() else { return self.node(name) };
         if self.nodes.iter().any(|n| n.name == name.value) || !names.resolve(&name).is_empty() {
             return Ok(name.value);
