@@ -289,7 +289,7 @@ fn known(word: &str, known: impl Iterator<Item = &'static str> + Clone) -> Resul
     ))
 }
 
-pub(super) fn summary(calls: &Calls) -> Summary {
+pub(in crate::scenario) fn summary(calls: &Calls) -> Summary {
     let since = calls.since.map(|step| format!(" since step {} began", step + 1)).unwrap_or_default();
     Summary::check(format!("{calls} {}{since}{}", calls.times, Within(calls.within)))
 }

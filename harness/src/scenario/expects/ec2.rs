@@ -80,18 +80,6 @@ pub struct Cloud {
     pub within: Duration,
 }
 
-impl Cloud {
-    /// Object of the check, if there is one.
-    pub fn object(&self) -> Option<ObjectRef> {
-        match &self.of {
-            CloudSubject::Volume(Pattern::Volume(volume)) => Some(volume.clone()),
-            CloudSubject::Volume(_) => None,
-            CloudSubject::Instance(node) => Some(ObjectRef::new(Kind::node(), None, node)),
-            CloudSubject::Volumes => None,
-        }
-    }
-}
-
 impl fmt::Display for Cloud {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.of {
@@ -161,6 +149,11 @@ pub(in crate::scenario) fn check(cloud: Spanned<Written>, within: Duration, step
     })
 }
 
-pub(super) fn summary(cloud: &Cloud) -> Summary {
-    Summary { object: cloud.object(), ..Summary::check(format!("{cloud}{}", Within(cloud.within))) }
+pub(in crate::scenario) fn summary(cloud: &Cloud) -> Summary {
+    let summary = Summary::check(format!("{cloud}{}", Within(cloud.within)));
+    match &cloud.of {
+        CloudSubject::Volume(Pattern::Volume(volume)) => summary.of(volume),
+        CloudSubject::Instance(node) => summary.of_node(node),
+        CloudSubject::Volume(_) | CloudSubject::Volumes => summary,
+    }
 }

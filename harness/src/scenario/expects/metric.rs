@@ -135,6 +135,6 @@ pub(in crate::scenario) fn check(metric: Spanned<Written>, within: Duration, ste
     Ok(Metric { of: process, name, labels, at_least, at_most, within })
 }
 
-pub(super) fn summary(metric: &Metric) -> Summary {
+pub(in crate::scenario) fn summary(metric: &Metric) -> Summary {
     Summary::check(format!("{metric}{}", Within(metric.within)))
 }

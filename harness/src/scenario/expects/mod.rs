@@ -12,7 +12,7 @@ pub(crate) mod event;
 pub(crate) mod fired;
 mod list;
 pub(crate) mod metric;
-mod object;
+pub(crate) mod object;
 pub(crate) mod times;
 pub(crate) mod violation;
 pub(crate) mod writes;

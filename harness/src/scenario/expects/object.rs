@@ -11,7 +11,7 @@ pub(super) fn lower(object: Spanned<String>, expect: Expect, steps: &mut Steps<'
     steps.holds(of, object.place, expect.that, within).map(Expectation::Holds)
 }
 
-pub(super) fn summary(holds: &Holds) -> Summary {
+pub(in crate::scenario) fn summary(holds: &Holds) -> Summary {
     let text = format!("{} satisfies `{}`{}", holds.of, holds.that, Within(holds.within));
     Summary { object: holds.of.object(), ..Summary::check(text) }
 }

@@ -1,7 +1,7 @@
 //! `never`: forbids a condition, from here to the end or to a named step.
 
 use crate::scenario::document::one_of;
-use crate::scenario::expects::{call, ec2, event, metric, times::counted};
+use crate::scenario::expects::{call, ec2, event, metric, object, times::counted};
 use crate::scenario::lower::{no_namespace, only};
 use crate::scenario::predicate::{Calls, Cloud, EventSeen, Holds, Metric, Subject};
 use crate::scenario::prelude::*;
@@ -114,42 +114,28 @@ pub(super) fn lower(never: Spanned<Box<Written>>, steps: &mut Steps<'_>) -> Chec
 }
 
 pub(super) fn summary(never: &Never) -> Summary {
-    Summary { object: never.object(), ..Summary::check(format!("see that never {never}")) }
+    Summary { text: format!("see that never {never}"), ..never.what.summary() }
 }
 
-impl Never {
-    /// Object of the condition, if there is one.
-    pub fn object(&self) -> Option<ObjectRef> {
-        match &self.what {
-            Forbidden::Holds(holds) => holds.of.object(),
-            Forbidden::Event(event) => Some(event.object.clone()),
-            Forbidden::Cloud(cloud) => cloud.object(),
-            Forbidden::Calls(_) | Forbidden::Metric(_) => None,
-        }
-    }
-}
-
-impl fmt::Display for Forbidden {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Forbidden {
+    fn summary(&self) -> Summary {
         match self {
-            Self::Holds(holds) => write!(f, "{} satisfies `{}`", holds.of, holds.that),
-            Self::Calls(calls) => write!(f, "{calls} {}", calls.times),
+            Self::Holds(holds) => object::summary(holds),
+            Self::Calls(calls) => call::summary(calls),
             Self::Event(event) => {
-                write!(f, "an event {} of {}", event.reason, event.object)?;
-                match &event.contains {
-                    Some(part) => write!(f, " that says \"{part}\" {}", event.times),
-                    None => write!(f, " {}", event.times),
-                }
+                let says = event.contains.as_ref().map(|part| format!(" that says \"{part}\"")).unwrap_or_default();
+                let text = format!("an event {} of {}{says} {}", event.reason, event.object, event.times);
+                Summary::check(text).of(&event.object)
             }
-            Self::Metric(metric) => metric.fmt(f),
-            Self::Cloud(cloud) => cloud.fmt(f),
+            Self::Metric(metric) => metric::summary(metric),
+            Self::Cloud(cloud) => ec2::summary(cloud),
         }
     }
 }
 
 impl fmt::Display for Never {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.what.fmt(f)?;
+        f.write_str(&self.what.summary().text)?;
         match &self.until {
             Some(until) => write!(f, " until {until}"),
             None => Ok(()),

@@ -138,21 +138,12 @@ pub(super) fn summary(wait: &Wait) -> Summary {
 
 impl fmt::Display for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.object)?;
-        if let Some(is) = self.is {
-            write!(f, " is {is}")?;
-        }
-        if let Some(on) = &self.on {
-            write!(f, " on {on}")?;
-        }
-        if let Some(records) = self.records {
-            let and = if self.is.is_some() || self.on.is_some() { " and" } else { "" };
-            write!(f, "{and} has written {records} records")?;
-        }
-        if let Some(that) = &self.that {
-            let and = if self.is.is_some() || self.on.is_some() || self.records.is_some() { " and" } else { "" };
-            write!(f, "{and} satisfies `{that}`")?;
-        }
-        write!(f, " within {}", Span(self.within))
+        let is = self.is.map(|is| format!(" is {is}")).unwrap_or_default();
+        let on = self.on.as_ref().map(|on| format!(" on {on}")).unwrap_or_default();
+        let state = Some(is + &on).filter(|state| !state.is_empty());
+        let records = self.records.map(|records| format!(" has written {records} records"));
+        let that = self.that.as_ref().map(|that| format!(" satisfies `{that}`"));
+        let all: Vec<String> = [state, records, that].into_iter().flatten().collect();
+        write!(f, "{}{} within {}", self.object, all.join(" and"), Span(self.within))
     }
 }
