@@ -16,8 +16,8 @@ use substrate::link::{LinkError, Streaming};
 use substrate::{BoxError, HttpService};
 
 use super::condition::Look;
-use crate::scenario::acts::{Patch, PatchType};
 use crate::scenario::reapplied;
+use crate::scenario::steps::patch::{Patch, PatchType};
 use crate::spec::Manifest;
 use crate::spec::names::RUNNER;
 use crate::spec::object::{Kind, ObjectRef};

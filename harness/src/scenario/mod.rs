@@ -3,14 +3,14 @@
 //! [`load`] reads a file, [`parse`] a text. Both return a [`Scenario`] in which every name is checked, or a
 //! [`ScenarioError`] with the position in the file and a suggestion.
 //!
-//! The modules: `document` is the file as written (serde), `lower` converts it to the checked `model`, `predicate`
-//! contains the expectations of a model, `source_span` carries positions, `diagnostic` renders errors.
+//! The modules: `document` is the file as written (serde), `lower` converts it to the checked `model`, `steps` and
+//! `expects` have a module for each step and expectation, `predicate` has their conditions, `source_span` carries
+//! positions, `diagnostic` renders errors.
 
-pub mod acts;
 mod cluster;
-mod describe;
 mod diagnostic;
 mod document;
+pub(crate) mod expects;
 pub mod large;
 mod limits;
 mod lower;
@@ -18,21 +18,24 @@ pub(crate) mod manifests;
 pub mod model;
 pub mod needed;
 mod owners;
-pub mod predicate;
+pub(crate) mod predicate;
+mod prelude;
 pub(crate) mod reapplied;
 pub(crate) mod saved;
+pub mod shape;
 mod snapshots;
 mod source_span;
+pub mod steps;
 mod words;
 
 pub use crate::spec::{Kind, ObjectRef, State};
 pub use diagnostic::ScenarioError;
-pub use limits::MAX_BYTES;
-pub use model::{
-    Action, Attached, BytesIntact, Delete, Elapsed, Evict, Expectation, LatencyProfile, Manifest, NodeSpec, Scenario,
-    Step, Taint, TimeScales, Untaint, Wait,
+pub(crate) use expects::{
+    attached::Attached, bytes_intact::BytesIntact, elapsed::Elapsed, fired::Fired, writes::Writes,
 };
-pub use predicate::EventSeen;
+pub use limits::MAX_BYTES;
+pub use model::{Action, Expectation, LatencyProfile, Manifest, NodeSpec, Scenario, Step, TimeScales};
+pub(crate) use steps::{delete::Delete, evict::Evict, taint::Taint, untaint::Untaint, wait::Wait};
 
 use std::path::Path;
 

@@ -29,7 +29,7 @@ impl Scenario {
                 scenario: scenario.without_clearing(&fault.name),
             }
         });
-        let steps = self.steps.iter().filter(|step| step.action.does_something()).map(|step| {
+        let steps = self.steps.iter().filter(|step| step.action.changes()).map(|step| {
             let mut scenario = self.clone();
             // Replaced instead of removed, because other steps are referred to by index.
             scenario.steps[step.index].action = Action::Sleep(Duration::ZERO);
@@ -50,31 +50,5 @@ impl Scenario {
             }
         }
         self
-    }
-}
-
-impl Action {
-    /// Returns true if it changes anything except the time.
-    fn does_something(&self) -> bool {
-        match self {
-            Self::Apply(_)
-            | Self::Crash(_)
-            | Self::Restart(_)
-            | Self::Delete(_)
-            | Self::Evict(_)
-            | Self::Taint(_)
-            | Self::Untaint(_)
-            | Self::Cordon(_)
-            | Self::Uncordon(_)
-            | Self::Fault(_)
-            | Self::ClearFault(_)
-            | Self::Ec2(_)
-            | Self::AdminAction(_)
-            | Self::Patch(_)
-            | Self::NodeFile(_) => true,
-            Self::Wait(_) | Self::WaitFor(_) | Self::Expect(_) | Self::Never(_) | Self::Sleep(_) | Self::Pause(_) => {
-                false
-            }
-        }
     }
 }

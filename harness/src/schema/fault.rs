@@ -7,8 +7,8 @@ use substrate::fault::catalogue::{Possible, Values, Words, folded};
 use substrate::fault::{Catalogue, Kind, Moment, Operation, Plane};
 
 use super::render::{SPAN, Writer, suggested};
-use super::shape::{Map, Of, may};
-use super::{first_upper, sentence};
+use super::sentence;
+use super::shape::{Map, Of, first_upper, may};
 use crate::spec::names::OPERATIONS;
 
 const PLANES: &[(Plane, &str)] = &[

@@ -5,8 +5,8 @@ use substrate::fault::Span;
 
 use super::objects::ITEM;
 use super::shape::{Map, Of, Row, RowOf, may, must};
-use super::steps::STEP;
-use crate::invariants::declared;
+use crate::scenario::expects::violation::deviations;
+use crate::scenario::steps::STEP;
 
 /// The whole file.
 pub static DOCUMENT: Map = Map {
@@ -287,16 +287,6 @@ const LOCKS: &[(&str, &str)] = &[
 fn left_out() -> Vec<(String, String)> {
     let about = |name: &str| format!("`{name}` does not run.");
     controllers::can_be_left_out().into_iter().map(|name| (name.to_owned(), about(name))).collect()
-}
-
-fn deviations() -> Vec<(String, String)> {
-    // The file is compiled into the program, and a test reads it.
-    declared::all().unwrap_or_default().iter().map(|reported| (reported.id.clone(), reported.about.clone())).collect()
-}
-
-/// Declared deviations of upstream.
-pub(super) fn deviation() -> Vec<(String, String)> {
-    deviations()
 }
 
 fn replicated() -> Vec<Row> {

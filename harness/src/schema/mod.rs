@@ -1,22 +1,25 @@
 //! JSON Schema of scenario files and faults, for the completion of editors.
 //!
-//! The tables ([`shape`]) mirror the types of the scenario parser, `scenario/document`. A test compares the two, key by
-//! key and word by word; another parses every example of the tables as a part of a scenario.
+//! The tables ([`shape`]) mirror the types of the scenario parser; those of steps are beside these types. A test compares
+//! the two, key by key and word by word; another parses every example of the tables as a part of a scenario.
 
 mod cloud;
-mod expect;
 mod fault;
 mod header;
 mod objects;
 mod page;
 mod render;
-pub mod shape;
-mod steps;
 
 use serde_json::Value;
-use shape::{Map, Of};
 
+pub use crate::scenario::shape;
 pub use page::page;
+
+use crate::scenario::expects::EXPECT;
+use crate::scenario::steps::STEP;
+use crate::scenario::steps::ec2::EC2;
+use crate::scenario::steps::never::NEVER;
+use shape::{Map, Of, first_upper};
 
 /// A JSON Schema.
 #[derive(Debug)]
@@ -51,8 +54,7 @@ impl Schema {
 }
 
 /// Maps whose keys have examples, which together serve as examples of the maps.
-pub const EXAMPLES: [&Map; 6] =
-    [&header::DOCUMENT, &objects::ITEM, &steps::STEP, &expect::EXPECT, &expect::NEVER, &cloud::EC2];
+pub const EXAMPLES: [&Map; 6] = [&header::DOCUMENT, &objects::ITEM, &STEP, &EXPECT, &NEVER, &EC2];
 
 fn scenario() -> Value {
     let document = &header::DOCUMENT;
@@ -61,12 +63,6 @@ fn scenario() -> Value {
 
 fn fault() -> Value {
     render::Writer::new(false).whole("Fault of Mooring", "A fault.", &Of::Fault)
-}
-
-/// Converts the first letter of a text to upper case.
-fn first_upper(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// Formats a text as a sentence.

@@ -16,8 +16,8 @@ use tower::Service;
 
 use super::failure::{Error, ErrorKind, Result};
 use crate::cluster::Objects;
-use crate::scenario::acts::{Patch, PatchType};
 use crate::scenario::manifests::manifests;
+use crate::scenario::steps::patch::{Patch, PatchType};
 use crate::spec::custom::Customs;
 use crate::spec::object::ObjectRef;
 

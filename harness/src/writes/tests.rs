@@ -6,7 +6,7 @@ use super::Write;
 use super::compare::{compare, is_before};
 use super::expected::{ANY, Expected, Line, May, expected};
 use super::shown::{Names, Shown};
-use crate::scenario::model::{Action, Expectation, Writes};
+use crate::scenario::{Action, Expectation, Writes};
 
 fn read(text: &str) -> Result<Vec<Expected>, String> {
     let lines: Vec<Line> = substrate::yaml::from_str(text).map_err(|error| error.to_string())?;

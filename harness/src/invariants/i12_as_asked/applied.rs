@@ -6,8 +6,8 @@ use fake_apiserver::events::Commit;
 use fake_apiserver::patch::{self, PatchKind};
 use substrate::json::{Value, to_value};
 
-use crate::scenario::acts::Patch;
 use crate::scenario::reapplied;
+use crate::scenario::steps::patch::Patch;
 use crate::spec::Manifest;
 use crate::spec::object::{Kind, ObjectRef};
 

@@ -6,7 +6,7 @@ use substrate::{Clock, Level, Trace};
 
 use super::*;
 use crate::invariants::Made;
-use crate::scenario::acts::{Patch, PatchType};
+use crate::scenario::steps::patch::{Patch, PatchType};
 use crate::spec::Manifest;
 use crate::spec::object::{Kind, ObjectRef};
 

@@ -4,7 +4,8 @@ use substrate::json::Value as Tree;
 
 use super::{Failure, Run};
 use crate::runner::ec2::{self, Answer};
-use crate::scenario::acts::{About, AdminAction, Call, Id};
+use crate::scenario::steps::admin_action::{About, AdminAction};
+use crate::scenario::steps::ec2::{Call, Id};
 use crate::spec::object::{Kind, ObjectRef};
 
 /// Volume behind a claim or a PersistentVolume, as Kubernetes knows it.
@@ -18,7 +19,7 @@ pub(super) struct Known {
 }
 
 impl Run<'_> {
-    pub(super) async fn call(&mut self, call: &Call) -> Result<(), Failure> {
+    pub(super) async fn ec2(&mut self, call: &Call) -> Result<(), Failure> {
         let mut parameters = Vec::new();
         for (name, id) in &call.parameters {
             parameters.push((name.clone(), self.id(id).await?));

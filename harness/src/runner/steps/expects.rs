@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Failure, Run, within};
 use crate::runner::waiter::Trigger;
-use crate::scenario::model::{Attached, BytesIntact, Elapsed, Expectation, Fired, Writes};
+use crate::scenario::{Attached, BytesIntact, Elapsed, Expectation, Fired, Writes};
 use crate::spec::object::Kind;
 use crate::writes::compare;
 
@@ -14,25 +14,29 @@ const FIRED: Duration = Duration::from_millis(5);
 const READING: Duration = Duration::from_secs(30);
 
 impl Run<'_> {
-    pub(super) async fn expect(&self, expectation: &Expectation) -> Result<(), Failure> {
+    pub(super) async fn expect(&mut self, expectation: &Expectation) -> Result<(), Failure> {
         match expectation {
             Expectation::Event(event) => self.expect_event(event).await,
             Expectation::BytesIntact(bytes) => self.expect_bytes(bytes).await,
             Expectation::Attached(attached) => self.expect_attached(attached).await,
             Expectation::Elapsed(elapsed) => self.expect_elapsed(elapsed),
-            Expectation::Holds(holds) => self.holds(holds).await,
+            Expectation::Holds(holds) => self.wait_for(holds).await,
             Expectation::Calls(calls) => self.expect_calls(calls).await,
             Expectation::Metric(metric) => self.expect_metric(metric).await,
             Expectation::Cloud(cloud) => self.expect_cloud(cloud).await,
             Expectation::Fired(fired) => self.expect_fired(fired).await,
             Expectation::Writes(writes) => self.expect_writes(writes),
             // Expectations on the whole run are checked at its end.
-            Expectation::Checked(_) | Expectation::Violation(_) => Ok(()),
+            Expectation::Checked(counts) => {
+                self.demanded.push((self.now, counts.clone()));
+                Ok(())
+            }
+            Expectation::Violation(_) => Ok(()),
         }
     }
 
     /// Waits, because a container is reported as running before its workload has read the records.
-    pub(super) async fn expect_bytes(&self, wanted: &BytesIntact) -> Result<(), Failure> {
+    async fn expect_bytes(&self, wanted: &BytesIntact) -> Result<(), Failure> {
         let expected = format!("{} finds at least {} intact records when it starts", wanted.pod, wanted.records);
         self.until(READING, Trigger::Records(wanted.pod.key()), async || {
             let seen = match self.cluster.records_found(&wanted.pod.key()) {
@@ -46,7 +50,7 @@ impl Run<'_> {
         .await
     }
 
-    pub(super) async fn expect_attached(&self, wanted: &Attached) -> Result<(), Failure> {
+    async fn expect_attached(&self, wanted: &Attached) -> Result<(), Failure> {
         let (claim, node) = (&wanted.claim, &wanted.node);
         let expected = format!("the volume of {claim} is attached to {node} and nowhere else{}", within(wanted.within));
         self.until(wanted.within, Trigger::Any(Kind::volume_attachment()), async || {

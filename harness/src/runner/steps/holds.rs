@@ -9,7 +9,7 @@ use super::{Failure, Run, Unmet, within};
 use crate::cluster::condition::{self, Look};
 use crate::cluster::objects::ObjectError;
 use crate::runner::waiter::Trigger;
-use crate::scenario::model::Wait;
+use crate::scenario::Wait;
 use crate::scenario::predicate::{Cloud, Holds, Metric, Subject, That};
 use substrate::json::{Value, from_value};
 
@@ -22,7 +22,7 @@ fn array(items: &[Arc<Item>]) -> Value {
 
 impl Run<'_> {
     /// Waits until a condition holds.
-    pub(super) async fn holds(&self, wanted: &Holds) -> Result<(), Failure> {
+    pub(super) async fn wait_for(&self, wanted: &Holds) -> Result<(), Failure> {
         let Holds { of, that, within } = wanted;
         let expected = format!("{of} satisfies `{that}` within {within:?}");
         match of {

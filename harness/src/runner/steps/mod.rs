@@ -1,4 +1,4 @@
-//! Carries out the steps of a scenario.
+//! Carries out the steps of a scenario. `scenario/steps` lists the actions; each is a method of [`Run`] here.
 
 mod cloud;
 mod counts;
@@ -8,6 +8,7 @@ mod holds;
 mod node_files;
 mod objects;
 mod patches;
+mod processes;
 mod waits;
 
 pub(super) use counts::{event_count, is_event};
@@ -31,8 +32,9 @@ use crate::cluster::Cluster;
 use crate::cluster::defaults;
 use crate::cluster::{ObjectError, Objects};
 use crate::invariants::{AppliedObjects, Checked, Id};
-use crate::scenario::model::{Action, Expectation, Manifest, Scenario, Step};
+use crate::scenario::model::{Action, Manifest, Scenario, Step};
 use crate::scenario::saved;
+use crate::scenario::steps::actions;
 use crate::spec::object::{Kind, ObjectRef, State};
 
 /// Time limit for a node to become Ready before the first step.
@@ -81,6 +83,21 @@ pub(super) struct Run<'a> {
 fn within(limit: Duration) -> String {
     if limit.is_zero() { String::new() } else { format!(", within {}", Span(limit)) }
 }
+
+/// Defines the execution of an action by the method that has its name.
+macro_rules! carry_out {
+    ($($action:ident: $variant:ident($value:ty),)+) => {
+        impl Run<'_> {
+            async fn carry_out(&mut self, action: &Action) -> Result<(), Failure> {
+                match action {
+                    $(Action::$variant(value) => self.$action(value).await,)+
+                }
+            }
+        }
+    };
+}
+
+actions!(carry_out);
 
 /// A failed check. Its text is created only when it is read.
 struct Unmet(Box<dyn FnOnce() -> Failure + Send>);
@@ -145,7 +162,7 @@ impl<'a> Run<'a> {
         let ready = READY.max(self.cluster.unscaled(READY_WALL));
         for node in &self.scenario.nodes {
             let object = ObjectRef::new(Kind::node(), None, &node.name);
-            self.wait(&object, State::Ready, None, ready).await?;
+            self.wait_state(&object, State::Ready, None, ready).await?;
         }
         self.apply(&defaults::csi_drivers(self.cluster.spec())).await?;
         self.apply(&self.scenario.objects).await?;
@@ -166,32 +183,7 @@ impl<'a> Run<'a> {
         self.began.push(self.time());
         self.recorded.push(self.call_recorder.len());
         self.written.push(self.cluster.written());
-        match &step.action {
-            Action::Apply(manifests) => self.apply(manifests).await?,
-            Action::Wait(wait) => self.wait_step(wait).await?,
-            Action::WaitFor(holds) => self.holds(holds).await?,
-            Action::Never(never) => self.forbidden.begin(step.index, never).await?,
-            // Expectations on the whole run are checked at its end.
-            Action::Expect(Expectation::Checked(counts)) => self.demanded.push((self.now, counts.clone())),
-            Action::Expect(expectation) => self.expect(expectation).await?,
-            Action::Crash(node) => self.on_node(node, self.cluster.crash(node).await)?,
-            Action::Restart(node) => self.on_node(node, self.cluster.restart(node).await)?,
-            Action::Delete(delete) => self.delete(delete).await?,
-            Action::Evict(evict) => self.evict(evict).await?,
-            Action::Taint(taint) => self.taint(taint).await?,
-            Action::Untaint(untaint) => self.untaint(untaint).await?,
-            Action::Cordon(node) => self.unschedulable(node, true).await?,
-            Action::Uncordon(node) => self.unschedulable(node, false).await?,
-            Action::Fault(fault) => self.fault(fault).await?,
-            Action::ClearFault(name) => self.clear_fault(name).await?,
-            Action::Sleep(duration) => tokio::time::sleep(self.cluster.scaled(*duration)).await,
-            Action::Ec2(call) => self.call(call).await?,
-            Action::AdminAction(admin_action) => self.admin_action(admin_action).await?,
-            Action::Patch(patch) => self.patch(patch).await?,
-            Action::NodeFile(file) => self.node_file(file).await?,
-            Action::Pause(text) => self.pause(text).await?,
-        }
-        Ok(())
+        self.carry_out(&step.action).await
     }
 
     /// Failure of steps that exceeded `limit`: the expectation of the current step, and the state that it saw last.
@@ -264,10 +256,6 @@ impl<'a> Run<'a> {
 
     fn api<T>(&self, what: &str, result: Result<T, ObjectError>) -> Result<T, Failure> {
         result.map_err(|e| self.failure(format!("the API server accepts: {what}"), e.to_string()))
-    }
-
-    fn on_node(&self, node: &str, result: Result<(), String>) -> Result<(), Failure> {
-        result.map_err(|e| self.failure(format!("{node} carries out the step"), e))
     }
 
     async fn apply(&self, manifests: &[Manifest]) -> Result<(), Failure> {

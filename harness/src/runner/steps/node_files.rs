@@ -8,7 +8,7 @@ use csi_mock::disk::{Disk, DiskError};
 
 use super::{Failure, Run};
 use crate::events::VolumeRecordRemoved;
-use crate::scenario::acts::{File, NodeFile};
+use crate::scenario::steps::node_file::{File, NodeFile};
 
 /// Maximum number of files in a report.
 const SHOWN: usize = 20;

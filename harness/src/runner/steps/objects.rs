@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{Failure, Run};
-use crate::scenario::model::{Delete, Evict, Taint, Untaint};
+use crate::scenario::{Delete, Evict, Taint, Untaint};
 use crate::spec::object::{Kind, ObjectRef};
 
 /// Pause after a refused eviction (kubectl `drain.go` evictPods).
@@ -41,7 +41,7 @@ impl Run<'_> {
         }
     }
 
-    pub(super) async fn taints(&self, node: &str) -> Result<(ObjectRef, Vec<Value>), Failure> {
+    async fn taints(&self, node: &str) -> Result<(ObjectRef, Vec<Value>), Failure> {
         let object = ObjectRef::new(Kind::node(), None, node);
         let value = self.api(&format!("get {object}"), self.objects.get(&object).await)?;
         let taints = value.and_then(|n| n["spec"]["taints"].as_array().cloned()).unwrap_or_default();
@@ -63,7 +63,15 @@ impl Run<'_> {
         self.api(&format!("untaint {object}"), self.objects.patch(&object, &patch).await)
     }
 
-    pub(super) async fn unschedulable(&self, node: &str, on: bool) -> Result<(), Failure> {
+    pub(super) async fn cordon(&self, node: &str) -> Result<(), Failure> {
+        self.unschedulable(node, true).await
+    }
+
+    pub(super) async fn uncordon(&self, node: &str) -> Result<(), Failure> {
+        self.unschedulable(node, false).await
+    }
+
+    async fn unschedulable(&self, node: &str, on: bool) -> Result<(), Failure> {
         let object = ObjectRef::new(Kind::node(), None, node);
         let patch = json!({ "spec": { "unschedulable": if on { Value::Bool(true) } else { Value::Null } } });
         self.api(&format!("cordon {object}"), self.objects.patch(&object, &patch).await)?;

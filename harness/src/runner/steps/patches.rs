@@ -2,7 +2,7 @@
 
 use super::{Failure, Run};
 use crate::cluster::objects::ObjectError;
-use crate::scenario::acts::{Patch, Refused};
+use crate::scenario::steps::patch::{Patch, Refused};
 
 impl Run<'_> {
     pub(super) async fn patch(&self, patch: &Patch) -> Result<(), Failure> {

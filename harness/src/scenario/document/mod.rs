@@ -1,23 +1,19 @@
 //! Written form of a scenario file: types for serde, with positions, not checked across fields.
 
-mod acts;
-mod predicate;
 mod program;
 mod shapes;
 mod short;
-mod step;
 
 use std::collections::BTreeMap;
 
 use csi_mock::settings::LockKey;
 use substrate::fault::{Fault, Span};
 
-pub(super) use acts::*;
-pub(super) use predicate::*;
 pub(super) use program::{Argument, Program, Replaced};
-pub(super) use shapes::{OneOrMany, there};
+pub(super) use shapes::{OneOrMany, one_of, there};
 pub(super) use short::*;
-pub(super) use step::*;
+
+pub(super) use super::steps::{Act, Step};
 
 use super::model::LatencyProfile;
 use super::source_span::Spanned;

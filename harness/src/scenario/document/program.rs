@@ -6,6 +6,7 @@ use std::fmt;
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, SeqAccess, Visitor};
 
+use super::short::Scalar;
 use crate::scenario::source_span::Spanned;
 
 #[derive(Debug, serde::Deserialize)]
@@ -53,34 +54,6 @@ pub(in crate::scenario) struct Argument(pub String);
 
 impl<'de> Deserialize<'de> for Argument {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Shape;
-        impl Visitor<'_> for Shape {
-            type Value = Argument;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text or a number")
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Argument, E> {
-                Ok(Argument(text.to_owned()))
-            }
-
-            fn visit_bool<E>(self, value: bool) -> Result<Argument, E> {
-                Ok(Argument(value.to_string()))
-            }
-
-            fn visit_i64<E>(self, value: i64) -> Result<Argument, E> {
-                Ok(Argument(value.to_string()))
-            }
-
-            fn visit_u64<E>(self, value: u64) -> Result<Argument, E> {
-                Ok(Argument(value.to_string()))
-            }
-
-            fn visit_f64<E>(self, value: f64) -> Result<Argument, E> {
-                Ok(Argument(value.to_string()))
-            }
-        }
-        deserializer.deserialize_any(Shape)
+        deserializer.deserialize_any(Scalar { is_line: false }).map(Argument)
     }
 }

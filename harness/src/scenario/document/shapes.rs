@@ -38,6 +38,14 @@ macro_rules! one_of {
             /// Keys of which one must be present, as Rust identifiers.
             pub const KEYS: &'static [&'static str] = &[$(stringify!($key)),+];
 
+            /// Returns the keys beside the choice that are present, with their places.
+            #[allow(dead_code, reason = "some maps have no other keys, or any choice goes with them")]
+            pub fn beside(&self) -> Vec<(String, crate::scenario::source_span::SourceSpan)> {
+                std::iter::empty()
+                    $(.chain(self.$own.as_ref().map(|own| (stringify!($own).replace('_', "-"), own.place))))*
+                    .collect()
+            }
+
             /// Takes out all present choices in the order of [`Self::KEYS`], each with its key and place.
             pub fn take(&mut self) -> Vec<(String, crate::scenario::source_span::SourceSpan, $choice)> {
                 let mut found = Vec::new();
@@ -49,7 +57,7 @@ macro_rules! one_of {
         }
     };
 }
-pub(super) use one_of;
+pub(in crate::scenario) use one_of;
 
 /// Deserializes a value that may be absent but not null.
 pub(in crate::scenario) fn there<'de, D: Deserializer<'de>, T: Deserialize<'de>>(

@@ -2,7 +2,7 @@
 
 use crate::scenario::diagnostic::Mistake;
 
-pub(super) type Checked<T> = Result<T, Mistake>;
+pub(in crate::scenario) type Checked<T> = Result<T, Mistake>;
 
 /// Maximum number of reported errors of a file.
 pub(super) const MOST_MISTAKES: usize = 50;

@@ -12,9 +12,9 @@ use serde_json::Value;
 use super::checked::Checked;
 use super::steps::Steps;
 use crate::scenario::diagnostic::Mistake;
-use crate::scenario::document as doc;
 use crate::scenario::limits::{MAX_BYTES, MAX_TEXT, options};
 use crate::scenario::source_span::{Origin, SourceSpan, Spanned};
+use crate::scenario::steps::{include, repeat};
 use crate::suggestions::suggest;
 
 /// Maximum number of repetitions.
@@ -25,7 +25,7 @@ const MAX_DEPTH: usize = 8;
 const LEAST: usize = 256;
 
 /// Parsed items of a repetition or fragment, with their text.
-pub(super) struct Body<T> {
+pub(in crate::scenario) struct Body<T> {
     items: Vec<Spanned<T>>,
     origin: Origin,
     variables: Vec<(String, String)>,
@@ -33,7 +33,7 @@ pub(super) struct Body<T> {
 
 impl Steps<'_> {
     /// Expands a repetition: its items once for each value.
-    pub(super) fn repeated<T: DeserializeOwned>(&mut self, repeat: Spanned<doc::Repeat>) -> Checked<Vec<Body<T>>> {
+    pub fn repeated<T: DeserializeOwned>(&mut self, repeat: Spanned<repeat::Written>) -> Checked<Vec<Body<T>>> {
         let Spanned { place, value: repeat } = repeat;
         check_variable(&repeat.variable)?;
         let values: Vec<String> = match (repeat.count, repeat.each) {
@@ -72,7 +72,7 @@ impl Steps<'_> {
     }
 
     /// Reads the items of another file.
-    pub(super) fn included<T: DeserializeOwned>(&mut self, include: Spanned<doc::Include>) -> Checked<Body<T>> {
+    pub fn included<T: DeserializeOwned>(&mut self, include: Spanned<include::Written>) -> Checked<Body<T>> {
         let Spanned { place, value: include } = include;
         let wrong = |message: String| Mistake::new(place, message, "this file");
         let path = Path::new(&include.file);
@@ -131,7 +131,7 @@ impl Steps<'_> {
     }
 
     /// Calls `work` with the items of a repetition or fragment, in its text and with its variables.
-    pub(super) fn inside<T, R>(&mut self, body: Body<T>, work: impl FnOnce(&mut Self, Vec<Spanned<T>>) -> R) -> R {
+    pub fn inside<T, R>(&mut self, body: Body<T>, work: impl FnOnce(&mut Self, Vec<Spanned<T>>) -> R) -> R {
         let outer = std::mem::replace(&mut self.origin, body.origin);
         let variables = std::mem::replace(&mut self.variables, body.variables);
         self.depth += 1;

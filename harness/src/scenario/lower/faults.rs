@@ -11,18 +11,14 @@ use crate::spec::object::Condition;
 use crate::suggestions::suggest;
 
 impl Steps<'_> {
-    /// Checks that a fault is in force here, and removes it.
-    pub(super) fn clear_fault(&mut self, name: Spanned<String>) -> Checked<String> {
-        self.partitions.remove(&name.value);
-        if !self.faults.remove(&name.value) {
-            let message = format!("no fault called `{}` is in force here", *name);
-            let help = suggest(&name, self.faults.iter().map(String::as_str), "faults in force");
-            return Err(Mistake::new(name.place, message, "this fault").help(help).refers(&name));
-        }
-        Ok(name.value)
+    /// Error for a fault that is not in force.
+    pub fn unknown_fault(&self, name: &Spanned<String>) -> Mistake {
+        let message = format!("no fault called `{}` is in force here", **name);
+        let help = suggest(name, self.faults.iter().map(String::as_str), "faults in force");
+        Mistake::new(name.place, message, "this fault").help(help).refers(name)
     }
 
-    pub(super) fn add_fault(&mut self, fault: &Spanned<Fault>) -> Checked<()> {
+    pub fn add_fault(&mut self, fault: &Spanned<Fault>) -> Checked<()> {
         let until = fault.when.until.as_deref().map(str::parse::<Condition>).transpose();
         let until = until.map(drop).map_err(|message| substrate::fault::Mistake {
             word: fault.when.until.clone(),

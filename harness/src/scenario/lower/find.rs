@@ -28,7 +28,7 @@ pub(super) fn field(text: &str, place: SourceSpan, path: &str) -> Option<SourceS
 }
 
 /// Place of `word` in the block that begins at `place`.
-pub(super) fn word(text: &str, place: SourceSpan, word: &str) -> Option<SourceSpan> {
+pub(in crate::scenario) fn word(text: &str, place: SourceSpan, word: &str) -> Option<SourceSpan> {
     let rest = text.get(place.offset..)?;
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '/' | '.');
     let (at, _) = rest[..block_length(text, place)].match_indices(word).find(|(at, _)| {

@@ -6,9 +6,9 @@ use fake_apiserver::state::manifest::{self, ManifestError};
 use serde_json::{Map, Value, json};
 
 use super::checked::Checked;
-use super::ec2::placeholder;
 use super::expand::plain;
 use super::find;
+use super::ids::placeholder;
 use super::steps::Steps;
 use crate::scenario::diagnostic::Mistake;
 use crate::scenario::model::{Manifest, Remark};
@@ -24,7 +24,7 @@ const SAMPLE_UID: &str = "00000000-0000-4000-8000-000000000000";
 
 impl Steps<'_> {
     /// Checks that the API server would accept a manifest.
-    pub(super) fn manifest(&mut self, place: SourceSpan, mut map: Map<String, Value>) -> Checked<Manifest> {
+    pub fn manifest(&mut self, place: SourceSpan, mut map: Map<String, Value>) -> Checked<Manifest> {
         if self.depth > 0 {
             map.values_mut().for_each(plain);
         }
@@ -75,7 +75,7 @@ impl Steps<'_> {
     }
 
     /// Applies the API server's own schemas and validation rules.
-    pub(super) fn judge(&self, place: SourceSpan, manifest: &Manifest) -> Checked<()> {
+    pub fn judge(&self, place: SourceSpan, manifest: &Manifest) -> Checked<()> {
         let ObjectRef { kind, namespace, .. } = &manifest.object;
         if kind.is_custom() {
             return Ok(());

@@ -1,35 +1,35 @@
 //! Converts the written form to the checked model: fills in defaults and checks everything that serde cannot.
 
-mod admin_action;
 mod begin;
 mod checked;
 mod cluster;
-mod ec2;
+mod conditions;
 mod efs;
 mod expand;
-mod expect;
 mod faults;
-mod find;
+pub(super) mod find;
 mod header;
+mod ids;
 mod manifest;
-mod node_file;
-mod partition;
-mod patch;
-mod predicate;
+mod objects;
 mod program;
-mod short;
 mod steps;
 mod text;
 
 use std::time::Duration;
 
+pub(super) use checked::Checked;
+pub(super) use ids::placeholder;
 pub(super) use manifest::manifest as manifest_of;
+pub(super) use objects::{metadata, named};
+pub(super) use steps::{Steps, no_namespace, only};
 pub(super) use text::Text;
 
 use super::diagnostic::Mistake;
 use super::document as doc;
 use super::model::*;
 use super::source_span::Origin;
+use super::steps::{class, snapshot};
 use crate::spec::ProgramSpec;
 use crate::spec::cluster::NodeSpec as ClusterNode;
 use crate::spec::custom::Customs;
@@ -104,7 +104,7 @@ pub(super) fn lower(from: Text<'_>, document: doc::Document) -> Result<Scenario,
     spec.programs.clone_from(&programs);
     let catalogue = names::catalogue(&spec);
     let origin = Origin { source: source.into(), text: text.into() };
-    let mut steps = steps::Steps::new(origin, from, &nodes, &catalogue);
+    let mut steps = Steps::new(origin, from, &nodes, &catalogue);
     steps.is_simulated = worlds.as_deref() == Some(&[substrate::WorldKind::Simulated]);
     steps.has_driver = !without.contains("csi-mock");
     steps.unserved = Unserved::without(&without);
@@ -138,7 +138,7 @@ pub(super) fn lower(from: Text<'_>, document: doc::Document) -> Result<Scenario,
         _ => None,
     });
     let applied: Vec<&Manifest> = applied.flatten().collect();
-    let classes = [(needs_class, short::default_class()), (needs_snapshot_class, short::default_snapshot_class())];
+    let classes = [(needs_class, class::default_class()), (needs_snapshot_class, snapshot::default_class())];
     for (_, class) in classes.into_iter().filter(|(needs, _)| *needs) {
         if !objects.iter().chain(applied.iter().copied()).any(|manifest| manifest.object == class.object) {
             objects.insert(0, class);

@@ -40,6 +40,11 @@ pub enum Need {
 /// A word and its description.
 pub type Word = (&'static str, &'static str);
 
+/// Returns the words of a list without their descriptions.
+pub(crate) fn names(words: &'static [Word]) -> impl Iterator<Item = &'static str> + Clone {
+    words.iter().map(|(word, _)| *word)
+}
+
 /// Type of a value.
 #[derive(Clone, Copy, Debug)]
 pub enum Of {
@@ -141,4 +146,10 @@ pub const fn must(name: &'static str, of: Of, about: &'static str) -> Key {
 /// Creates a key of a group of which exactly one is required.
 pub const fn one(name: &'static str, of: Of, about: &'static str) -> Key {
     Key::new(name, Need::One, of, about)
+}
+
+/// Converts the first letter of a text to upper case.
+pub(crate) fn first_upper(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
