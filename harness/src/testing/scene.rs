@@ -97,7 +97,7 @@ async fn until<T>(
         }
     });
     let clock = cluster.world().clock();
-    let deadline = clock.mono() + cluster.scaled(limit);
+    let deadline = clock.mono() + cluster.limit(limit);
     loop {
         let missed = match look().await? {
             Ok(outcome) => return Ok(Ok(outcome)),
@@ -246,7 +246,7 @@ pub(super) async fn come_to_rest(scene: &Scene) -> Result<()> {
         return Err(Error::usage(format!("check(): these faults are in force: {names}; drop their guards first")));
     }
     let applied_objects = AppliedObjects::new(&cluster.spec().driver_name, &cluster.spec().without);
-    settle::converge_within(cluster, scene.checks.invariants(), &applied_objects, cluster.scaled(REST)).await;
+    settle::converge_within(cluster, scene.checks.invariants(), &applied_objects, cluster.limit(REST)).await;
     Ok(())
 }
 
