@@ -123,7 +123,7 @@ fn kill_9_leaves_no_mount_and_no_loop_device_live() {
         .to_string();
     assert_eq!(loops_below(&run).len(), 1, "the volume is a loop device while the pod runs");
     up.kill().unwrap();
-    eventually(Duration::from_secs(10), || {
+    eventually(|| {
         let left = loops_below(&run);
         anyhow::ensure!(left.is_empty(), "left over: {left:?}");
         Ok(())

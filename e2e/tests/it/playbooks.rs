@@ -4,7 +4,6 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
 use std::process::Output;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::{CLAIM_AND_POD, Up, eventually, have};
@@ -61,7 +60,7 @@ impl Bench {
 
     /// Repeats a line until its output contains all of `wanted`, since some of it appears a moment later.
     fn shows(&self, line: &str, wanted: &[&str]) -> Result<String> {
-        eventually(Duration::from_secs(20), || {
+        eventually(|| {
             let message = self.sh(line)?;
             let missing: Vec<&&str> = wanted.iter().filter(|wanted| !message.contains(**wanted)).collect();
             ensure!(missing.is_empty(), "{line}\nlacks {missing:?}:\n{message}");
@@ -76,7 +75,7 @@ impl Bench {
 
     /// Runs a command of a playbook until its output contains all of `wanted`; see [`printed`].
     fn step(&self, line: &str, wanted: &[&str]) -> Result<()> {
-        eventually(Duration::from_secs(20), || {
+        eventually(|| {
             let Some(message) = self.does(line)? else { return Ok(()) };
             let missing: Vec<&&str> = wanted.iter().filter(|wanted| !message.contains(**wanted)).collect();
             ensure!(missing.is_empty(), "{line}\nlacks {missing:?}:\n{message}");
