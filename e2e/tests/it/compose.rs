@@ -6,7 +6,6 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use e2e::{CLAIM_AND_POD, eventually, have, root};
@@ -216,9 +215,8 @@ fn one(project: &Project, name: &str) -> Result<()> {
     let mut answer = String::new();
     cloud.read_to_string(&mut answer)?;
     ensure!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
-    let begin = Instant::now();
-    project.run("docker", &["stop", "--time", "20", name])?;
-    ensure!(begin.elapsed() < Duration::from_secs(10), "it took {:?} to stop", begin.elapsed());
+    // docker kills it after this time.
+    project.run("docker", &["stop", "--time", "60", name])?;
     let code = project.run("docker", &["inspect", "--format", "{{.State.ExitCode}}", name])?;
     ensure!(code.trim() != "137", "it was killed");
     // The shortest command: as root, without flags.
@@ -342,7 +340,7 @@ fn run_cluster(project: &mut Project) -> Result<()> {
         std::fs::write(&pod, pod_on(node))?;
         project.kubectl(&["apply", "--filename", &pod.display().to_string()])?;
     }
-    project.kubectl(&["wait", "--for=condition=Ready", "pod/on-node-b", "--timeout=30s"])?;
+    project.kubectl(&["wait", "--for=condition=Ready", "pod/on-node-b", "--timeout=90s"])?;
     ensure!(!ready(project, "on-node-a")?, "a machine that is cut off has started a pod");
     project.run("docker", &["network", "connect", &network, &node_a])?;
     project.kubectl(&["wait", "--for=condition=Ready", "pod/on-node-a", "--timeout=60s"])?;

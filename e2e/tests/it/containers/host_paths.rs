@@ -61,7 +61,11 @@ fn host_paths_are_mounted_for_root_live() {
     std::fs::remove_dir_all(root.path().join("made")).unwrap();
     apply(&up, &workload).unwrap();
     kubectl(&["wait", "--for=condition=Ready", "pod/other", "--timeout=90s"]).context(up.log()).unwrap();
-    let events = kubectl(&["get", "events", "-o", "jsonpath={.items[*].message}"]).unwrap();
-    assert!(events.contains("volume v at /v is not mounted: hostPath needs `--containers-as-root`"), "{events}");
+    eventually(|| {
+        let events = kubectl(&["get", "events", "-o", "jsonpath={.items[*].message}"])?;
+        ensure!(events.contains("volume v at /v is not mounted: hostPath needs `--containers-as-root`"), "{events}");
+        Ok(())
+    })
+    .unwrap();
     assert!(!root.path().join("made").exists());
 }

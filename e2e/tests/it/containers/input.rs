@@ -115,7 +115,7 @@ spec:
       args:
         - |
           tty
-          for n in $(seq 300); do test "$(stty size)" = "33 77" && break; sleep 0.1; done
+          for n in $(seq 1200); do test "$(stty size)" = "33 77" && break; sleep 0.1; done
           stty size
           echo $TERM
           read word
