@@ -67,6 +67,7 @@ impl Steps<'_> {
                 let doc::Attached { claim, node, within } = attached.value;
                 let object: ObjectRef =
                     format!("pvc/{}", claim.value).parse().map_err(|m| Mistake::new(claim.place, m, "this claim"))?;
+                self.refer(&object, claim.place);
                 let within = within.map_or(Duration::ZERO, |w| w.0);
                 Ok(Expectation::Attached(Attached { claim: object, node: self.node(node)?, within }))
             }
