@@ -124,7 +124,7 @@ pub(super) async fn wait(scene: &Scene, awaited: &Awaited, limit: Duration) -> R
     let waited = until(&scene.cluster, limit, of_kind, async || {
         match awaited.look(objects).await {
             Ok(Seen::Holds) => Ok(Ok(())),
-            Ok(Seen::Other(seen)) => Ok(Err(seen)),
+            Ok(Seen::Other { seen, .. }) => Ok(Err(seen)),
             // The server may return.
             Err(error) => Ok(Err(error.to_string())),
         }

@@ -28,6 +28,11 @@ fn a_wait_ends_with_its_conditions_and_prints_lines_live() {
         ),
         "{error}"
     );
+    let misspelt = "self.status.phse == 'Bound'";
+    let wait = ["wait", "--name", "one", "--for", &format!("pvc/data: {misspelt}"), "--timeout", "4s"];
+    let note = format!("waiting until pvc/data satisfies `{misspelt}`: there is no self.status.phse so far\n");
+    let error = home.fails(4, &wait);
+    assert_eq!(error.matches(&note).count(), 1, "{error}");
     let lines = [
         "pvc/data is Bound to pvc-",
         " asks to attach the volume of pvc/data to node-",
