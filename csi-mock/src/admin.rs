@@ -146,10 +146,11 @@ async fn drop_socket(
     if absence > LONGEST_ABSENCE {
         return Err(Refusal(StatusCode::BAD_REQUEST, "absentMs: must be at most an hour".to_owned()));
     }
-    if calls.drop_socket(absence) {
-        return Ok(answer(&json!({ "absentMs": absence.as_millis() as u64 })));
-    }
-    Err(Refusal(StatusCode::CONFLICT, "this driver has no unix socket of its own".to_owned()))
+    let none = || Refusal(StatusCode::CONFLICT, "this driver has no unix socket of its own".to_owned());
+    let begun = calls.drop_socket(absence).ok_or_else(none)?;
+    // Answered when the socket is gone. A listener that has ended has none, either.
+    let _ = begun.await;
+    Ok(answer(&json!({ "absentMs": absence.as_millis() as u64 })))
 }
 
 /// Answers like Probe: healthy if the driver is ready and can read its disk.

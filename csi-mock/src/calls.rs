@@ -10,7 +10,7 @@ use serde::Serialize;
 use substrate::fault::{Effect, Moment, Plane, Point};
 use substrate::json::Text;
 use substrate::{Ctx, EventType};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tonic::{Code, Status};
 
 use crate::capabilities::Feature;
@@ -39,8 +39,17 @@ struct Inner {
     /// Volume and node id of volumes staged by this process, for the lifecycle rules.
     staged: DashSet<(String, String)>,
     /// Channel to the listener for absences of the driver's socket.
-    socket: OnceLock<mpsc::UnboundedSender<Duration>>,
+    socket: OnceLock<mpsc::UnboundedSender<Absence>>,
     log: Mutex<Log>,
+}
+
+/// Order to the listener of the driver's socket: it removes the socket for a time.
+#[derive(Debug)]
+pub(crate) struct Absence {
+    /// Duration.
+    pub lasts: Duration,
+    /// Told when the socket has been removed.
+    pub begins: oneshot::Sender<()>,
 }
 
 #[derive(Debug, Default)]
@@ -322,14 +331,17 @@ impl Calls {
     }
 
     /// Sets the listener of the driver's socket; a second call has no effect.
-    pub(crate) fn listens(&self, socket: mpsc::UnboundedSender<Duration>) {
+    pub(crate) fn listens(&self, socket: mpsc::UnboundedSender<Absence>) {
         // A driver has one socket.
         let _ = self.0.socket.set(socket);
     }
 
-    /// Removes the driver's socket for `absence`. Returns false if it has none.
-    pub(crate) fn drop_socket(&self, absence: Duration) -> bool {
-        self.0.socket.get().is_some_and(|socket| socket.send(absence).is_ok())
+    /// Removes the driver's socket for the time `lasts`, after earlier absences. Returns a receiver that is told when the
+    /// absence begins; None if the driver has no socket.
+    pub(crate) fn drop_socket(&self, lasts: Duration) -> Option<oneshot::Receiver<()>> {
+        let (begins, begun) = oneshot::channel();
+        self.0.socket.get()?.send(Absence { lasts, begins }).ok()?;
+        Some(begun)
     }
 
     /// Records that the node service of this process has staged or unstaged a volume.
@@ -463,7 +475,8 @@ impl Call {
             }
             Effect::DropReply(lost) => Ok(lost),
             Effect::ResetStream(true) => {
-                self.calls.drop_socket(ABSENCE);
+                // The caller is not told when.
+                let _ = self.calls.drop_socket(ABSENCE);
                 Err(Status::unavailable("connection reset by peer: the socket went away"))
             }
             falsifies @ (Effect::WrongDevice(_)

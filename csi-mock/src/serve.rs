@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, bail};
 use substrate::events::ProcessFailed;
@@ -13,6 +12,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::mpsc;
 
 use crate::authority::AnyAuthority;
+use crate::calls::Absence;
 use crate::events::{CsiSocket, SocketState};
 
 /// Longest path of a unix socket on Linux, in bytes.
@@ -86,8 +86,8 @@ pub async fn accept(ctx: Ctx, listener: UnixListener, service: HttpService) {
     }
 }
 
-/// Like [`unix`], but each duration sent to `absences` removes the socket for that time: new connections are refused,
-/// and then a new socket is created.
+/// Like [`unix`], but each message of `absences` removes the socket for a time: new connections are refused, and then a new
+/// socket is created.
 ///
 /// # Errors
 /// The operating system's error.
@@ -95,7 +95,7 @@ pub(crate) fn unix_with_absences(
     ctx: &Ctx,
     path: &Path,
     service: HttpService,
-    mut absences: mpsc::UnboundedReceiver<Duration>,
+    mut absences: mpsc::UnboundedReceiver<Absence>,
 ) -> anyhow::Result<()> {
     let mut listener = bind(path)?;
     let (ctx, own, path) = (ctx.clone(), ctx.clone(), path.to_owned());
@@ -106,11 +106,13 @@ pub(crate) fn unix_with_absences(
                 absence = absences.recv() => absence,
                 () = accept(own.clone(), listener, service.clone()) => None,
             };
-            let Some(absence) = absence else { return };
+            let Some(Absence { lasts, begins }) = absence else { return };
             // Ignore NotFound: the goal is that the socket no longer exists.
             let _ = std::fs::remove_file(&path);
             own.emit(CsiSocket { state: SocketState::Gone });
-            own.sleep(absence).await;
+            // The sender of the order may not wait.
+            let _ = begins.send(());
+            own.sleep(lasts).await;
             listener = match bind(&path) {
                 Ok(listener) => listener,
                 Err(error) => return own.emit(ProcessFailed { error: format!("{error:#}") }),

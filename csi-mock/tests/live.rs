@@ -129,7 +129,7 @@ impl Live {
         for node in &self.nodes {
             assert!(node.disk.mounts().await.unwrap().is_empty());
             // The plug follows the cloud with a delay.
-            for _ in 0..100 {
+            for _ in 0..4_500 {
                 if node.disk.devices().await.unwrap().is_empty() {
                     break;
                 }
@@ -138,7 +138,7 @@ impl Live {
             assert!(node.disk.devices().await.unwrap().is_empty());
         }
         // The kernel tears a device down with a delay, too.
-        for _ in 0..100 {
+        for _ in 0..4_500 {
             if self.loops().is_empty() {
                 return;
             }
@@ -299,13 +299,14 @@ async fn life(live: Live, kind: &'static str) {
 
     let request = CreateSnapshotRequest { name: "s".into(), source_volume_id: volume.clone(), ..Default::default() };
     let mut snapshot = b.controller().create_snapshot(request.clone()).await.unwrap().into_inner().snapshot.unwrap();
-    for _ in 0..100 {
+    for _ in 0..1_800 {
         if snapshot.ready_to_use {
             break;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
         snapshot = b.controller().create_snapshot(request.clone()).await.unwrap().into_inner().snapshot.unwrap();
     }
+    assert!(snapshot.ready_to_use);
     write(&file, b"later");
     let from_snapshot = SourceType::Snapshot(SnapshotSource { snapshot_id: snapshot.snapshot_id });
     let restored = a.create("restored", kind, 3, Some(from_snapshot)).await;

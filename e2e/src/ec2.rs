@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
@@ -21,7 +20,7 @@ impl Server {
     /// Starts `binary` on a free port with `instances` (a seed list in YAML) and `flags`, and waits until it answers.
     ///
     /// # Errors
-    /// If it does not become ready within ten seconds; with its output.
+    /// If it does not become ready; with its output.
     pub fn start(binary: &str, instances: &str, flags: &[&str]) -> Result<Self> {
         let home = tempfile::tempdir()?;
         let [ready, seeds, log] = ["ready.json", "instances.yaml", "log"].map(|name| home.path().join(name));
@@ -37,7 +36,7 @@ impl Server {
             .spawn()
             .with_context(|| format!("start {binary}"))?;
         let mut server = Self { child, endpoint: String::new(), home };
-        let reported = eventually(Duration::from_secs(10), || std::fs::read(&ready).context("no ready file"))
+        let reported = eventually(|| std::fs::read(&ready).context("no ready file"))
             .with_context(|| std::fs::read_to_string(&log).unwrap_or_default())?;
         let reported: Value = serde_json::from_slice(&reported)?;
         server.endpoint = reported["endpoint"].as_str().context("no endpoint")?.to_owned();

@@ -131,7 +131,7 @@ pub struct Up {
 }
 
 impl Up {
-    /// Starts `binary up` with `args` and waits until it is ready, at most 30 seconds.
+    /// Starts `binary up` with `args` and waits until it is ready, at most two minutes.
     ///
     /// # Errors
     /// If it does not become ready; with its output.
@@ -153,7 +153,7 @@ impl Up {
             .stderr(log)
             .spawn()
             .with_context(|| format!("start {binary}"))?;
-        for _ in 0..600 {
+        for _ in 0..2_400 {
             if let Ok(text) = std::fs::read(&ready_file) {
                 let ready = serde_json::from_slice(&text)?;
                 return Ok(Self { _seat: seat, child, ready, home });
@@ -165,7 +165,10 @@ impl Up {
             std::thread::sleep(Duration::from_millis(50));
         }
         let _ = child.kill();
-        bail!("mooring up was not ready within 30 s:\n{}", std::fs::read_to_string(home.path().join("mooring.log"))?)
+        bail!(
+            "mooring up was not ready within two minutes:\n{}",
+            std::fs::read_to_string(home.path().join("mooring.log"))?
+        )
     }
 
     /// Returns the whole ready file.
@@ -245,7 +248,7 @@ impl Drop for Up {
     fn drop(&mut self) {
         // SIGTERM first, so that it takes everything down; it may also have exited already.
         let asked = succeeds(Command::new("kill").arg(self.child.id().to_string()));
-        for _ in 0..50 {
+        for _ in 0..300 {
             if !asked || self.child.try_wait().is_ok_and(|s| s.is_some()) {
                 break;
             }
@@ -269,14 +272,14 @@ fn text(program: &str, args: &[&str], output: Output) -> Result<String> {
     )
 }
 
-/// Calls `probe` every 100 ms until it returns a value, at most for `limit`.
+/// Calls `probe` every 100 ms until it returns a value. Gives up after 900 calls, which take a busy machine far longer than
+/// 90 seconds if `probe` starts a program.
 ///
 /// # Errors
 /// The last error of `probe`.
-pub fn eventually<T>(limit: Duration, mut probe: impl FnMut() -> Result<T>) -> Result<T> {
-    let tries = (limit.as_millis() / 100).max(1);
+pub fn eventually<T>(mut probe: impl FnMut() -> Result<T>) -> Result<T> {
     let mut last = None;
-    for _ in 0..tries {
+    for _ in 0..900 {
         match probe() {
             Ok(value) => return Ok(value),
             Err(e) => last = Some(e),

@@ -33,7 +33,7 @@ def test_a_lost_reply_loses_no_bytes(cluster):
     core.delete_namespaced_pod("web", "default")
     mooring("wait", "--for", "pod/web=gone")
     core.create_namespaced_pod("default", POD)
-    mooring("wait", "--for", "pod/web=Running", "--timeout", "1m")
+    mooring("wait", "--for", "pod/web=Running")
     assert int(re.search(r"found (\d+) records, verified", log_with("found"))[1]) >= 3
     mooring("fault", "rm", "--all")
     mooring("check", "--rest")

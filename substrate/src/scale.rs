@@ -17,7 +17,8 @@ pub struct Rule {
     pub note: &'static str,
 }
 
-/// All classes. Code that waits calls [`TimeScale::apply`] or [`TimeScale::scaled_timeout`] for those that are divided.
+/// All classes. Code that waits calls [`TimeScale::apply`], [`TimeScale::scaled_timeout`] or [`TimeScale::live_limit`] for
+/// those that are divided.
 pub const RULES: &[Rule] = &[
     divided("waits of control loops and of the node agent: periods, polls, backoffs, grace periods", ""),
     divided("validity of a Lease, of a node's heartbeat and of a toleration", "the object keeps the unscaled number"),
@@ -27,10 +28,8 @@ pub const RULES: &[Rule] = &[
     ),
     divided("latencies and state transitions of the cloud", ""),
     divided("`delay`, `after`, `for` and the lease of a fault", ""),
-    divided(
-        "`sleep`, `within` and `deadline` of a scenario, and the time that a settled cluster must stay unchanged",
-        "",
-    ),
+    divided("`sleep` of a scenario, and the time that a settled cluster must stay unchanged", ""),
+    divided("`within` and `deadline` of a scenario, and the limits of the Rust library", REAL),
     divided("time that a link waits for a peer behind a partition", ""),
     left("limit of a request to the API server for which upstream sets no deadline: 30s", GUARD),
     left("travel time of a message in simulation (`link`)", "it is used as written"),
@@ -42,6 +41,8 @@ pub const RULES: &[Rule] = &[
 ];
 
 const FLOOR: &str = "at least one second, or the deadline itself if that is shorter: the peer's work takes real time";
+const REAL: &str = "in the live world at least 90 s, and 5 minutes of a `deadline`, or the limit itself if that is shorter: \
+     the components' work takes real time";
 const GUARD: &str = "it guards against a server that never answers, not against a slow machine";
 
 const fn divided(what: &'static str, note: &'static str) -> Rule {
@@ -104,7 +105,13 @@ impl TimeScale {
     /// Returns the deadline of a call, divided by the factor, but at least a second (or `limit` itself, if that is
     /// shorter): a scaled deadline must not cut off real work of the peer, which a scale does not make faster.
     pub fn scaled_timeout(self, limit: Duration) -> Duration {
-        self.apply(limit).max(limit.min(LEAST_TIMEOUT))
+        self.live_limit(limit, LEAST_TIMEOUT)
+    }
+
+    /// Returns a time limit of the live world, divided by the factor, but at least `least` (or `limit` itself, if that is
+    /// shorter): a busy machine needs real time for the work that the limit allows.
+    pub fn live_limit(self, limit: Duration, least: Duration) -> Duration {
+        self.apply(limit).max(limit.min(least))
     }
 }
 
@@ -123,6 +130,16 @@ mod tests {
         assert_eq!(scale.apply(S(10)), Duration::from_millis(500));
         assert_eq!(scale.undo(scale.apply(S(10))), S(10));
         assert_eq!(TimeScale::default().scaled_timeout(S(10)), S(10));
+    }
+
+    #[test]
+    fn limits_of_the_live_world_leave_a_busy_machine_its_time() {
+        let scale = TimeScale::new(20.0);
+        assert_eq!(scale.live_limit(S(60), S(90)), S(60));
+        assert_eq!(scale.live_limit(S(300), S(90)), S(90));
+        assert_eq!(scale.live_limit(S(3600), S(90)), S(180));
+        assert_eq!(TimeScale::default().live_limit(S(5), S(90)), S(5));
+        assert_eq!(TimeScale::new(0.5).live_limit(S(5), S(90)), S(10));
     }
 
     #[test]

@@ -33,10 +33,11 @@ fn blocking_work_gives_its_outcome_to_a_process_that_lives_and_to_no_other() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         process.crash();
-        tokio::time::sleep(Duration::from_millis(50)).await;
         let so_far = steps.load(Ordering::SeqCst);
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        assert_eq!((steps.load(Ordering::SeqCst), done.load(Ordering::SeqCst)), (so_far, 0));
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        // A step may have begun before the crash.
+        assert!(steps.load(Ordering::SeqCst) <= so_far + 1);
+        assert_eq!(done.load(Ordering::SeqCst), 0);
     });
     let took = simulate(Options::default(), async |world| {
         let process = Process::start(&world, "worker", |_| std::future::pending());

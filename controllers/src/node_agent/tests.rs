@@ -28,7 +28,7 @@ use csi_mock::settings::Settings;
 use substrate::json::{Text, Value, json};
 use substrate::link::Link;
 use substrate::world::{Options, simulate};
-use substrate::{Process, World};
+use substrate::{Process, World, WorldKind};
 
 use super::*;
 use crate::machine::events::WorkloadStarted;
@@ -127,8 +127,9 @@ impl Rig {
         Node { machine, driver, kubelet }
     }
 
-    /// Waits until `probe` returns true, at most `seconds`. Returns the time it took.
+    /// Waits until `probe` returns true, at most `seconds`, and in real time at most 90 seconds. Returns the time it took.
     async fn until(&self, what: &str, seconds: u64, probe: impl Fn() -> bool) -> Duration {
+        let seconds = if self.world.kind() == WorldKind::Live { 90 } else { seconds };
         let begun = self.world.clock().mono();
         while !probe() {
             let waited = self.world.clock().mono() - begun;

@@ -40,13 +40,19 @@ fn command(dir: &Path, more: &[&str]) -> Command {
 
 async fn started(dir: &Path, more: &[&str]) -> Program {
     let program = Program(command(dir, more).spawn().unwrap());
-    for _ in 0..500 {
-        if dir.join("ready").exists() {
-            return program;
+    until("the program is ready", || dir.join("ready").exists()).await;
+    program
+}
+
+/// Waits until `holds` returns true, at most 90 seconds.
+async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..4_500 {
+        if holds() {
+            return;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    panic!("the program did not become ready within 10 s");
+    panic!("not within 90 s: {what}");
 }
 
 #[tokio::test]
@@ -164,7 +170,7 @@ async fn a_socket_answers_whatever_authority_a_request_names() {
             }
         }
     };
-    let message = tokio::time::timeout(Duration::from_secs(10), answer).await.unwrap();
+    let message = tokio::time::timeout(Duration::from_secs(90), answer).await.unwrap();
     assert_eq!(message, [0, 0, 0, 0, 4, 10, 2, 8, 1]);
 }
 
@@ -192,18 +198,11 @@ async fn the_socket_goes_away_and_comes_back() {
         substrate::body::call(admin.clone(), request).await.unwrap().status().as_u16()
     };
     assert_eq!(ask(r#"{"absentMs": 99999999}"#).await, 400);
-    assert_eq!(ask(r#"{"absentMs": 200}"#).await, 200);
+    // The answer comes when the socket is gone. It stays away longer than a busy machine takes to look.
+    assert_eq!(ask(r#"{"absentMs": 4000}"#).await, 200);
     let socket = dir.path().join("csi.sock");
-    let (mut went, mut back) = (false, false);
-    for _ in 0..500 {
-        went |= !socket.exists();
-        back = went && socket.exists();
-        if back {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    assert!(went && back);
+    assert!(!socket.exists());
+    until("the socket is back", || socket.exists()).await;
     let mut node = NodeClient::new(Channel(dial::unix(&socket)));
     assert_eq!(node.node_get_info(NodeGetInfoRequest {}).await.unwrap().into_inner().node_id, NODE);
 }
@@ -246,15 +245,9 @@ async fn a_driver_without_a_node_id_launches_its_own_instance() {
     let mut ids = Vec::new();
     for _ in 0..2 {
         let _program = start();
-        let mut ready = None;
-        for _ in 0..500 {
-            ready = std::fs::read(dir.path().join("ready")).ok();
-            if ready.is_some() {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        let ready: serde_json::Value = serde_json::from_slice(&ready.expect("ready within 10 s")).unwrap();
+        until("the program is ready", || dir.path().join("ready").exists()).await;
+        let ready = std::fs::read(dir.path().join("ready")).unwrap();
+        let ready: serde_json::Value = serde_json::from_slice(&ready).unwrap();
         assert!(ready["endpoint"].as_str().unwrap().ends_with("csi.sock"));
         let mut node = NodeClient::new(Channel(dial::unix(dir.path().join("csi.sock"))));
         ids.push(node.node_get_info(NodeGetInfoRequest {}).await.unwrap().into_inner().node_id);

@@ -53,12 +53,12 @@ fn a_failed_expectation_shows_both_sides_and_the_last_trace_lines() {
 
 #[test]
 fn a_simulation_that_does_not_end_is_stopped_with_its_last_trace_lines() {
-    // Years of heartbeats take longer than a second, even in virtual time.
+    // Years of heartbeats take longer, even in virtual time. A busy machine makes some progress within the limit.
     let scenario = "name: x\nnodes: {count: 9}\ndeadline: 90000h\nsteps:\n  - sleep: 80000h\n";
-    let output = run_text(scenario, &["--timeout", "1s"]);
+    let output = run_text(scenario, &["--timeout", "4s"]);
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(4), "{error}");
-    assert!(error.contains("did not end within --timeout 1s of wall time"), "{error}");
+    assert!(error.contains("did not end within --timeout 4s of wall time"), "{error}");
     assert!(error.lines().filter(|l| l.contains(" #")).count() >= 10, "trace lines are missing in\n{error}");
 }
 
@@ -123,7 +123,7 @@ fn kill_9_leaves_no_mount_and_no_loop_device_live() {
         .to_string();
     assert_eq!(loops_below(&run).len(), 1, "the volume is a loop device while the pod runs");
     up.kill().unwrap();
-    eventually(Duration::from_secs(10), || {
+    eventually(|| {
         let left = loops_below(&run);
         anyhow::ensure!(left.is_empty(), "left over: {left:?}");
         Ok(())
@@ -137,7 +137,7 @@ fn kill_9_leaves_no_mount_and_no_loop_device_live() {
 fn status(endpoint: &str, request: &str) -> String {
     let address = endpoint.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(90))).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     let mut text = Vec::new();
     let mut buffer = [0; 4096];

@@ -6,7 +6,6 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use e2e::{CLAIM_AND_POD, eventually, have, root};
@@ -195,7 +194,7 @@ fn one(project: &Project, name: &str) -> Result<()> {
     let up = [&up[..], &["--kubernetes-listen", "0.0.0.0:6443"]].concat();
     project.run("docker", &[&run[..], &safe, &[&project.docker.image], &up].concat())?;
     let inside = |args: &[&str]| project.run("docker", &[&["exec", name, "mooring"], args].concat());
-    eventually(Duration::from_secs(30), || inside(&["wait", "--ready", "--timeout", "20s"]))?;
+    eventually(|| inside(&["wait", "--ready", "--timeout", "20s"]))?;
     let published = |port: &str| -> Result<String> {
         let address = project.run("docker", &["port", name, port])?;
         Ok(address.lines().next().context("it is not published")?.to_owned())
@@ -216,17 +215,15 @@ fn one(project: &Project, name: &str) -> Result<()> {
     let mut answer = String::new();
     cloud.read_to_string(&mut answer)?;
     ensure!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
-    let begin = Instant::now();
-    project.run("docker", &["stop", "--time", "20", name])?;
-    ensure!(begin.elapsed() < Duration::from_secs(10), "it took {:?} to stop", begin.elapsed());
+    // docker kills it after this time.
+    project.run("docker", &["stop", "--time", "60", name])?;
     let code = project.run("docker", &["inspect", "--format", "{{.State.ExitCode}}", name])?;
     ensure!(code.trim() != "137", "it was killed");
     // The shortest command: as root, without flags.
     let plain = format!("{name}-plain");
     project.run("docker", &["run", "--detach", "--name", &plain, &project.docker.image, "up"])?;
-    let ready = eventually(Duration::from_secs(30), || {
-        project.run("docker", &["exec", &plain, "mooring", "wait", "--ready", "--timeout", "20s"])
-    });
+    let ready =
+        eventually(|| project.run("docker", &["exec", &plain, "mooring", "wait", "--ready", "--timeout", "20s"]));
     project.run("docker", &["rm", "--force", &plain])?;
     ready.map(drop)
 }
@@ -326,13 +323,13 @@ fn run_cluster(project: &mut Project) -> Result<()> {
     no_loops_of(&cloud)?;
     project.run("docker", &["start", &node_a])?;
     project.mooring(&["wait", "--ready", "--compose", "--project", &project.name, "--timeout", "60s"])?;
-    eventually(Duration::from_secs(60), || {
+    eventually(|| {
         ensure!(loops_of(&cloud)?.len() == 1, "{:?} of {cloud}", loops_of(&cloud)?);
         running_on(project, "node-a")?;
         ensure!(ready(project, "web")?, "pod/web is not ready");
         Ok(())
     })?;
-    let log = eventually(Duration::from_secs(20), || project.kubectl(&["logs", "web"]))?;
+    let log = eventually(|| project.kubectl(&["logs", "web"]))?;
     ensure!(!log.is_empty(), "the writer says nothing");
 
     // A machine that is cut off from the API server starts no pod; another machine does.
@@ -343,7 +340,7 @@ fn run_cluster(project: &mut Project) -> Result<()> {
         std::fs::write(&pod, pod_on(node))?;
         project.kubectl(&["apply", "--filename", &pod.display().to_string()])?;
     }
-    project.kubectl(&["wait", "--for=condition=Ready", "pod/on-node-b", "--timeout=30s"])?;
+    project.kubectl(&["wait", "--for=condition=Ready", "pod/on-node-b", "--timeout=90s"])?;
     ensure!(!ready(project, "on-node-a")?, "a machine that is cut off has started a pod");
     project.run("docker", &["network", "connect", &network, &node_a])?;
     project.kubectl(&["wait", "--for=condition=Ready", "pod/on-node-a", "--timeout=60s"])?;
@@ -375,7 +372,7 @@ fn ready(project: &Project, pod: &str) -> Result<bool> {
 
 /// Waits until the kernel has removed the devices, which it does after the last process has exited.
 fn no_loops_of(device: &str) -> Result<()> {
-    eventually(Duration::from_secs(10), || {
+    eventually(|| {
         let left = loops_of(device)?;
         ensure!(left.is_empty(), "left behind: {left:?}");
         Ok(())

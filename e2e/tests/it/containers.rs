@@ -5,7 +5,6 @@
 use std::io::Write;
 use std::path::Path;
 use std::process::{Output, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::{Up, eventually, have};
@@ -163,7 +162,7 @@ fn a_containers_command_runs_on_its_volume_and_kubectl_reaches_it_live() {
     apply(&up, WORKLOAD).unwrap();
     kubectl(&["wait", "--for=condition=Ready", "pod/web", "--timeout=90s"]).context(up.log()).unwrap();
     let node = kubectl(&["get", "pod", "web", "-o", "jsonpath={.spec.nodeName}"]).unwrap();
-    let log = eventually(Duration::from_secs(30), || {
+    let log = eventually(|| {
         let log = kubectl(&["logs", "web"])?;
         ensure!(log.lines().count() >= 2, "{log}");
         Ok(log)
@@ -206,7 +205,7 @@ fn a_containers_command_runs_on_its_volume_and_kubectl_reaches_it_live() {
     assert_eq!(kubectl(&["logs", "reader"]).unwrap(), "bye\n");
     let code = "jsonpath={.status.containerStatuses[0].state.terminated.exitCode}";
     assert_eq!(kubectl(&["get", "pod", "reader", "-o", code]).unwrap(), "7");
-    let lost = eventually(Duration::from_secs(30), || {
+    let lost = eventually(|| {
         let log = kubectl(&["logs", "absent"])?;
         ensure!(!log.is_empty());
         Ok(log)
@@ -214,7 +213,7 @@ fn a_containers_command_runs_on_its_volume_and_kubectl_reaches_it_live() {
     assert!(lost.unwrap().starts_with("(mooring: cannot start: exec: \"no-such-program\": No such file"));
     // A raw device is one in the container, and none in /dev of the machine.
     apply(&up, RAW).unwrap();
-    let raw = eventually(Duration::from_secs(60), || {
+    let raw = eventually(|| {
         let log = kubectl(&["logs", "raw"])?;
         ensure!(!log.is_empty());
         Ok(log)
@@ -246,13 +245,13 @@ fn no_program_outlives_kill_9_live() {
         let found = std::process::Command::new("pgrep").args(["-f", &mark]).output().unwrap();
         String::from_utf8_lossy(&found.stdout).lines().count()
     };
-    eventually(Duration::from_secs(60), || {
+    eventually(|| {
         ensure!(running() >= 3, "{}", up.log());
         Ok(())
     })
     .unwrap();
     up.kill().unwrap();
-    eventually(Duration::from_secs(20), || {
+    eventually(|| {
         ensure!(running() == 0, "{} processes", running());
         Ok(())
     })

@@ -5,7 +5,6 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use e2e::{CLAIM_AND_POD, eventually, have};
@@ -138,7 +137,7 @@ impl Pair {
             "contexts": [{"name": "envtest", "context": {"cluster": "envtest", "user": "envtest"}}],
         });
         std::fs::write(pair.home.path().join("kubeconfig"), kubeconfig.to_string())?;
-        eventually(Duration::from_secs(20), || pair.kubectl(&["get", "--raw", "/readyz"]))?;
+        eventually(|| pair.kubectl(&["get", "--raw", "/readyz"]))?;
         Ok(pair)
     }
 
@@ -190,7 +189,7 @@ fn with_controllers_owned_objects_go_with_their_owner() {
         {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid}]}});
     pair.apply(&owned.to_string()).unwrap();
     pair.kubectl(&["delete", "configmap", "owner"]).unwrap();
-    eventually(Duration::from_secs(20), || {
+    eventually(|| {
         let left = pair.kubectl(&["get", "configmaps", "-o", "name"])?;
         ensure!(left.is_empty(), "{left}");
         Ok(())
@@ -205,13 +204,13 @@ fn with_a_cluster_a_pod_runs_with_its_volume_live() {
     }
     let _seat = e2e::seat().unwrap();
     let pair = Pair::start("cluster").unwrap();
-    let nodes = eventually(Duration::from_secs(20), || {
+    let nodes = eventually(|| {
         let nodes = pair.kubectl(&["get", "nodes", "-o", "name"])?;
         ensure!(nodes.lines().count() == 3, "{nodes}");
         Ok(nodes)
     });
     assert_eq!(nodes.unwrap(), "node/node-a\nnode/node-b\nnode/node-c\n");
-    eventually(Duration::from_secs(20), || pair.kubectl(&["get", "storageclass", "gp3"])).unwrap();
+    eventually(|| pair.kubectl(&["get", "storageclass", "gp3"])).unwrap();
     pair.apply(CLAIM_AND_POD).unwrap();
     pair.kubectl(&["wait", "--for=condition=Ready", "pod/web", "--timeout=60s"]).unwrap();
     // Requests from outside are authorized.

@@ -44,7 +44,10 @@ fn kubectl_follows_a_claim_to_a_running_pod_and_back() {
     let row: Vec<&str> = lines.next().unwrap().split_whitespace().collect();
     assert_eq!((row[1], row[4]), ("ebs.csi.aws.com", "true"), "{attachments}");
 
-    cluster.wait_for("events", "self.exists(e, e.reason == 'Started')").unwrap();
+    // Each component writes its Events in its own time.
+    let reasons = "['Scheduled', 'SuccessfulAttachVolume', 'Started', 'WaitForFirstConsumer', 'ExternalProvisioning', \
+                   'Provisioning', 'ProvisioningSucceeded']";
+    cluster.wait_for("events", &format!("{reasons}.all(r, self.exists(e, e.reason == r))")).unwrap();
     let described = kubectl(&["describe", "pod", "web"]).unwrap();
     for wanted in [
         "Scheduled",

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::{CLAIM_AND_POD, Up, eventually, have};
@@ -28,7 +27,7 @@ fn kubectl_logs_prints_the_log_of_a_live_pod() {
     kubectl(&["label", "pod", "web", "app=web"]).unwrap();
     // Until its container has started, the log is empty or kubelet answers that the container is waiting.
     kubectl(&["wait", "--for=condition=Ready", "pod/web", "--timeout=60s"]).context(up.log()).unwrap();
-    let whole = eventually(Duration::from_secs(30), || {
+    let whole = eventually(|| {
         let text = kubectl(&["logs", "web"])?;
         ensure!(text.contains("data: wrote record 3\n"), "{text}");
         Ok(text)
@@ -55,7 +54,7 @@ fn kubectl_logs_prints_the_log_of_a_live_pod() {
                 spec: {containers: [{name: app, image: i}]}\n";
     std::fs::write(file.path(), ends).unwrap();
     kubectl(&["apply", "-f", &file.path().display().to_string()]).unwrap();
-    let before = eventually(Duration::from_secs(30), || kubectl(&["logs", "ends", "--previous"])).unwrap();
+    let before = eventually(|| kubectl(&["logs", "ends", "--previous"])).unwrap();
     assert_eq!(before, "started as a modelled workload of image \"i\"\nexits with code 0\n");
     let unknown = refused(&["logs", "web", "-c", "absent"]);
     assert!(unknown.contains("container absent is not valid for pod web"), "{unknown}");
@@ -80,7 +79,7 @@ impl Component {
         command.args(["component", name, "--ready-file"]).arg(&ready).args(args);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(std::fs::File::create(&log)?);
         let started = Self(command.spawn()?);
-        let content = eventually(Duration::from_secs(30), || Ok(std::fs::read(&ready)?))
+        let content = eventually(|| Ok(std::fs::read(&ready)?))
             .with_context(|| std::fs::read_to_string(&log).unwrap_or_default())?;
         Ok((started, serde_json::from_slice(&content)?))
     }
@@ -120,7 +119,7 @@ fn logs_come_over_sockets_from_a_node_agent_that_is_a_program_of_its_own() {
     std::fs::write(dir.path().join("pod.yaml"), pod).unwrap();
     let applied = kubectl(&["apply", "-f", &path("pod.yaml")]);
     assert!(applied.status.success(), "{applied:?}");
-    eventually(Duration::from_secs(60), || {
+    eventually(|| {
         let read = kubectl(&["logs", "web", "-c", "b"]);
         let text = String::from_utf8_lossy(&read.stdout).into_owned();
         ensure!(text == "started as a modelled workload of image \"i\"\n", "{read:?}");

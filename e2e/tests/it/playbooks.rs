@@ -4,7 +4,6 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
 use std::process::Output;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::{CLAIM_AND_POD, Up, eventually, have};
@@ -61,7 +60,7 @@ impl Bench {
 
     /// Repeats a line until its output contains all of `wanted`, since some of it appears a moment later.
     fn shows(&self, line: &str, wanted: &[&str]) -> Result<String> {
-        eventually(Duration::from_secs(20), || {
+        eventually(|| {
             let message = self.sh(line)?;
             let missing: Vec<&&str> = wanted.iter().filter(|wanted| !message.contains(**wanted)).collect();
             ensure!(missing.is_empty(), "{line}\nlacks {missing:?}:\n{message}");
@@ -76,7 +75,7 @@ impl Bench {
 
     /// Runs a command of a playbook until its output contains all of `wanted`; see [`printed`].
     fn step(&self, line: &str, wanted: &[&str]) -> Result<()> {
-        eventually(Duration::from_secs(20), || {
+        eventually(|| {
             let Some(message) = self.does(line)? else { return Ok(()) };
             let missing: Vec<&&str> = wanted.iter().filter(|wanted| !message.contains(**wanted)).collect();
             ensure!(missing.is_empty(), "{line}\nlacks {missing:?}:\n{message}");
@@ -151,7 +150,7 @@ fn every_command_of_the_playbooks_works() {
     let patch = format!("kubectl patch volumeattachment {va} --type=merge -p '{{\"metadata\":{{\"finalizers\":[]}}}}'");
     let patched = bench.does(&patch).unwrap();
     assert!(patched.is_none_or(|message| message.trim() == format!("volumeattachment.storage.k8s.io/{va} patched")));
-    bench.does(&format!("kubectl delete volumeattachment {va} --timeout=30s")).unwrap();
+    bench.does(&format!("kubectl delete volumeattachment {va} --timeout=90s")).unwrap();
     bench.step("kubectl get volumeattachment -o wide", &[&va, " true "]).unwrap();
     // After deletion of an attachment the external-attacher detaches first.
     bench.does(&format!("kubectl delete volumeattachment {va} --wait=false")).unwrap();
@@ -168,7 +167,7 @@ fn a_node_that_is_gone_is_deleted_or_tainted_as_the_playbooks_say() {
     let bench = Bench::start().unwrap();
     let node = bench.path("pod web", "{.spec.nodeName}");
     let system = |node: &str| format!("kubectl get pods -n kube-system --field-selector spec.nodeName={node} -o name");
-    assert_eq!(bench.sh(&system(&node)).unwrap(), format!("pod/ebs-csi-node-{node}\n"));
+    assert_eq!(bench.shows(&system(&node), &["ebs-csi-node"]).unwrap(), format!("pod/ebs-csi-node-{node}\n"));
     // A drain does not evict the driver, and needs no flag for it.
     if let Some(drained) = bench.does(&format!("kubectl drain {node} --force --timeout=60s")).unwrap() {
         assert!(drained.contains("evicting pod default/web") && !drained.contains("ebs-csi-node"), "{drained}");
@@ -190,7 +189,8 @@ fn pods_of_kube_system_are_as_upstream_has_them_and_their_logs_can_be_followed()
         return;
     }
     let bench = Bench::start().unwrap();
-    let listed = bench.shows("kubectl get pods -n kube-system --no-headers", &["ebs-csi-node-node-c"]).unwrap();
+    let nodes = ["ebs-csi-node-node-a", "ebs-csi-node-node-b", "ebs-csi-node-node-c"];
+    let listed = bench.shows("kubectl get pods -n kube-system --no-headers", &nodes).unwrap();
     assert_eq!(listed.lines().count(), 8, "{listed}");
     bench
         .shows(
@@ -203,11 +203,20 @@ fn pods_of_kube_system_are_as_upstream_has_them_and_their_logs_can_be_followed()
     assert_eq!(bench.sh(&format!("{controller} --tail=1")).unwrap().lines().count(), 1);
     let began = bench.sh(controller).unwrap().lines().count();
     // A follower receives the next volume's lines.
-    let follow = format!("timeout 20 {controller} -f | grep -m 2 '\"DeleteVolume\"'");
-    let following = bench.up.command("sh").args(["-c", &follow]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let printed = bench.dir.path().join("followed");
+    let mut follow = bench.up.command("sh");
+    let follow = follow.args(["-c", &format!("exec {controller} -f")]).stdout(std::fs::File::create(&printed).unwrap());
+    let mut following = follow.spawn().unwrap();
     bench.sh(&format!("kubectl delete -f {} --timeout=60s", bench.file().display())).unwrap();
-    let followed = String::from_utf8(following.wait_with_output().unwrap().stdout).unwrap();
-    assert!(followed.lines().count() == 2 && began > 0, "{followed}");
+    eventually(|| {
+        let followed = std::fs::read_to_string(&printed)?;
+        let deletions = followed.lines().filter(|line| line.contains("\"DeleteVolume\"")).count();
+        ensure!(deletions >= 2 && began > 0, "{followed}");
+        Ok(())
+    })
+    .unwrap();
+    following.kill().unwrap();
+    following.wait().unwrap();
     let refused = bench.try_sh(&format!("{controller} --previous")).unwrap();
     let message = String::from_utf8_lossy(&refused.stderr);
     assert!(message.contains("previous terminated container \"csi-provisioner\""), "{message}");

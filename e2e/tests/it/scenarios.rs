@@ -23,7 +23,7 @@ fn run_file(file: &Path, more: &[&str]) -> (Option<i32>, Value) {
     let output = Command::new(env!("CARGO_BIN_EXE_mooring-under-test"))
         .arg("run")
         .arg(file)
-        .args(["--output", "json", "--timeout", "150s"])
+        .args(["--output", "json", "--timeout", "5m"])
         .args(more)
         .output()
         .unwrap();
@@ -264,10 +264,10 @@ fn a_process_knows_of_faults_before_it_starts_live() {
     }
 }
 
-/// The attachment waits until another pod runs.
+/// The attachment waits until another pod runs. That pod comes when the attachment has failed twice.
 #[test]
 fn a_fault_ends_when_its_condition_holds_in_both_worlds_live() {
-    let helper = "  - sleep: 20s
+    let helper = "  - expect: {call: {plane: csi, op: ControllerPublishVolume, times: {at-least: 2}}, within: 5m}
   - apply:
       apiVersion: v1
       kind: Pod

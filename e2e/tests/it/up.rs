@@ -3,7 +3,6 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::http::send;
@@ -60,7 +59,7 @@ fn a_cluster_is_larger_than_the_usual_limit_of_open_files_live() {
     let up = Up::start(program.to_str().unwrap(), &["--backend", "directory", "--nodes", "60"]).unwrap();
     assert_eq!(up.all_ready()["imds"].as_array().unwrap().len(), 60);
     let files = || std::fs::read_dir(format!("/proc/{}/fd", up.pid())).map_or(0, Iterator::count);
-    eventually(Duration::from_secs(30), || {
+    eventually(|| {
         ensure!(files() > 1_024, "{} files", files());
         Ok(())
     })
@@ -117,7 +116,7 @@ fn a_driver_that_is_not_ours_is_found_as_kubelet_finds_it_live() {
     )
     .unwrap();
     let await_log = |text: &str| {
-        eventually(Duration::from_secs(60), || {
+        eventually(|| {
             let log = up.log();
             ensure!(log.contains(text), "{text:?} is not in\n{log}");
             Ok(())
@@ -174,7 +173,7 @@ fn a_driver_that_is_not_ours_is_found_as_kubelet_finds_it_live() {
     });
     api(&up, "POST", "/api/v1/namespaces/default/pods", &pod).unwrap();
     let path = "/api/v1/namespaces/default/pods/web";
-    eventually(Duration::from_secs(90), || {
+    eventually(|| {
         let pod = api(&up, "GET", path, &Value::Null)?;
         ensure!(pod["status"]["phase"] == "Running", "{:#}\n{}", pod["status"], up.log());
         Ok(())
@@ -186,7 +185,7 @@ fn a_driver_that_is_not_ours_is_found_as_kubelet_finds_it_live() {
     // The same driver takes the volume down.
     api(&up, "DELETE", path, &Value::Null).unwrap();
     api(&up, "DELETE", "/api/v1/namespaces/default/persistentvolumeclaims/data", &Value::Null).unwrap();
-    eventually(Duration::from_secs(90), || {
+    eventually(|| {
         let volumes = api(&up, "GET", "/api/v1/persistentvolumes", &Value::Null)?;
         ensure!(volumes["items"].as_array().is_some_and(Vec::is_empty), "{volumes:#}\n{}", up.log());
         Ok(())
@@ -286,7 +285,7 @@ fn a_volume_that_is_detached_by_hand_is_busy_while_its_pod_has_it_mounted_live()
     };
     assert_eq!(attachment().unwrap(), "attached");
     up.run("aws", &["ec2", "detach-volume", "--volume-id", &pv]).unwrap();
-    eventually(Duration::from_secs(30), || {
+    eventually(|| {
         let state = attachment()?;
         ensure!(state == "busy", "{state}");
         Ok(())
@@ -294,7 +293,7 @@ fn a_volume_that_is_detached_by_hand_is_busy_while_its_pod_has_it_mounted_live()
     .unwrap();
     // It is deleted once nothing holds it any more.
     up.run("kubectl", &["delete", "pod", "web", "--timeout=60s"]).unwrap();
-    eventually(Duration::from_secs(60), || {
+    eventually(|| {
         let state = attachment()?;
         ensure!(state == "None", "{state}");
         Ok(())
@@ -330,7 +329,7 @@ fn a_driver_in_a_mount_namespace_of_its_own_mounts_for_the_node_live() {
     // The pod's data is on the volume: the mount point is empty afterwards, so it can be removed.
     up.run("kubectl", &["delete", "pod", "web", "--timeout=60s"]).context(up.log()).unwrap();
     up.run("kubectl", &["delete", "pvc", "data", "--timeout=60s"]).unwrap();
-    eventually(Duration::from_secs(60), || {
+    eventually(|| {
         let left = up.run("kubectl", &["get", "pv,volumeattachment", "-o", "name"])?;
         ensure!(left.is_empty(), "left over: {left}");
         Ok(())

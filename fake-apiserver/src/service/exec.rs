@@ -153,7 +153,7 @@ impl Server {
 
     async fn reach(&self, place: &NodeEndpoint, request: Request<Body>) -> Result<Response<Body>, String> {
         let dial = self.shared.nodes.as_ref().ok_or("this server reaches no nodes")?;
-        let deadline = self.ctx.now().mono + self.ctx.scaled(TIMEOUT);
+        let deadline = self.ctx.now().mono + self.ctx.scaled_timeout(TIMEOUT);
         let exchange = async { call(dial(&self.ctx, place)?, request).await };
         let response = tokio::select! { biased;
             response = exchange => response,

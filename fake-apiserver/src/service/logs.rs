@@ -207,7 +207,7 @@ impl Server {
         let path = if query.is_empty() { path } else { format!("{path}?{query}") };
         let url = format!("https://{}{path}", place.authority());
         let failed = |why: &str| Status::new(500, "", format!("Get {url:?}: {why}"));
-        let deadline = now.mono + self.ctx.scaled(TIMEOUT);
+        let deadline = now.mono + self.ctx.scaled_timeout(TIMEOUT);
         let response = tokio::select! { biased;
             response = self.ask_node(&dial, &place, &path, options.follow) => response,
             () = self.ctx.sleep_until(deadline) => Err("timeout awaiting response headers".into()),

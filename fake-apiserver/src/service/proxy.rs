@@ -75,7 +75,7 @@ impl Server {
             request = request.header(header::CONTENT_TYPE, kind);
         }
         let request = request.body(full(body)).map_err(|e| Status::bad_request(e.to_string()))?;
-        let deadline = self.ctx.now().mono + self.ctx.scaled(TIMEOUT);
+        let deadline = self.ctx.now().mono + self.ctx.scaled_timeout(TIMEOUT);
         let response = tokio::select! { biased;
             response = call(service, request) => response,
             () = self.ctx.sleep_until(deadline) => Err("timeout awaiting response headers".into()),

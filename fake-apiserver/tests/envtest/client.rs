@@ -66,7 +66,7 @@ impl Client {
     /// Sends a request and reads the head of its answer.
     pub fn open(&self, method: &str, path: &str, body: &str) -> std::io::Result<Stream> {
         let tcp = TcpStream::connect(("127.0.0.1", self.port))?;
-        tcp.set_read_timeout(Some(Duration::from_secs(30)))?;
+        tcp.set_read_timeout(Some(Duration::from_secs(90)))?;
         let name = ServerName::try_from("127.0.0.1").unwrap();
         let connection = ClientConnection::new(self.config.clone(), name).map_err(std::io::Error::other)?;
         let mut stream = StreamOwned::new(connection, tcp);

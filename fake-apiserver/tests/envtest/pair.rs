@@ -220,24 +220,24 @@ impl Assets {
 
     /// Waits until a condition holds.
     pub fn wait_until(&self, is_so: impl Fn() -> bool) {
-        for _ in 0..2_000 {
+        for _ in 0..9_000 {
             if is_so() {
                 return;
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        panic!("it is not so after 20 s: {}", self.log("kube-apiserver"));
+        panic!("it is not so after 90 s: {}", self.log("kube-apiserver"));
     }
 
     fn wait(&self, program: &str, running: &mut Running, is_ready: impl Fn() -> bool) {
-        for _ in 0..2_000 {
+        for _ in 0..9_000 {
             if is_ready() {
                 return;
             }
             assert!(running.0.try_wait().unwrap().is_none(), "{program} ended: {}", self.log(program));
             std::thread::sleep(Duration::from_millis(10));
         }
-        panic!("{program} was not ready within 20 s: {}", self.log(program));
+        panic!("{program} was not ready within 90 s: {}", self.log(program));
     }
 
     /// Returns a client without a certificate.

@@ -211,7 +211,7 @@ const COMMANDS: &[(&str, &[&str])] = &[
         &["patched"],
     ),
     ("get volumeattachment -o wide", &["true"]),
-    ("wait volumeattachment/csi-1 --for=jsonpath={.status.attached}=true --timeout=5s", &["condition met"]),
+    ("wait volumeattachment/csi-1 --for=jsonpath={.status.attached}=true --timeout=90s", &["condition met"]),
     ("!patch volumeattachment csi-1 --type=merge -p {\"spec\":{\"nodeName\":\"other\"}}", &["immutable"]),
     ("!patch sc gp3 -p {\"provisioner\":\"other\"}", &["field is immutable"]),
     ("apply -f changed.yaml", &["configmap/settings configured"]),
@@ -237,7 +237,7 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ("auth can-i create persistentvolumes", &["yes"]),
     ("auth can-i --list", &["*.*", "[*]"]),
     ("auth whoami", &["kubernetes-admin", "system:masters"]),
-    ("delete ns typed --timeout=20s", &["deleted"]),
+    ("delete ns typed --timeout=90s", &["deleted"]),
     ("apply --server-side -f dry.yaml", &["configmap/dry serverside-applied"]),
     ("get cm dry -o yaml --show-managed-fields", &["manager: kubectl", "operation: Apply"]),
     ("apply --server-side -f settings.yaml --field-manager=one", &["serverside-applied"]),
@@ -246,10 +246,10 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ("get cm shared -o jsonpath={.data}", &["{\"c\":\"2\"}"]),
     // Deletion.
     ("delete configmap made", &["deleted"]),
-    ("delete pod writer --wait --timeout=20s --grace-period=0 --force", &["deleted"]),
-    ("wait --for=delete pod/writer --timeout=5s", &[]),
-    ("delete volumeattachment csi-1 --timeout=5s", &["deleted"]),
-    ("delete ns work --timeout=20s", &["deleted"]),
+    ("delete pod writer --wait --timeout=90s --grace-period=0 --force", &["deleted"]),
+    ("wait --for=delete pod/writer --timeout=90s", &[]),
+    ("delete volumeattachment csi-1 --timeout=90s", &["deleted"]),
+    ("delete ns work --timeout=90s", &["deleted"]),
     ("!get ns work", &["NotFound"]),
     ("delete cm --all", &["deleted"]),
 ];
@@ -333,7 +333,7 @@ const WORKLOAD_COMMANDS: &[(&str, &[&str])] = &[
     ("rollout restart deploy/web", &["restarted"]),
     ("rollout pause deploy/web", &["paused"]),
     ("rollout resume deploy/web", &["resumed"]),
-    ("!rollout status deploy/web --timeout=1s", &["Waiting for deployment"]),
+    ("!rollout status deploy/web --timeout=4s", &["Waiting for deployment"]),
     ("rollout history deploy/web", &["No rollout history found"]),
     ("autoscale deploy web --min=1 --max=4 --cpu-percent=70", &["autoscaled"]),
     ("get hpa web", &["Deployment/web", "70%"]),
@@ -364,7 +364,7 @@ const WORKLOAD_COMMANDS: &[(&str, &[&str])] = &[
     ("get cs", &["etcd-0", "Healthy"]),
     ("auth can-i delete deployments --subresource=scale", &["yes"]),
     ("drain node-x --ignore-daemonsets --force --dry-run=client", &[]),
-    ("delete deploy,sts,svc,job,cronjob --all --timeout=20s", &["\"web\" deleted", "\"db\" deleted"]),
+    ("delete deploy,sts,svc,job,cronjob --all --timeout=90s", &["\"web\" deleted", "\"db\" deleted"]),
 ];
 
 #[test]
@@ -414,7 +414,7 @@ spec:
 
 const CUSTOM_COMMANDS: &[(&str, &[&str])] = &[
     ("apply -f definition.yaml", &["customresourcedefinition.apiextensions.k8s.io/backups.example.com created"]),
-    ("wait --for=condition=Established crd/backups.example.com --timeout=5s", &["condition met"]),
+    ("wait --for=condition=Established crd/backups.example.com --timeout=90s", &["condition met"]),
     ("api-resources --api-group=example.com", &["backups", "bk", "example.com/v1", "true", "Backup"]),
     ("api-versions", &["example.com/v1"]),
     ("explain backup", &["apiVersion\t<string>", "kind\t<string>", "metadata\t<ObjectMeta>", "APIVersion defines"]),
@@ -433,8 +433,8 @@ const CUSTOM_COMMANDS: &[(&str, &[&str])] = &[
     ("apply --server-side -f backup.yaml --force-conflicts", &["serverside-applied"]),
     ("label bk nightly a=b", &["labeled"]),
     ("describe bk nightly", &["API Version:  example.com/v1", "Source:  data"]),
-    ("get bk -w --output-watch-events --request-timeout=1s", &["ADDED"]),
-    ("delete crd backups.example.com --timeout=10s", &["deleted"]),
+    ("get bk -w --output-watch-events --request-timeout=4s", &["ADDED"]),
+    ("delete crd backups.example.com --timeout=90s", &["deleted"]),
     ("!get bk", &["the server could not find the requested resource"]),
 ];
 

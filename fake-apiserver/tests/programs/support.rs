@@ -29,7 +29,7 @@ impl Server {
             .spawn()
             .unwrap();
         let mut server = Self { folder, child, ready: Value::Null };
-        for _ in 0..1_000 {
+        for _ in 0..9_000 {
             if let Ok(text) = std::fs::read(&ready_file) {
                 server.ready = serde_json::from_slice(&text).unwrap();
                 return server;
@@ -37,7 +37,7 @@ impl Server {
             assert!(server.child.try_wait().unwrap().is_none(), "the server ended before it was ready");
             std::thread::sleep(Duration::from_millis(10));
         }
-        panic!("the server was not ready within 10 s");
+        panic!("the server was not ready within 90 s");
     }
 
     /// Returns a field of the ready file.

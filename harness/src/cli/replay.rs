@@ -183,9 +183,10 @@ fn compare(args: &Args, document: &Document, mine: &Record, record: Option<&Reco
         "events": verdict.events,
         "digest": verdict.digest,
     });
-    let envelope = match difference {
-        None => Envelope::passed("replay", data),
-        Some(why) => {
+    let envelope = match (difference, verdict.never_fired()) {
+        (None, None) => Envelope::passed("replay", data),
+        (None, Some(why)) => search::never_fired("replay", why).with_data(data),
+        (Some(why), _) => {
             let failure = Failure::new("diverged", why)
                 .action("was it recorded by another build? Then the files are not to blame");
             Envelope::failed("replay", Exit::Diverged, failure).with_data(data)
@@ -193,7 +194,7 @@ fn compare(args: &Args, document: &Document, mine: &Record, record: Option<&Reco
     };
     let style = Style::stdout();
     let mut text = String::new();
-    if envelope.exit() == Exit::Passed {
+    if envelope.exit() != Exit::Diverged {
         let all = format!("{} events, byte for byte as in {with}", verdict.events);
         text += &format!("{} {all}\n", style.paint(Tone::Good, "✓"));
     }

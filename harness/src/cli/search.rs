@@ -192,6 +192,12 @@ pub(in crate::cli) fn environment(command: &str, format: Format, message: impl I
     output::finish(format, &envelope, "", Style::stderr()).into()
 }
 
+/// Envelope of a run in which a fault never fired, with the exit code of `mooring run`.
+pub(in crate::cli) fn never_fired(command: &str, why: String) -> Envelope {
+    let failure = Failure::new("fault-never-fired", why).action("`mooring run` shows the calls that nearly matched");
+    Envelope::failed(command, Exit::Failed, failure)
+}
+
 /// Unique file name for a finding: its shortened signature, and the number of the run that shows it.
 pub(in crate::cli) fn file_name(signature: &str, run: u64) -> String {
     format!("{}-{run}", word(signature))

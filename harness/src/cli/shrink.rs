@@ -35,6 +35,9 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
         Err(Stopped::Trouble(why)) => return search::environment("shrink", format, why),
         Err(Stopped::User) => return interrupted(format),
     };
+    if let Some(why) = first.as_ref().and_then(Verdict::never_fired) {
+        return output::finish(format, &search::never_fired("shrink", why), "", Style::stderr()).into();
+    }
     let Some(first) = first.filter(|verdict| verdict.class.is_finding()) else {
         let why = format!(
             "{}: it has no failure that is not declared, so there is nothing to shrink",

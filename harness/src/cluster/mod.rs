@@ -58,6 +58,11 @@ pub(crate) use mirror::text::Wording;
 pub use objects::{ObjectError, Objects};
 use workload_results::WorkloadResults;
 
+/// Least wall-clock time that a time scale leaves the limit of a wait.
+const LEAST_WAIT: Duration = Duration::from_secs(90);
+/// Least wall-clock time that a time scale leaves the deadline of a scenario.
+pub(crate) const LEAST_RUN: Duration = Duration::from_secs(5 * 60);
+
 /// A running cluster.
 pub struct Cluster {
     world: World,
@@ -362,6 +367,21 @@ impl Cluster {
     /// Converts a duration of the scenario to the world's time.
     pub fn scaled(&self, duration: Duration) -> Duration {
         self.world.scale().apply(duration)
+    }
+
+    /// Converts the time limit of a wait to the world's time. In the live world the scale leaves it 90 seconds.
+    pub fn limit(&self, limit: Duration) -> Duration {
+        self.limit_of(limit, LEAST_WAIT)
+    }
+
+    /// Converts the deadline of a scenario to the world's time. In the live world the scale leaves it five
+    /// minutes.
+    pub fn deadline(&self, deadline: Duration) -> Duration {
+        self.limit_of(deadline, LEAST_RUN)
+    }
+
+    fn limit_of(&self, limit: Duration, least: Duration) -> Duration {
+        if self.is_simulated() { self.scaled(limit) } else { self.world.scale().live_limit(limit, least) }
     }
 
     /// Converts a duration of the world to the scenario's time.

@@ -21,8 +21,8 @@ const WAITING: usize = 64;
 /// Bytes that are read at once.
 const PIECE: usize = 16 << 10;
 /// Longest time from the start of a container to its program.
-const BEGINNING: Duration = Duration::from_secs(10);
-/// Time for the last output of a program whose children still have it open.
+const BEGINNING: Duration = Duration::from_secs(60);
+/// Longest silence after the end of a program whose children still have its output open.
 const LAST_OUTPUT: Duration = Duration::from_secs(1);
 
 /// Starts a program in a container as soon as the container's own program, `pid`, runs.
@@ -78,7 +78,7 @@ async fn with_pipes(
     let copies = join(copy(out, outputs, Output::Stdout), copy(err, outputs, Output::Stderr));
     let group = Group::of(&child);
     let over = tokio::select! { biased;
-        status = ended(&mut child, copies.map(drop)) => Some(status),
+        status = ended(&mut child, copies.map(drop), outputs) => Some(status),
         () = feed(&mut inputs, &mut writer) => None,
         // A program that does not read its input must not outlive the user.
         () = outputs.closed() => None,
@@ -105,7 +105,11 @@ async fn feed(inputs: &mut mpsc::Receiver<Input>, writer: &mut Option<ChildStdin
 }
 
 /// Waits for the end of a program and for its output.
-async fn ended(child: &mut Child, copies: impl Future<Output = ()>) -> std::io::Result<ExitStatus> {
+async fn ended(
+    child: &mut Child,
+    copies: impl Future<Output = ()>,
+    outputs: &mpsc::Sender<Output>,
+) -> std::io::Result<ExitStatus> {
     let mut copies = std::pin::pin!(copies.fuse());
     let status = loop {
         tokio::select! { biased;
@@ -114,9 +118,19 @@ async fn ended(child: &mut Child, copies: impl Future<Output = ()>) -> std::io::
         }
     };
     if !copies.is_terminated() {
-        let _ = tokio::time::timeout(LAST_OUTPUT, copies).await;
+        last_output(copies, outputs).await;
     }
     status
+}
+
+/// Copies the last output of a program. A user who reads slowly gets all of it; children of the program that keep its
+/// output open are waited for only [`LAST_OUTPUT`].
+async fn last_output(mut copies: impl Future<Output = ()> + Unpin, outputs: &mpsc::Sender<Output>) {
+    while tokio::time::timeout(LAST_OUTPUT, &mut copies).await.is_err() {
+        if outputs.capacity() == outputs.max_capacity() {
+            return;
+        }
+    }
 }
 
 /// Processes of a program, which are killed when this is dropped.
@@ -188,11 +202,44 @@ async fn in_terminal(
         }
     };
     let over = tokio::select! { biased;
-        status = ended(&mut child, copied) => Some(status),
+        status = ended(&mut child, copied, outputs) => Some(status),
         () = feed => None,
         () = outputs.closed() => None,
     };
     drop(group);
     report(over, outputs).await;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_user_who_reads_slowly_gets_all_output_and_a_child_that_keeps_it_open_is_not_waited_for() {
+        let written = vec![b'a'; 3 * WAITING * PIECE];
+        let (outputs, mut output) = mpsc::channel(WAITING);
+        let read = async {
+            let mut count = 0;
+            while count < written.len() {
+                tokio::time::sleep(LAST_OUTPUT * 3).await;
+                match output.recv().await {
+                    Some(Output::Stdout(bytes)) => count += bytes.len(),
+                    other => panic!("{other:?} after {count} bytes"),
+                }
+            }
+        };
+        let copies = async {
+            last_output(Box::pin(copy(&written[..], &outputs, Output::Stdout)), &outputs).await;
+            // Without an end, a user who misses output would wait for ever.
+            drop(outputs);
+        };
+        join(copies, read).await;
+
+        let (open, _child) = tokio::io::duplex(1);
+        let (outputs, _output) = mpsc::channel(WAITING);
+        let begin = tokio::time::Instant::now();
+        last_output(Box::pin(copy(open, &outputs, Output::Stdout)), &outputs).await;
+        assert_eq!(begin.elapsed(), LAST_OUTPUT);
+    }
 }

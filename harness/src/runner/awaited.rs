@@ -23,8 +23,19 @@ pub(crate) enum Awaited {
 pub(crate) enum Seen {
     /// The condition holds.
     Holds,
-    /// It does not hold; with the present state.
-    Other(String),
+    /// It does not hold.
+    Other {
+        /// The present state.
+        seen: String,
+        /// Fields that a condition in CEL mentions, and that the object does not have.
+        absent: Vec<String>,
+    },
+}
+
+impl Seen {
+    fn state(seen: String) -> Self {
+        Self::Other { seen, absent: Vec::new() }
+    }
 }
 
 impl Awaited {
@@ -45,18 +56,21 @@ impl Awaited {
                 return Ok(if condition::holds(object.kind, look.as_ref(), *is) {
                     Seen::Holds
                 } else {
-                    Seen::Other(condition::describe(object.kind, look.as_ref()))
+                    Seen::state(condition::describe(object.kind, look.as_ref()))
                 });
             }
             Self::Satisfies(Subject::Object(object), that) => match objects.get(object).await? {
                 Some(value) => (value, that),
-                None => return Ok(Seen::Other(condition::describe(object.kind, None))),
+                None => return Ok(Seen::state(condition::describe(object.kind, None))),
             },
             Self::Satisfies(list @ Subject::List(..), that) => {
                 (Tree::Array(objects.list_tree(&list.collection_path()).await?.0), that)
             }
         };
-        Ok(if that.holds(&value) == Ok(true) { Seen::Holds } else { Seen::Other(that.seen(&value)) })
+        if that.holds(&value) == Ok(true) {
+            return Ok(Seen::Holds);
+        }
+        Ok(Seen::Other { seen: that.seen(&value), absent: that.absent(&value) })
     }
 
     /// Message after the condition did not hold for the time `after`.
@@ -122,6 +136,14 @@ fn place(Unfit { message, help, at, .. }: Unfit, before: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_field_that_the_object_does_not_have_is_named() {
+        let claim = substrate::json::json!({ "status": { "phase": "Bound" } });
+        let absent = |expression: &str| That::read(expression).expect("a condition").absent(&claim);
+        assert_eq!(absent("self.status.phase == 'Lost'"), Vec::<String>::new());
+        assert_eq!(absent("self.status.phse == 'Bound' || self.status.phase == 'Lost'"), ["self.status.phse"]);
+    }
 
     #[test]
     fn a_state_and_a_condition_of_an_object_or_a_list_are_read() {

@@ -76,7 +76,7 @@ pub async fn run_watched(
     let started = world.clock().mono();
     let call_recorder = CallRecorder::listen(scenario, names::of(cluster.spec()), world.trace());
     let (mut run, forbidden, jobs) = steps::Run::new(scenario, cluster, waiter, call_recorder, started, pause_hook);
-    let deadline = cluster.scaled(scenario.deadline);
+    let deadline = cluster.deadline(scenario.deadline);
     let steps_run = async {
         run.prepare().await?;
         pause_hook.first_step_begins();

@@ -101,6 +101,12 @@ impl That {
         Over::new(self.0.clone(), SELF)
     }
 
+    /// Paths of the fields that the condition mentions, and that `value` does not have.
+    pub fn absent(&self, value: &Value) -> Vec<String> {
+        let fields = self.0.mentioned(SELF, value).into_iter();
+        fields.filter(|(_, at)| at.is_none()).map(|(path, _)| path).collect()
+    }
+
     /// Values of the fields in `value` that the condition mentions, and the error if it cannot be evaluated.
     pub fn seen(&self, value: &Value) -> String {
         let fields = self.0.mentioned(SELF, value).into_iter().map(|(path, at)| match at {

@@ -62,6 +62,25 @@ fn a_kind_that_no_loop_works_on_deserves_a_look() {
     assert_eq!(remarks(&theirs), Vec::<String>::new());
 }
 
+#[test]
+fn a_name_that_is_near_to_one_of_the_file_deserves_a_look() {
+    let remarks = |step: &str| {
+        let text = with_steps(&format!("  - claim: {{name: data}}\n  - pod: {{name: web, claim: data}}\n  - {step}\n"));
+        let scenario = parse("t.yaml", &text).expect("a scenario");
+        scenario.remarks.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let expected = |column: u32, wrong: &str, right: &str| {
+        [format!("t.yaml:6:{column}: this file does not create {wrong}; did you mean {right}?")]
+    };
+    assert_eq!(remarks("delete: {object: pod/wbe}"), expected(22, "pod/wbe", "pod/web"));
+    assert_eq!(remarks("wait: {object: pvc/dta, is: Bound}"), expected(20, "pvc/dta", "pvc/data"));
+    assert_eq!(remarks("expect: {attached: {claim: dat, node: node-a}}"), expected(32, "pvc/dat", "pvc/data"));
+    assert_eq!(remarks("delete: {object: node/nod-a}"), expected(22, "node/nod-a", "node/node-a"));
+    for known in ["pod/web", "pod/team-a/wbe", "pod/web-0", "pod/web2", "pod/other", "pvc/web", "node/node-a"] {
+        assert_eq!(remarks(&format!("delete: {{object: {known}}}")), Vec::<String>::new(), "{known}");
+    }
+}
+
 #[rstest]
 #[case("name: T\nnodes: {count: 1}\n", "t.yaml:1:7: `T` is not an object name", "T", "")]
 #[case("name: t\nnodes: {count: 0}\n", "t.yaml:2:16: a cluster needs at least one node", "0", "write `{count: 1}`")]

@@ -156,6 +156,13 @@ impl Verdict {
             coverage: Coverage::default(),
         }
     }
+
+    /// Returns the failure of a run without a finding in which a fault never fired, as in `mooring run`.
+    pub fn never_fired(&self) -> Option<String> {
+        let faults: Vec<String> = self.silent.iter().map(|name| format!("fault {name}")).collect();
+        let failed = !faults.is_empty() && !self.class.is_finding();
+        failed.then(|| format!("{} never fired, so the run proves nothing about it", faults.join(", ")))
+    }
 }
 
 /// Options for the world of a run.

@@ -269,7 +269,8 @@ impl Cluster {
         self.wait_within_async(object, condition, self.default_timeout()).await
     }
 
-    /// Waits until a condition holds, at most `limit` of the cluster's time.
+    /// Waits until a condition holds, at most `limit` of the cluster's time. The time scale of a live cluster leaves
+    /// `limit` at least 90 seconds of wall time, or its own length if that is shorter.
     ///
     /// # Errors
     /// As [`wait_for`](Cluster::wait_for).

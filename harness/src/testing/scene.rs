@@ -97,7 +97,7 @@ async fn until<T>(
         }
     });
     let clock = cluster.world().clock();
-    let deadline = clock.mono() + cluster.scaled(limit);
+    let deadline = clock.mono() + cluster.limit(limit);
     loop {
         let missed = match look().await? {
             Ok(outcome) => return Ok(Ok(outcome)),
@@ -124,7 +124,7 @@ pub(super) async fn wait(scene: &Scene, awaited: &Awaited, limit: Duration) -> R
     let waited = until(&scene.cluster, limit, of_kind, async || {
         match awaited.look(objects).await {
             Ok(Seen::Holds) => Ok(Ok(())),
-            Ok(Seen::Other(seen)) => Ok(Err(seen)),
+            Ok(Seen::Other { seen, .. }) => Ok(Err(seen)),
             // The server may return.
             Err(error) => Ok(Err(error.to_string())),
         }
@@ -246,7 +246,7 @@ pub(super) async fn come_to_rest(scene: &Scene) -> Result<()> {
         return Err(Error::usage(format!("check(): these faults are in force: {names}; drop their guards first")));
     }
     let applied_objects = AppliedObjects::new(&cluster.spec().driver_name, &cluster.spec().without);
-    settle::converge_within(cluster, scene.checks.invariants(), &applied_objects, cluster.scaled(REST)).await;
+    settle::converge_within(cluster, scene.checks.invariants(), &applied_objects, cluster.limit(REST)).await;
     Ok(())
 }
 

@@ -29,7 +29,7 @@ use crate::cluster::{Checks, Cluster, ClusterError, ClusterSpec, live};
 use crate::spec::custom::Customs;
 
 /// Time limit of an abandoned cluster to end.
-const GRACE: Duration = Duration::from_secs(5);
+const GRACE: Duration = Duration::from_secs(15);
 /// Time limit of a cluster to start.
 const STARTING: Duration = Duration::from_secs(60);
 

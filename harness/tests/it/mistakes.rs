@@ -157,13 +157,13 @@ steps:
 fn a_live_run_that_is_given_up_says_its_step_what_it_saw_and_the_events_of_the_object() {
     let dir = tempfile::tempdir().unwrap();
     let path = file(&dir, &STUCK.replace("DEADLINE", "30m"));
-    let args = [&path, "--live", "--backend", "directory", "--timeout", "6s"];
+    let args = [&path, "--live", "--backend", "directory", "--timeout", "15s"];
     let (code, out, error) = run(&args);
     assert_eq!(code, 4, "{error}");
     for wanted in [
-        "did not end within --timeout 6s of wall time",
+        "did not end within --timeout 15s of wall time",
         "scenario.yaml:13:5  wait until pod/web is Running within 5m",
-        "and the run ends within --timeout 6s",
+        "and the run ends within --timeout 15s",
         "phase Pending",
         "FailedScheduling",
         "needs longer more with --timeout",

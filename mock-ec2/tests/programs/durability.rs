@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rstest::rstest;
@@ -15,8 +16,9 @@ use crate::common::{read, signed};
 
 const CREATE: &str = "Action=CreateVolume&AvailabilityZone=us-east-1a&Size=1";
 
-/// Creates volumes over `connections` connections until they break; returns the ids of answered requests.
-async fn load(endpoint: &str, connections: usize) -> Vec<String> {
+/// Creates volumes over `connections` connections until they break; returns the ids of answered requests. Sets `begun`
+/// after the first answer.
+async fn load(endpoint: &str, connections: usize, begun: &AtomicBool) -> Vec<String> {
     let one = async || {
         let mut made = Vec::new();
         let service = dial::http(endpoint).unwrap();
@@ -28,6 +30,7 @@ async fn load(endpoint: &str, connections: usize) -> Vec<String> {
             assert_eq!(status, 200);
             let text = String::from_utf8(bytes.to_vec()).unwrap();
             made.push(text.split("<volumeId>").nth(1).unwrap().split('<').next().unwrap().to_owned());
+            begun.store(true, Ordering::SeqCst);
         }
     };
     futures_util::future::join_all((0..connections).map(|_| one())).await.concat()
@@ -51,12 +54,20 @@ fn no_answered_write_is_lost(#[case] signal: &'static str, #[case] code: Option<
         let (mut running, endpoint) = start(dir.path(), &flags);
         let lost: Vec<_> = answered.difference(&volumes(&endpoint)).cloned().collect();
         assert!(lost.is_empty(), "round {round}: {} of {} answered are lost: {lost:?}", lost.len(), answered.len());
-        let ender = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(200 + 70 * round));
-            assert_eq!(running.end(signal), code);
+        let begun = AtomicBool::new(false);
+        let made = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..9_000 {
+                    std::thread::sleep(Duration::from_millis(10));
+                    if begun.load(Ordering::SeqCst) {
+                        break;
+                    }
+                }
+                std::thread::sleep(Duration::from_millis(100 + 70 * round));
+                assert_eq!(running.end(signal), code);
+            });
+            run(load(&endpoint, 8, &begun))
         });
-        let made = run(load(&endpoint, 8));
-        ender.join().unwrap();
         assert!(!made.is_empty());
         answered.extend(made);
     }
@@ -102,9 +113,17 @@ fn a_change_that_cannot_be_written_down_is_not_answered_as_done(#[case] sync: &s
         assert_eq!(create().status, 200);
     }
     // Writes after the answer must not be the ones that fail.
-    std::thread::sleep(Duration::from_millis(500));
+    let length = || std::fs::metadata(&state).unwrap().len();
+    loop {
+        let before = length();
+        let states = run(ask(&endpoint, "Action=DescribeVolumes")).all("status");
+        std::thread::sleep(Duration::from_millis(500));
+        if length() == before && states.iter().all(|state| state == "available") {
+            break;
+        }
+    }
     // Room for half a record: the write is short, and the next one fails.
-    limit(&running, &(std::fs::metadata(&state).unwrap().len() + 300).to_string());
+    limit(&running, &(length() + 300).to_string());
     let first = create();
     assert_eq!((first.status, first.code().as_str()), (500, "InternalError"), "{}", first.body);
     assert!(first.message().contains("too large"), "{}", first.message());

@@ -14,7 +14,7 @@ use crate::disk::DiskError;
 /// Number of attempts to get a free device when others take it first (LOOP_CONFIGURE answers EBUSY).
 const TRIES: usize = 64;
 /// Longest wait for the kernel to tear a device down.
-const TEAR_DOWN: Duration = Duration::from_secs(2);
+const TEAR_DOWN: Duration = Duration::from_secs(10);
 
 /// Proof of a loop device's identity: kept in the ledger and compared with the kernel before every dangerous step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -187,7 +187,7 @@ impl LoopDevice {
     /// Detaches the device from its file and waits for the kernel.
     ///
     /// # Errors
-    /// [`DiskError::NotOurs`], and the device is not touched; [`DiskError::Busy`] if it still exists after two seconds.
+    /// [`DiskError::NotOurs`], and the device is not touched; [`DiskError::Busy`] if it still exists after ten seconds.
     pub fn detach(self) -> Result<(), DiskError> {
         self.verify()?;
         let (number, proof) = (self.number, self.proof.clone());

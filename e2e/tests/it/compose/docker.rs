@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use e2e::{alone_with, eventually, root};
@@ -36,7 +35,7 @@ impl Daemon {
             .stderr(log)
             .spawn()
             .context("dockerd (Debian package docker.io)")?;
-        let answers = eventually(Duration::from_secs(30), || {
+        let answers = eventually(|| {
             if let Some(status) = child.try_wait()? {
                 bail!("dockerd ended with {status}");
             }
@@ -61,7 +60,7 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         // SIGTERM first, so that it unmounts its mounts.
         let _ = Command::new("kill").arg(self.child.id().to_string()).status();
-        let ended = eventually(Duration::from_secs(20), || {
+        let ended = eventually(|| {
             ensure!(self.child.try_wait()?.is_some(), "dockerd still runs");
             Ok(())
         });

@@ -1,7 +1,7 @@
 //! Hooks of containers: after the start, before the stop, and by another signal.
 
-use anyhow::Context;
-use e2e::Up;
+use anyhow::{Context, ensure};
+use e2e::{Up, eventually};
 
 use super::{MOORING, apply, can_run};
 
@@ -90,8 +90,13 @@ fn hooks_run_after_the_start_and_before_the_stop_live() {
     assert_eq!(kubectl(&["get", "pod", "signal", "-o", signal]).unwrap(), "SIGUSR1");
     let reasons =
         ["get", "events", "--field-selector", "involvedObject.name=fails", "-o", "jsonpath={.items[*].reason}"];
-    let reasons = kubectl(&reasons).unwrap();
-    assert!(reasons.contains("FailedPostStartHook") && reasons.contains("Killing"), "{reasons}");
+    // An Event can come after the status, as upstream.
+    eventually(|| {
+        let reasons = kubectl(&reasons)?;
+        ensure!(reasons.contains("FailedPostStartHook") && reasons.contains("Killing"), "{reasons}");
+        Ok(())
+    })
+    .unwrap();
 
     kubectl(&["wait", "--for=condition=Ready", "pod/hooks", "--timeout=90s"]).context(up.log()).unwrap();
     kubectl(&["delete", "pod", "hooks", "--timeout=90s"]).context(up.log()).unwrap();

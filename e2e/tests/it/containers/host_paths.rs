@@ -1,7 +1,5 @@
 //! Volumes that are paths of the machine.
 
-use std::time::Duration;
-
 use anyhow::{Context, ensure};
 use e2e::{Up, eventually};
 
@@ -49,7 +47,7 @@ fn host_paths_are_mounted_for_root_live() {
     assert_eq!(kubectl(&["logs", "host"]).unwrap(), "from-machine\n");
     assert_eq!(std::fs::read_to_string(root.path().join("made/below/file")).unwrap(), "from-container\n");
     let why = format!("hostPath type check failed: {}/given is not a directory", root.path().display());
-    eventually(Duration::from_secs(30), || {
+    eventually(|| {
         let events = kubectl(&["get", "events", "-o", "jsonpath={.items[*].message}"])?;
         ensure!(events.contains(&why), "{events}");
         Ok(())
@@ -63,7 +61,11 @@ fn host_paths_are_mounted_for_root_live() {
     std::fs::remove_dir_all(root.path().join("made")).unwrap();
     apply(&up, &workload).unwrap();
     kubectl(&["wait", "--for=condition=Ready", "pod/other", "--timeout=90s"]).context(up.log()).unwrap();
-    let events = kubectl(&["get", "events", "-o", "jsonpath={.items[*].message}"]).unwrap();
-    assert!(events.contains("volume v at /v is not mounted: hostPath needs `--containers-as-root`"), "{events}");
+    eventually(|| {
+        let events = kubectl(&["get", "events", "-o", "jsonpath={.items[*].message}"])?;
+        ensure!(events.contains("volume v at /v is not mounted: hostPath needs `--containers-as-root`"), "{events}");
+        Ok(())
+    })
+    .unwrap();
     assert!(!root.path().join("made").exists());
 }

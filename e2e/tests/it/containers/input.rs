@@ -2,7 +2,6 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
-use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use e2e::{Up, eventually};
@@ -64,7 +63,7 @@ fn programs_read_the_input_of_attached_clients_live() {
     for (line, expected) in [("one\n", "got one\n"), ("two\n", "got one\ngot two\n")] {
         let attached = feed(&up, &["attach", "-i", "-q", "reads"], line);
         assert!(attached.status.success(), "{attached:?}");
-        eventually(Duration::from_secs(30), || {
+        eventually(|| {
             let log = kubectl(&["logs", "reads"])?;
             ensure!(log == expected, "{log}");
             Ok(())
@@ -78,7 +77,7 @@ fn programs_read_the_input_of_attached_clients_live() {
     // With stdinOnce the program gets the end of the input. Its next start has a new one.
     let once = feed(&up, &["attach", "-i", "-q", "once"], "one\n");
     assert_eq!(text(&once).0, "one\nover\n", "{once:?}");
-    eventually(Duration::from_secs(30), || {
+    eventually(|| {
         let state = field("once", "{.status.containerStatuses[0].restartCount}{.status.containerStatuses[0].state}")?;
         ensure!(state.starts_with('1') && state.contains("running"), "{state}");
         Ok(())
@@ -116,7 +115,7 @@ spec:
       args:
         - |
           tty
-          for n in $(seq 300); do test "$(stty size)" = "33 77" && break; sleep 0.1; done
+          for n in $(seq 1200); do test "$(stty size)" = "33 77" && break; sleep 0.1; done
           stty size
           echo $TERM
           read word
@@ -149,7 +148,7 @@ fn a_program_has_a_terminal_live() {
     let run = "kubectl run shell -it --rm --restart=Never --image=busybox --command -- sh";
     let shell = in_terminal(&up, run, "echo $((6*7)); exit\\n");
     assert!(text(&shell).0.contains("42"), "{shell:?}");
-    eventually(Duration::from_secs(60), || {
+    eventually(|| {
         let left = kubectl(&["get", "pod", "shell", "--ignore-not-found", "-o", "name"])?;
         ensure!(left.is_empty(), "{left}");
         Ok(())

@@ -1,7 +1,5 @@
 //! Probes of containers: commands, HTTPS and gRPC; and hooks that use HTTPS.
 
-use std::time::Duration;
-
 use anyhow::{Context, ensure};
 use e2e::{Up, eventually};
 
@@ -41,7 +39,7 @@ fn probes_decide_on_ready_and_on_another_start_live() {
     let kubectl = |args: &[&str]| up.run("kubectl", args);
     apply(&up, &format!("{PROBED}---{UNPREPARED}")).unwrap();
     let field = |path: &str| kubectl(&["get", "pod", "probed", "-o", &format!("jsonpath={path}")]);
-    eventually(Duration::from_secs(60), || {
+    eventually(|| {
         let events = kubectl(&["get", "events"])?;
         ensure!(events.contains("Unhealthy") && events.contains("Readiness probe failed"), "{events}");
         Ok(())
@@ -50,16 +48,21 @@ fn probes_decide_on_ready_and_on_another_start_live() {
     assert_eq!(field("{.status.containerStatuses[0].ready}").unwrap(), "false");
     kubectl(&["exec", "probed", "--", "touch", "/scratch/ready"]).unwrap();
     kubectl(&["wait", "--for=condition=Ready", "pod/probed", "--timeout=60s"]).unwrap();
-    kubectl(&["exec", "probed", "--", "touch", "/scratch/dead"]).unwrap();
-    eventually(Duration::from_secs(60), || {
+    // The container may be killed before `touch` has ended.
+    let _ = kubectl(&["exec", "probed", "--", "touch", "/scratch/dead"]);
+    eventually(|| {
         let restarts = field("{.status.containerStatuses[0].restartCount}")?;
         ensure!(restarts.parse::<u32>()? > 0, "{restarts}");
         Ok(())
     })
     .unwrap();
-    let events = kubectl(&["get", "events"]).unwrap();
-    assert!(events.contains("Container app failed liveness probe, will be restarted"), "{events}");
-    assert!(kubectl(&["get", "pods"]).unwrap().contains("CreateContainerConfigError"));
+    eventually(|| {
+        let (events, pods) = (kubectl(&["get", "events"])?, kubectl(&["get", "pods"])?);
+        ensure!(events.contains("Container app failed liveness probe, will be restarted"), "{events}");
+        ensure!(pods.contains("CreateContainerConfigError"), "{pods}");
+        Ok(())
+    })
+    .unwrap();
     let exec = text(&exec(&up, &["unprepared", "--", "true"], "")).1;
     assert!(exec.contains("the pod is not on this machine"), "{exec}");
 }
@@ -105,7 +108,7 @@ fn probes_and_hooks_use_https_and_grpc_live() {
         let of = format!("involvedObject.name={pod}");
         kubectl(&["get", "events", "--field-selector", &of, "-o", "jsonpath={.items[*].message}"])
     };
-    eventually(Duration::from_secs(30), || {
+    eventually(|| {
         let (secure, grpc) = (events("secure")?, events("grpc")?);
         let fallback = format!("lifecycle hook 127.0.0.1:{} got HTTP response, retry", port(up.ready("ec2")));
         ensure!(secure.contains(&fallback), "{secure}");

@@ -14,7 +14,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 # Time limit of each wait, in seconds.
-PATIENCE = 30.0
+PATIENCE = 90.0
 
 INSTANCES = [
     {"name": "node-a", "zone": "us-east-1a"},
@@ -80,7 +80,7 @@ class Cloud:
     def client(self, service, retries=None, **more):
         """A client of this cloud; without retries by default."""
         retries = retries or {"total_max_attempts": 1}
-        settings = Config(connect_timeout=10, read_timeout=PATIENCE, retries=retries)
+        settings = Config(connect_timeout=PATIENCE, read_timeout=PATIENCE, retries=retries)
         client = self.session.client(service, endpoint_url=self.endpoint, config=settings, **more)
         # An older SDK does not know all elements, and ignores unknown ones.
         if service == "ec2" and "VolumeArn" in client.meta.service_model.shape_for("Volume").members:

@@ -7,7 +7,7 @@ import botocore
 
 from cloud import case, equal, refused, until
 
-SOON = {"Delay": 0, "MaxAttempts": 200}
+SOON = {"Delay": 0, "MaxAttempts": 20_000}
 
 
 @case()

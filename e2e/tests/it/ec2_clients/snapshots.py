@@ -3,7 +3,7 @@
 from cloud import case, equal, refused, until
 
 NO_SNAPSHOT = "snap-0123456789abcdef0"
-SOON = {"Delay": 0, "MaxAttempts": 200}
+SOON = {"Delay": 0, "MaxAttempts": 20_000}
 
 
 def snapshot_of(cloud, volume):

@@ -17,7 +17,7 @@ def equal(found, wanted):
 
 
 def becomes(ask, wanted):
-    for _ in range(200):
+    for _ in range(4_500):
         found = ask()
         if found == wanted:
             return

@@ -13,7 +13,7 @@ from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
 # Time limit of each wait, in seconds.
-PATIENCE = 30.0
+PATIENCE = 90.0
 # The media types of patches.
 MERGE = "application/merge-patch+json"
 JSON = "application/json-patch+json"

@@ -99,7 +99,7 @@ def the_dynamic_client_learns_of_new_kinds(cluster):
     else:
         raise AssertionError("one without a size was made")
     events = []
-    for event in dynamic.watch(buckets, namespace="default", timeout=30):
+    for event in dynamic.watch(buckets, namespace="default", timeout=90):
         events.append((event["type"], event["object"].metadata.name))
         if len(events) == 1:
             buckets.patch(bucket("a", size=4), namespace="default", content_type=MERGE)

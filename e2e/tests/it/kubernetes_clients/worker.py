@@ -19,7 +19,7 @@ def main(binary):
     for line in sys.stdin:
         name = line.strip()
         # A hanging case prints its traceback and ends the worker.
-        faulthandler.dump_traceback_later(90, exit=True)
+        faulthandler.dump_traceback_later(300, exit=True)
         try:
             if name == "names":
                 outcome = {"names": sorted(CASES)}

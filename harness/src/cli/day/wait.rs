@@ -22,6 +22,8 @@ use crate::spec::object::{Condition, Kind, ObjectRef, State as Is};
 const LOOK: Duration = Duration::from_millis(50);
 /// Time after which a note says that the Mooring is not up.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// Time after which a note names the fields of a condition that the object does not have.
+const ABSENT: Duration = Duration::from_secs(2);
 
 /// Arguments of `mooring wait`.
 #[derive(Debug, clap::Args)]
@@ -169,10 +171,17 @@ fn up(place: StateDirectory, clock: &Clock) -> Result<Running, Refusal> {
 
 fn all(asked: &Asked<'_>, conditions: &[Awaited], clock: &Clock) -> Result<(), Refusal> {
     for condition in conditions {
+        let (turn, mut reported) = (Clock::start(clock.within), false);
         loop {
             let seen = match crate::block_on(&asked.runtime, Box::pin(condition.look(&asked.objects))) {
                 Ok(Seen::Holds) => break,
-                Ok(Seen::Other(seen)) => seen,
+                Ok(Seen::Other { seen, absent }) => {
+                    if !absent.is_empty() && turn.has_lasted(ABSENT) && !std::mem::replace(&mut reported, true) {
+                        let fields = absent.join(", ");
+                        Progress::stderr().note(&format!("waiting until {condition}: there is no {fields} so far"));
+                    }
+                    seen
+                }
                 Err(error) => match asked.running.filter(|running| !running.place.is_held()) {
                     Some(ended) => {
                         return Err(lacking(format!("the Mooring called {} has ended: {error}", ended.place.name())));

@@ -10,7 +10,7 @@ use substrate::host;
 use substrate::world::Transport;
 use substrate::{TimeScale, World, WorldKind};
 
-use crate::cluster::live;
+use crate::cluster::{LEAST_RUN, live};
 use crate::report_html::Listener;
 use crate::scenario::Scenario;
 use crate::seeds::Seeds;
@@ -188,7 +188,8 @@ impl Args {
     pub fn live_limit(&self, scenario: &Scenario) -> Duration {
         let own = if self.target.is_some() { 1.0 } else { scenario.time_scale.live };
         let scale = TimeScale::new(self.time_scale.unwrap_or(own));
-        let file = scale.apply(scenario.deadline.saturating_add(REST)).saturating_add(GRACE);
+        let deadline = scale.live_limit(scenario.deadline, LEAST_RUN);
+        let file = deadline.saturating_add(scale.apply(REST)).saturating_add(GRACE);
         self.timeout.map_or(file.max(LIMIT), |limit| limit.0)
     }
 

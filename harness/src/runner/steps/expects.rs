@@ -76,7 +76,7 @@ impl Run<'_> {
 
     /// Checks often, because the next step belongs to the moment at which the fault holds an operation.
     async fn expect_fired(&self, wanted: &Fired) -> Result<(), Failure> {
-        let deadline = tokio::time::Instant::now() + self.cluster.scaled(wanted.within);
+        let deadline = tokio::time::Instant::now() + self.cluster.limit(wanted.within);
         let expected = format!("the fault {} has fired{}", wanted.fault, within(wanted.within));
         loop {
             let hits = self.cluster.fault_report(&wanted.fault).map(|report| report.hits);

@@ -290,7 +290,7 @@ impl<'a> Run<'a> {
         trigger: Trigger,
         probe: impl AsyncFn() -> Result<T, E>,
     ) -> Result<T, Failure> {
-        let deadline = tokio::time::Instant::now() + self.cluster.scaled(within);
+        let deadline = tokio::time::Instant::now() + self.cluster.limit(within);
         self.waiter.wait_for(trigger);
         loop {
             let changed = self.waiter.seen();

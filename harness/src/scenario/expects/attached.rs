@@ -36,6 +36,7 @@ pub(super) fn lower(attached: Spanned<Written>, _: Expect, steps: &mut Steps<'_>
     let Written { claim, node, within } = attached.value;
     let object: ObjectRef =
         format!("pvc/{}", claim.value).parse().map_err(|m| Mistake::new(claim.place, m, "this claim"))?;
+    steps.refer(&object, claim.place);
     let within = within.map_or(Duration::ZERO, |w| w.0);
     Ok(Expectation::Attached(Attached { claim: object, node: steps.node(node)?, within }))
 }

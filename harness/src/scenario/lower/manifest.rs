@@ -66,8 +66,12 @@ impl Steps<'_> {
         let table = object.kind.table();
         let Some(message) = self.unserved.lack(table.group, table.kind) else { return };
         let at = find::field(&self.origin.text, place, "kind").unwrap_or(place);
-        let source = self.origin.source.to_string();
-        let remark = Remark { source, line: at.line, column: at.column, message };
+        self.add_remark(&self.origin.source, at, message);
+    }
+
+    /// Adds a remark. Repetitions produce the same one several times.
+    pub(super) fn add_remark(&self, source: &str, at: SourceSpan, message: String) {
+        let remark = Remark { source: source.to_owned(), line: at.line, column: at.column, message };
         let mut all = self.remarks.borrow_mut();
         if !all.contains(&remark) {
             all.push(remark);
@@ -77,11 +81,11 @@ impl Steps<'_> {
     /// Applies the API server's own schemas and validation rules.
     pub fn judge(&self, place: SourceSpan, manifest: &Manifest) -> Checked<()> {
         let ObjectRef { kind, namespace, .. } = &manifest.object;
+        // An object that exists already is patched, so a part of it suffices. Nodes exist from the beginning.
+        let whole = self.applied.borrow_mut().insert(manifest.object.clone()) && *kind != Kind::node();
         if kind.is_custom() {
             return Ok(());
         }
-        // An object that exists already is patched, so a part of it suffices. Nodes exist from the beginning.
-        let whole = self.applied.borrow_mut().insert(manifest.object.clone()) && *kind != Kind::node();
         let wrong = manifest::check(kind.table(), namespace.as_deref(), manifest.value.clone().into(), whole);
         let mut mistakes = wrong.into_iter().map(|ManifestError { field, message, known }| {
             if let Some(mistake) = self.quantity(place, &manifest.value, &field, &message) {

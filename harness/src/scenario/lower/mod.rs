@@ -15,6 +15,7 @@ mod objects;
 mod program;
 mod steps;
 mod text;
+mod typos;
 
 use std::time::Duration;
 
@@ -119,6 +120,7 @@ pub(super) fn lower(from: Text<'_>, document: doc::Document) -> Result<Scenario,
     steps.deadline = deadline.unwrap_or(Duration::MAX);
     steps.steps(document.steps);
     steps.check_untils();
+    steps.remark_typos();
     let mut violations = found.of(header::violations(document.violations)).unwrap_or_default();
     violations.extend(found.of(header::violations(std::mem::take(&mut steps.violations))).unwrap_or_default());
     violations.sort();

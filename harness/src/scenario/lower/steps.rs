@@ -8,6 +8,7 @@ use substrate::fault::{Catalogue, Span};
 
 use super::checked::{Checked, MOST_MISTAKES};
 use super::text::Text;
+use super::typos::Reference;
 use crate::scenario::diagnostic::Mistake;
 use crate::scenario::document as doc;
 use crate::scenario::limits::MAX_TEXT;
@@ -51,6 +52,8 @@ pub(in crate::scenario) struct Steps<'a> {
     pub depth: usize,
     /// Objects that exist or existed.
     pub applied: RefCell<BTreeSet<ObjectRef>>,
+    /// Objects that the steps so far refer to.
+    pub(super) references: RefCell<Vec<Reference>>,
     /// Total sleep of the steps so far.
     slept: Duration,
     /// Deadline of the scenario.
@@ -93,6 +96,7 @@ impl<'a> Steps<'a> {
             variables: Vec::new(),
             depth: 0,
             applied: RefCell::default(),
+            references: RefCell::default(),
             slept: Duration::ZERO,
             deadline: Duration::MAX,
             room: Cell::new(MAX_TEXT),
@@ -192,10 +196,12 @@ impl<'a> Steps<'a> {
     pub fn object(&self, text: &Spanned<String>) -> Checked<ObjectRef> {
         let kind = text.split('/').next().unwrap_or_default();
         let wrong = |message| Mistake::new(text.place, message, "here");
-        ObjectRef::read(text, &self.customs).map_err(|message| match self.customs.find(kind) {
+        let object = ObjectRef::read(text, &self.customs).map_err(|message| match self.customs.find(kind) {
             Some(_) => wrong(message),
             None => wrong(message).refers(kind),
-        })
+        })?;
+        self.refer(&object, text.place);
+        Ok(object)
     }
 
     /// Index of an earlier step.

@@ -11,7 +11,7 @@ fn invariants_are_reported_and_counted_from_zero_after_a_reset_live() {
     }
     claim_and_pod(&ready);
     home.ok(&["wait", "--name", "one", "--for", "pod/web=Running", "--timeout", "60s"]);
-    let message = home.ok(&check(&["--rest", "--timeout", "30s"]));
+    let message = home.ok(&check(&["--rest", "--timeout", "90s"]));
     assert!(
         message.starts_with("checked: I1 0 · I2 0 · I3 4 · I4 1 · I5 0 ") && message.ends_with("\nall held\n"),
         "{message}"
@@ -27,7 +27,7 @@ fn invariants_are_reported_and_counted_from_zero_after_a_reset_live() {
     let refused = home.fails(2, &check(&["--rest"]));
     assert!(refused.contains("csi-attacher was crashed: start it again first"), "{refused}");
     home.ok(&["reset", "--name", "one"]);
-    let again = home.ok(&check(&["--rest", "--empty", "--timeout", "30s"]));
+    let again = home.ok(&check(&["--rest", "--empty", "--timeout", "90s"]));
     assert!(
         again.starts_with("checked: I1 0 · I2 0 · I3 0 · I4 0 · I5 0 ") && again.ends_with("\nall held\n"),
         "{again}"

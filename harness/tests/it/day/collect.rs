@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::day::home::{Home, claim_and_pod, create};
+use crate::day::home::{Home, claim_and_pod, create, eventually};
 
 #[test]
 fn a_bundle_has_what_a_bug_report_needs_and_no_secret_live() {
@@ -19,6 +19,7 @@ fn a_bundle_has_what_a_bug_report_needs_and_no_secret_live() {
     claim_and_pod(&ready);
     home.ok(&["wait", "--name", "one", "--for", "pod/web=Running", "--timeout", "60s"]);
     home.ok(&["fault", "add", "--name", "one", "slow", "--on", "csi", "--effect", "delay=1ms"]);
+    eventually("it is printed", || home.log("one").contains("pod/web is Running"));
     let output = home.ok(&["collect", "--name", "one", "--to", "bug.tar.gz"]);
     assert!(output.contains("bug.tar.gz") && output.contains("Secrets are masked"), "{output}");
     let unpacked = Command::new("tar").args(["xzf", "bug.tar.gz"]).current_dir(home.path()).status().unwrap();

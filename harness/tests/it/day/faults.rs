@@ -40,7 +40,7 @@ fn faults_of_every_plane_are_added_fire_and_end_live() {
     assert_eq!(row(&home, "cloud")[..4], ["cloud", "ec2/AttachVolume", "error=InternalError", "1"]);
     assert_eq!(row(&home, "driver")[..4], ["driver", "csi/NodeStageVolume", "grpc=ABORTED", "1"]);
     assert_eq!(row(&home, "objects")[1], "k8s/patch object=default/none*");
-    assert!(home.log("one").contains("fault cloud fired: AttachVolume in "), "{}", home.log("one"));
+    eventually("it is printed", || home.log("one").contains("fault cloud fired: AttachVolume in "));
     assert!(home.ok(&["status", "--name", "one"]).contains("cloud (1 hits)"));
     assert_eq!(home.ok(&["fault", "rm", "--name", "one", "cloud"]), "fault cloud is over\n");
     assert!(home.fails(2, &["fault", "rm", "--name", "one", "cloud"]).contains("no fault called `cloud`"));

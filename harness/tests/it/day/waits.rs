@@ -28,6 +28,11 @@ fn a_wait_ends_with_its_conditions_and_prints_lines_live() {
         ),
         "{error}"
     );
+    let misspelt = "self.status.phse == 'Bound'";
+    let wait = ["wait", "--name", "one", "--for", &format!("pvc/data: {misspelt}"), "--timeout", "4s"];
+    let note = format!("waiting until pvc/data satisfies `{misspelt}`: there is no self.status.phse so far\n");
+    let error = home.fails(4, &wait);
+    assert_eq!(error.matches(&note).count(), 1, "{error}");
     let lines = [
         "pvc/data is Bound to pvc-",
         " asks to attach the volume of pvc/data to node-",
@@ -69,7 +74,10 @@ fn ready_is_waited_for_also_before_it_is_started_live() {
     let waiting = wait.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     home.up("one", &["--nodes", "2"]);
     let output = waiting.wait_with_output().unwrap();
-    assert_eq!(texts(&output), ("one is ready\n".to_owned(), String::new()));
+    let (out, error) = texts(&output);
+    assert_eq!(out, "one is ready\n");
+    // A note after ten seconds, on a busy machine.
+    assert!(error.is_empty() || error.contains("waiting for the Mooring called one"), "{error}");
 }
 
 #[test]
@@ -95,9 +103,11 @@ fn a_timeout_a_status_and_the_screen_say_why_nothing_goes_on_live() {
     claim_and_pod(&ready);
     let no_driver = "no node has the driver ebs.csi.aws.com of StorageClass gp3; no node has any";
     let wait = ["wait", "--name", "one", "--for", "pod/web=Running", "--timeout", "1s"];
-    eventually("the claim waits for its driver", || home.fails(4, &wait).contains(no_driver));
-    let error = home.fails(4, &wait);
-    assert!(error.contains("pvc/data is Pending") && error.contains("DriverNotRegistered"), "{error}");
+    let wanted = [no_driver, "pvc/data is Pending", "DriverNotRegistered"];
+    eventually("the claim waits for its driver", || {
+        let error = home.fails(4, &wait);
+        wanted.iter().all(|text| error.contains(text))
+    });
     let status = home.ok(&["status", "--name", "one"]);
     assert!(status.contains("waiting     pvc/data is Pending") && status.matches(no_driver).count() == 1, "{status}");
     let waiting = home.json(&["status", "--name", "one"])["waiting"].clone();
@@ -106,6 +116,7 @@ fn a_timeout_a_status_and_the_screen_say_why_nothing_goes_on_live() {
         "no CSI driver is registered on node-a: pods with volumes wait for one",
         "pvc/data waits for the driver ebs.csi.aws.com, which no node has registered",
     ] {
+        eventually(line, || home.log("one").contains(line));
         assert_eq!(home.log("one").matches(line).count(), 1, "{}", home.log("one"));
     }
     home.ok(&["fault", "add", "--name", "one", "--crash", "kube-scheduler"]);

@@ -21,7 +21,7 @@ fn the_controller_of_the_shell_does_not_know_its_own_copy_until_it_is_mended_liv
     let folder = Folder::new();
     let (scenario, program) = (example("copy.yaml"), example("copy.sh"));
     let line =
-        ["--scenario", &scenario, "--only", "crash-after", "--at", "a-copy", "--within", "5s", "--again", "0", "--"];
+        ["--scenario", &scenario, "--only", "crash-after", "--at", "a-copy", "--within", "15s", "--again", "0", "--"];
     let ran = folder.perturb(&[&line[..], &[&program]].concat());
     assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
     let findings = ran.findings();

@@ -32,7 +32,7 @@ fn a_finding_is_repeated_on_the_real_server_to_exclude_our_own_bugs_live() {
     }
     let folder = Folder::new();
     let (scenario, program, real) = (example("copy.yaml"), example("copy.sh"), programs(&folder));
-    let line = ["--scenario", &scenario, "--only", "crash-after", "--at", "default/a-copy", "--within", "8s"];
+    let line = ["--scenario", &scenario, "--only", "crash-after", "--at", "default/a-copy", "--within", "15s"];
     let line = [&line[..], &["--again", "0", "--real-apiserver", &real, "--"]].concat();
     let ran = folder.perturb(&[&line[..], &[&program]].concat());
     assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
@@ -71,7 +71,7 @@ fn a_server_that_does_not_start_is_reported_with_its_log_live() {
         return;
     }
     let line =
-        ["--scenario", &scenario, "--only", "crash-after", "--at", "default/a-copy", "--within", "8s", "--again", "0"];
+        ["--scenario", &scenario, "--only", "crash-after", "--at", "default/a-copy", "--within", "15s", "--again", "0"];
     let ran = folder.perturb(&[&line[..], &["--real-apiserver", &real, "--", &example("copy.sh")]].concat());
     assert_eq!(ran.code, 3, "{}{}", ran.out, ran.err);
     let error = ran.error();

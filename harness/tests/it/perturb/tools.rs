@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::programs::tools::write_script;
+
 /// A folder for one test. Processes of its programs have its path in their arguments, so that the test finds them.
 pub struct Folder(tempfile::TempDir);
 
@@ -57,10 +59,7 @@ impl Folder {
 
     /// Writes a shell script.
     pub fn script(&self, name: &str, text: &str) {
-        use std::os::unix::fs::PermissionsExt;
-        self.write(name, &format!("#!/bin/sh\n{text}"));
-        let path = self.path().join(name);
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        write_script(&self.path().join(name), text);
     }
 
     /// Returns the text of a file; an empty text if there is none.
@@ -87,10 +86,9 @@ impl Folder {
         Ran { code: output.status.code().unwrap(), out, err, data }
     }
 
-    /// Returns the processes that have the path of this folder in their arguments, and have not ended within half a
-    /// minute.
+    /// Returns the processes that have the path of this folder in their arguments, and have not ended within 90 seconds.
     pub fn left(&self) -> Vec<String> {
-        for _ in 0..300 {
+        for _ in 0..900 {
             if self.processes().is_empty() {
                 break;
             }
@@ -99,7 +97,8 @@ impl Folder {
         self.processes()
     }
 
-    fn processes(&self) -> Vec<String> {
+    /// Returns the processes that have the path of this folder in their arguments.
+    pub fn processes(&self) -> Vec<String> {
         let own = std::process::id().to_string();
         let mark = self.path().display().to_string();
         let entries = std::fs::read_dir("/proc").unwrap().flatten();
@@ -132,15 +131,15 @@ pub fn have(tool: &str) -> bool {
     found
 }
 
-/// Waits until `holds`, at most a minute.
+/// Waits until `holds`, at least 90 seconds.
 pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    for _ in 0..1200 {
+    for _ in 0..1800 {
         if holds() {
             return;
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    panic!("not within a minute: {what}");
+    panic!("not within 90 s: {what}");
 }
 
 /// Returns true if Python has `module`, without which a test is skipped unless MOORING_REQUIRE names it.

@@ -1,6 +1,6 @@
 //! A folder with a scenario and its programs, and a list of the processes of this machine.
 
-use std::os::unix::fs::PermissionsExt;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -48,8 +48,7 @@ impl Folder {
 
     /// Writes a shell script.
     pub fn script(&self, name: &str, text: &str) {
-        let path = self.write(name, &format!("#!/bin/sh\n{text}"));
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        write_script(&self.path().join(name), text);
     }
 
     /// Returns the text of a file, or an empty text.
@@ -131,6 +130,19 @@ impl Folder {
     }
 }
 
+/// Writes a shell script. A child process writes it: if this process did, a child that a parallel test just forked could
+/// hold the file open for writing, and executing it would fail (ETXTBSY).
+pub fn write_script(path: &Path, text: &str) {
+    let mut writer = Command::new("sh")
+        .args(["-c", "cat > \"$0\" && chmod 755 \"$0\""])
+        .arg(path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    writer.stdin.take().unwrap().write_all(format!("#!/bin/sh\n{text}").as_bytes()).unwrap();
+    assert!(writer.wait().unwrap().success(), "{} was not written", path.display());
+}
+
 impl Drop for Folder {
     fn drop(&mut self) {
         // A failed test leaves a cluster up.
@@ -138,15 +150,15 @@ impl Drop for Folder {
     }
 }
 
-/// Waits until `holds` returns true, at most 30 seconds.
+/// Waits until `holds` returns true, at least 90 seconds.
 pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    for _ in 0..600 {
+    for _ in 0..1_800 {
         if holds() {
             return;
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    panic!("not within 30 s: {what}");
+    panic!("not within 90 s: {what}");
 }
 
 /// A step that waits until the program has created the ConfigMap `done`.

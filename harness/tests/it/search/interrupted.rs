@@ -12,6 +12,17 @@ fn running(with: &str) -> usize {
     commands.filter(|line| String::from_utf8_lossy(line).contains(with)).count()
 }
 
+/// Waits until `count` processes have this text among their arguments, at least 90 seconds.
+fn until_running(with: &str, count: usize) {
+    for _ in 0..900 {
+        if running(with) == count {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    panic!("{} processes run, not {count}", running(with));
+}
+
 /// Returns the output of an exploration that is interrupted after `seconds`.
 fn interrupted(seconds: u64) -> Value {
     use std::io::Read;
@@ -22,8 +33,10 @@ fn interrupted(seconds: u64) -> Value {
         .stderr(std::process::Stdio::null())
         .spawn()
         .unwrap();
+    until_running("98765\0", 2);
     std::thread::sleep(Duration::from_secs(seconds));
-    assert_eq!(running("98765\0"), 2);
+    // A worker may have ended just now, and its successor begins.
+    until_running("98765\0", 2);
     let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let mut wording = String::new();
@@ -50,9 +63,7 @@ fn an_exploration_that_is_interrupted_does_not_say_that_it_passed() {
     child.args(["explore", "--runs", "500", "--jobs", "2", "--timeout", "87654ms"]).env("NO_COLOR", "1");
     let child = child.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped()).spawn().unwrap();
     // Its workers start after its signal handlers are installed.
-    while running("87654\0") < 2 {
-        std::thread::yield_now();
-    }
+    until_running("87654\0", 2);
     let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();

@@ -97,6 +97,19 @@ fn a_finding_runs_replays_and_shrinks() {
 }
 
 #[test]
+fn a_fault_that_never_fires_fails_a_replay_and_a_shrink_as_it_fails_a_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let fault = "{name: late, match: {plane: csi, op: NodeStageVolume}, when: {nth: 99}, effect: {grpc: ABORTED}}";
+    let scenario = file(folder.path(), &format!("{MOVE}faults: [{fault}]\n"));
+    for command in ["run", "replay", "shrink"] {
+        let (code, wording, _) = mooring(&[command, &scenario]);
+        assert_eq!((code, &wording["error"]["code"]), (Some(1), &"fault-never-fired".into()), "{command}: {wording}");
+        let message = wording["error"]["message"].as_str().unwrap();
+        assert!(message.contains("fault late never fired, so the run proves nothing about it"), "{command}: {message}");
+    }
+}
+
+#[test]
 fn a_replay_stops_at_a_moment_and_shows_what_there_is() {
     let folder = tempfile::tempdir().unwrap();
     let scenario = file(folder.path(), MOVE);
