@@ -225,6 +225,20 @@ mod tests {
     }
 
     #[test]
+    fn failures_that_are_not_in_a_row_count_only_by_the_defect() {
+        let failed = |adds_failures_up| {
+            let pod = pod(json!({ "livenessProbe": {} }));
+            let mut probes = Probes { adds_failures_up, ..Probes::default() };
+            probes.adopt(&pod, &running(0), at(0), |wait| wait);
+            for passed in [false, true, false, true, false] {
+                probes.take(&key(Kind::Liveness), passed, at(0), |wait| wait);
+            }
+            probes.take_failed().len()
+        };
+        assert_eq!((failed(false), failed(true)), (0, 1));
+    }
+
+    #[test]
     fn a_probe_may_have_a_grace_period_of_its_own() {
         let pod = pod(json!({ "livenessProbe": { "terminationGracePeriodSeconds": 5 }, "startupProbe": {} }));
         let container = &pod.spec.as_ref().unwrap().containers[0];

@@ -93,6 +93,9 @@ fn each_defect_shows_and_none_without() {
             "zero-replicas-defaulted" | "eviction-grace-dropped" | "object-goes-with-first-finalizer" => continue,
             // The tests below show them.
             "apply-takes-fields-of-updates" | "named-rule-allows-lists" | "neighbour-namespace-watched" => continue,
+            "apply-keeps-dropped-fields" | "account-of-any-namespace-bound" | "token-outlives-pod" => continue,
+            // They need a StorageClass, or a binding whose answer is lost: harness/tests/it/mutants/shipped.rs has them.
+            "empty-class-defaulted" | "bound-pod-rebound" => continue,
             // `of_writes_and_reads` shows them.
             "status-raises-generation" | "binding-drops-tolerations" | "list-lacks-last" => continue,
             "get-reads-past" | "write-answers-former" | "uid-of-the-name" => continue,
@@ -192,6 +195,32 @@ fn a_token_of_a_former_account_is_good_only_by_the_defect() {
     assert!(is_trusted(&["former-account-trusted"]));
 }
 
+/// Returns true if a token is good whose pod was deleted and created again.
+fn is_trusted_without_its_pod(mutants: &[&str]) -> bool {
+    let mutants = mutants.iter().map(|name| (*name).to_owned()).collect();
+    simulate(Options { level: Level::Info, mutants, ..Options::default() }, |world| async move {
+        let client = client::serve(&world, &Apiserver::new(&Seed::root(1), Config::default())).await;
+        let accounts = "/api/v1/namespaces/default/serviceaccounts";
+        client.post(accounts, json!({"metadata": {"name": "app"}})).await;
+        client.post(PODS, pod("web")).await;
+        let bound = json!({"kind": "Pod", "apiVersion": "v1", "name": "web"});
+        let request = json!({"spec": {"boundObjectRef": bound}});
+        let (code, issued) = client.post(&format!("{accounts}/app/token"), request).await;
+        assert_eq!(code, 201);
+        client.delete(&format!("{PODS}/web?gracePeriodSeconds=0")).await;
+        client.post(PODS, pod("web")).await;
+        let review = json!({"spec": {"token": issued["status"]["token"]}});
+        let (_, answer) = client.post("/apis/authentication.k8s.io/v1/tokenreviews", review).await;
+        answer["status"]["authenticated"] == true
+    })
+}
+
+#[test]
+fn a_token_of_a_former_pod_is_good_only_by_the_defect() {
+    assert!(!is_trusted_without_its_pod(&[]));
+    assert!(is_trusted_without_its_pod(&["token-outlives-pod"]));
+}
+
 /// Returns the events of a watch with a selector that goes on after an object lost its label.
 fn resumed(mutants: &[&str]) -> Vec<String> {
     let mutants = mutants.iter().map(|name| (*name).to_owned()).collect();
@@ -285,6 +314,31 @@ fn an_apply_takes_a_field_of_an_update_only_by_the_defect() {
     assert_eq!(applied_over(&["apply-takes-fields-of-updates"]), (200, json!("3")));
 }
 
+/// Returns the data of an object after its manager has applied two fields, and then one of them.
+fn applied_again(mutants: &[&str]) -> Value {
+    let mutants = mutants.iter().map(|name| (*name).to_owned()).collect();
+    simulate(Options { level: Level::Info, mutants, ..Options::default() }, |world| async move {
+        let client = client::serve(&world, &Apiserver::new(&Seed::root(1), Config::default())).await;
+        let uri = format!("{CONFIGS}/a");
+        for data in [json!({"size": "1", "colour": "red"}), json!({"size": "1"})] {
+            let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data});
+            let request = Request::patch(format!("{uri}?fieldManager=me"))
+                .header("content-type", "application/apply-patch+yaml")
+                .header("user-agent", "test/1")
+                .body(full(object.to_string()))
+                .unwrap();
+            assert!(client.request(request).await.0 < 300);
+        }
+        client.get(&uri).await.1["data"].clone()
+    })
+}
+
+#[test]
+fn a_field_that_is_no_longer_applied_stays_only_by_the_defect() {
+    assert_eq!(applied_again(&[]), json!({"size": "1"}));
+    assert_eq!(applied_again(&["apply-keeps-dropped-fields"]), json!({"size": "1", "colour": "red"}));
+}
+
 /// Returns the status codes of a list and of a get by a user with a rule for one object.
 fn read_by_name(mutants: &[&str]) -> [u16; 2] {
     let mutants = mutants.iter().map(|name| (*name).to_owned()).collect();
@@ -308,6 +362,29 @@ fn read_by_name(mutants: &[&str]) -> [u16; 2] {
 fn a_rule_for_one_object_allows_a_list_only_by_the_defect() {
     assert_eq!(read_by_name(&[]), [403, 200]);
     assert_eq!(read_by_name(&["named-rule-allows-lists"]), [200, 200]);
+}
+
+/// Returns the status codes of lists by the service accounts `app` of two namespaces, one of which has a role.
+fn listed_by_accounts(mutants: &[&str]) -> [u16; 2] {
+    let mutants = mutants.iter().map(|name| (*name).to_owned()).collect();
+    simulate(Options { level: Level::Info, mutants, ..Options::default() }, |world| async move {
+        let client = client::serve(&world, &Apiserver::new(&Seed::root(1), guarded())).await;
+        let post = async |uri: &str, body: Value| send(&client, "secret", &[], Method::POST, uri, body).await.0;
+        let rule = json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]});
+        let role = json!({"metadata": {"name": "r"}, "rules": [rule]});
+        assert_eq!(post(&format!("{RBAC}/namespaces/default/roles"), role).await, 201);
+        let binding = json!({"metadata": {"name": "b"}, "roleRef": {"kind": "Role", "name": "r"},
+            "subjects": [{"kind": "ServiceAccount", "name": "app", "namespace": "default"}]});
+        assert_eq!(post(&format!("{RBAC}/namespaces/default/rolebindings"), binding).await, 201);
+        let list = async |user: &str| send(&client, "secret", &[user], Method::GET, CONFIGS, Value::Null).await.0;
+        [list("system:serviceaccount:default:app").await, list("system:serviceaccount:other:app").await]
+    })
+}
+
+#[test]
+fn a_namesake_in_another_namespace_has_a_role_only_by_the_defect() {
+    assert_eq!(listed_by_accounts(&[]), [200, 403]);
+    assert_eq!(listed_by_accounts(&["account-of-any-namespace-bound"]), [200, 200]);
 }
 
 /// Returns the events of a watch of the namespace `team`, beside which there is `team-b`.

@@ -1,24 +1,30 @@
 //! I9: a volume is mounted as its PersistentVolume and its pods request: as a filesystem of the type or as a raw
-//! device, with the mount options, read-only only if all request it, and with the size that its claim reports. An
-//! occasion is a stage, a publish, or a size that a kubelet writes to a claim.
+//! device, formatted with the options of its StorageClass, with the mount options, read-only only if all request it, and
+//! with the size that its claim reports. An occasion is a stage, a publish, or a size that a kubelet writes to a claim.
 //!
 //! Volumes without a PersistentVolume (inline volumes, manual calls of the driver) are not checked. The check reads the
 //! disk's report of a mount, not the request to the driver.
 
 use csi_mock::events::{DiskPublished, DiskStaged};
-use fake_apiserver::events::{Commit, Volume};
+use fake_apiserver::events::{Commit, Spec, Volume};
 use substrate::Event;
+use substrate::json::Text;
 
 use super::asked::{Asked, Stored};
 use super::facts::Facts;
 use super::{Checked, Found, Id};
+
+/// Parameters of a StorageClass whose values become options of mkfs (aws-ebs-csi-driver, docs/parameters.md).
+const FORMAT_PARAMETERS: [&str; 5] = ["blockSize", "inodeSize", "bytesPerInode", "numberOfInodes", "ext4ClusterSize"];
 
 /// Checks an event against the requirements before it.
 pub(super) fn check(asked: &Asked, facts: &Facts, checked: &mut Checked, event: &Event) -> Option<Found> {
     if let Some(staged) = event.get::<DiskStaged>() {
         let pv = asked.volume_of(&staged.volume)?;
         checked.add(Id::I9, 1);
-        let why = wrongly_staged(pv, staged).or_else(|| too_small(asked, pv, staged))?;
+        let why = wrongly_staged(pv, staged)
+            .or_else(|| wrongly_formatted(asked, pv, staged))
+            .or_else(|| too_small(asked, pv, staged))?;
         let message = format!("{} was staged on {} {why}", staged.volume, staged.node);
         return Some(found(facts, message, "NodeStageVolume", &staged.volume, &staged.node));
     }
@@ -49,6 +55,27 @@ pub(super) fn check(asked: &Asked, facts: &Facts, checked: &mut Checked, event: 
     })?;
     let volume = Some(handle.to_owned());
     Some(Found { message, operation: "NodeExpandVolume".to_owned(), volume, ..Found::default() })
+}
+
+/// Returns the reason if a new filesystem lacks an option that each version of its StorageClass asks for. A volume that
+/// was not provisioned for its claim may have been made by hand, without the parameters of the class.
+fn wrongly_formatted(asked: &Asked, pv: &Stored<Volume>, staged: &DiskStaged) -> Option<String> {
+    let made = asked.volume(&format!("pvc-{}", pv.state.claim_uid.as_deref()?))?;
+    if !staged.formatted || staged.fs_type.is_empty() || made.state.handle.as_deref() != Some(&*staged.volume) {
+        return None;
+    }
+    let classes = asked.class(pv.spec.class.as_deref()?).iter();
+    let missing = classes.map(|class| missing_option(class, staged)).collect::<Option<Vec<_>>>()?;
+    let (parameter, value) = missing.into_iter().next_back()?;
+    Some(format!("without the {parameter} {value} that its StorageClass asks for"))
+}
+
+/// Returns a parameter of a class whose value is in no option of mkfs.
+fn missing_option<'a>(class: &'a Spec, staged: &DiskStaged) -> Option<(&'a Text, &'a Text)> {
+    let is_given = |value: &str| staged.format.iter().any(|option| option.rsplit('=').next() == Some(value));
+    class.parameters.iter().find(|(key, value)| {
+        FORMAT_PARAMETERS.iter().any(|parameter| parameter.eq_ignore_ascii_case(key)) && !is_given(value)
+    })
 }
 
 /// Returns the reason if the filesystem is smaller than the status of its claim says.
@@ -107,7 +134,7 @@ fn read_only_by_pods(asked: &Asked, pv: &Stored<Volume>, node: &str) -> Option<(
 
 #[cfg(test)]
 mod tests {
-    use fake_apiserver::events::{Claim, Pod, Spec};
+    use fake_apiserver::events::{Claim, Pod};
     use fake_apiserver::state::EventType;
     use substrate::clock::TimeScale;
     use substrate::{Clock, Level, Trace};
@@ -123,8 +150,9 @@ mod tests {
     impl Run {
         fn new(pv: Stored<Volume>, read_only: bool) -> Self {
             let mut run = Self(Trace::new(Clock::live(), Level::Info), 0);
+            let name = pv.state.claim_uid.as_ref().map_or_else(|| "pv-1".to_owned(), |uid| format!("pvc-{uid}"));
             let state = Volume { claim: Some("default/data".into()), handle: Some(VOLUME.into()), ..pv.state };
-            run.commit("persistentvolumes", "pv-1", "user", |commit| {
+            run.commit("persistentvolumes", &name, "user", |commit| {
                 (commit.pv, commit.spec) = (Some(Box::new(state)), Some(Box::new(pv.spec)));
             });
             let pod = Pod { claims: vec!["data".into()], node: Some("node-a".into()), ..Pod::default() };
@@ -206,6 +234,29 @@ mod tests {
         let missing = ["V was staged without the mount option noatime of its PersistentVolume"];
         assert_eq!(options().staged(|_| {}).found(), missing);
         assert!(options().staged(|staged| staged.options = vec!["noatime".into()]).found().is_empty());
+    }
+
+    #[test]
+    fn a_new_filesystem_has_the_options_of_its_class() {
+        let staged = |uid: Option<&str>, formatted: bool, format: &[&str]| {
+            let of_class = |pv: &mut Stored<Volume>| {
+                (pv.spec.class, pv.state.claim_uid) = (Some("tuned".into()), uid.map(Into::into));
+            };
+            let mut run = Run::new(volume(of_class), false);
+            run.commit("storageclasses", "tuned", "user", |commit| {
+                let parameters = [(Text::from("blockSize"), Text::from("1024")), ("type".into(), "gp3".into())].into();
+                commit.spec = Some(Box::new(Spec { parameters, ..Spec::default() }));
+            });
+            let format = format.iter().map(|option| Text::from(*option)).collect();
+            run.staged(|staged| (staged.formatted, staged.format) = (formatted, format)).found()
+        };
+        let missing = ["V was staged without the blockSize 1024 that its StorageClass asks for"];
+        assert_eq!(staged(Some("u"), true, &[]), missing);
+        assert_eq!(staged(Some("u"), true, &["-b", "4096"]), missing);
+        assert!(staged(Some("u"), true, &["-b", "1024"]).is_empty());
+        assert!(staged(Some("u"), true, &["-b", "size=1024"]).is_empty(), "as xfs takes it");
+        assert!(staged(Some("u"), false, &[]).is_empty(), "there was a filesystem");
+        assert!(staged(None, true, &[]).is_empty(), "made by hand");
     }
 
     #[test]

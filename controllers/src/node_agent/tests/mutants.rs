@@ -1,6 +1,12 @@
 //! Each seeded bug has its described effect.
 
+use http::Request;
+use parking_lot::Mutex;
+use substrate::HttpService;
+use substrate::body::{call, collect, full};
+
 use super::*;
+use crate::machine::api::Stop;
 
 /// Runs a test in a world with the seeded bug `name`.
 fn with<F: Future<Output = ()>>(name: &str, tell: impl FnOnce(World) -> F) {
@@ -89,4 +95,52 @@ fn reconstruction_skipped() {
         tokio::time::sleep(Duration::from_secs(300)).await;
         assert_eq!((rig.count("disk.unpublished"), rig.count("disk.unstaged")), (0, 0), "the kubelet has forgotten it");
     });
+}
+
+/// Deletes a pod whose container has a hook of 20 s, with a grace period of 30 s. Returns the milliseconds within which
+/// the container is asked to stop after its hook.
+async fn left_after_hook(world: &World) -> u64 {
+    let rig = Rig::new(world, &MemoryDisks::new());
+    rig.until("ready", 1, || rig.ready()).await;
+    let stops = Arc::new(Mutex::new(Vec::new()));
+    let noted = stops.clone();
+    let runtime = world.fabric().resolve("runtime-node-a").expect("a runtime").service;
+    let service = HttpService::new(move |request| {
+        let (noted, service) = (noted.clone(), runtime.clone());
+        Box::pin(async move {
+            let (parts, body) = request.into_parts();
+            let sent = collect(body, 1 << 20).await?;
+            if parts.uri.path().ends_with("/containers/app/stop") {
+                noted.lock().push(serde_json::from_slice::<Stop>(&sent)?.grace_ms);
+            }
+            call(service, Request::from_parts(parts, full(sent))).await
+        })
+    });
+    let machine = rig.node.machine.ctx().expect("it runs");
+    world.fabric().bind(&machine, "runtime-node-a", service);
+    rig.toy.put(
+        "pods",
+        "default",
+        json!({
+            "metadata": { "name": "p", "uid": "uid-of-p" },
+            "spec": {
+                "nodeName": "node-a", "terminationGracePeriodSeconds": 30,
+                "containers": [{
+                    "name": "app", "image": "busybox", "lifecycle": { "preStop": { "sleep": { "seconds": 20 } } },
+                }],
+            },
+            "status": { "phase": "Pending" },
+        }),
+    );
+    rig.until("running", 5, || rig.pod_phase("p") == "Running").await;
+    rig.delete_gracefully("p");
+    rig.until("asked to stop", 25, || !stops.lock().is_empty()).await;
+    let first = stops.lock().first().copied();
+    first.unwrap_or_default()
+}
+
+#[test]
+fn hook_time_not_counted() {
+    in_simulation(async |world| assert!(left_after_hook(&world).await <= 10_000));
+    with("hook-time-not-counted", async |world| assert_eq!(left_after_hook(&world).await, 30_000));
 }

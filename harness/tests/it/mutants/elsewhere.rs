@@ -22,6 +22,12 @@ pub const ELSEWHERE: &[(&str, &str)] = &[
     ("neighbour-namespace-watched", "no loop watches one namespace; fake-apiserver/tests/service/mutants.rs shows it"),
     ("apply-takes-fields-of-updates", "no loop and no step applies; fake-apiserver/tests/service/mutants.rs shows it"),
     ("named-rule-allows-lists", "no scenario has roles; fake-apiserver/tests/service/mutants.rs shows it"),
+    ("account-of-any-namespace-bound", "the same"),
+    (
+        "apply-keeps-dropped-fields",
+        "no loop and no step applies on the server; fake-apiserver/tests/service/mutants.rs shows it",
+    ),
+    ("token-outlives-pod", "no step uses the token of a pod; fake-apiserver/tests/service/mutants.rs shows it"),
     (
         "snapshot-retain-ignored",
         "no invariant follows snapshots that are kept; controllers/tests/it/snapshot_mutants.rs shows it",
@@ -34,4 +40,9 @@ pub const ELSEWHERE: &[(&str, &str)] = &[
     ("attached-device-not-grown", "only devices of live clusters have files; mock-ec2/tests/it/mutants.rs shows it"),
     ("ended-guest-keeps-mounts", "a machine that stops reports its mounts itself"),
     ("recreated-owner-accepted", "the collector has looked for the owner that is gone by its uid before"),
+    ("stray-failures-add-up", "simulated containers are not probed; controllers/src/node_agent/probes.rs shows it"),
+    (
+        "hook-time-not-counted",
+        "a simulated container stops at once after its hook; controllers/src/node_agent/tests/mutants.rs shows it",
+    ),
 ];

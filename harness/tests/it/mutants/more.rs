@@ -8,7 +8,8 @@ use super::pods_and_nodes::{
     all_at_once, attach_fails, attached_slowly, claim_goes_before_detach, claim_goes_while_its_pod_ends,
     csinode_deleted, deletion_missed, detach_fails_for_long, devices_swapped, instance_terminated, kubelet_away,
     kubelet_down_in_a_publish, kubelet_down_with_two, leader_gone, node_deleted, node_seen_late, one_too_many,
-    pod_made_again, pod_seen_late, ready_node_out_of_service, two_on_a_node, unmount_fails, unpublish_fails_twice,
+    pod_made_again, pod_seen_late, ready_node_out_of_service, relabelled, two_on_a_node, unmount_fails,
+    unpublish_fails_twice,
 };
 use super::requirements::{
     bound_volume_deleted, class_deleted, delete_fails, given_again, grown_slowly, modified, of_two_gib, once_pod,
@@ -127,6 +128,25 @@ pub const CASES: &[Case] = &[
     case(&["uid-of-the-name"], pod_made_again, Id::I13, "which is not new"),
     case(&["late-status-ends-deletion"], moved, Id::I13, "is no longer being deleted"),
     case(&["claim-update-drops-volume-mode"], moved, Id::I13, "changed its spec.volumeMode, which is immutable"),
+    case(
+        &["failed-attach-not-delayed"],
+        || include_str!("../../../../scenarios/features/attach-fails-for-minutes.yaml").to_owned(),
+        Id::I8,
+        "its pauses do not grow",
+    ),
+    case(
+        &["format-options-dropped"],
+        || include_str!("../../../../scenarios/class-parameters.yaml").to_owned(),
+        Id::I9,
+        "without the inodeSize 512 that its StorageClass asks for",
+    ),
+    case(
+        &["bound-pod-rebound"],
+        || include_str!("../../../../scenarios/features/binding-without-answer.yaml").to_owned(),
+        Id::I13,
+        "was bound to a node a second time",
+    ),
+    case(&["relabelled-pod-kept"], relabelled, Id::I12, "controls pod/odd, whose labels it does not select"),
 ];
 
 /// Seeded bugs that fail a step.

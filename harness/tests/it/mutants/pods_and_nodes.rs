@@ -179,3 +179,18 @@ pub fn kubelet_down_in_a_publish() -> String {
     let up = ["delete: {object: pod/web, force: true}", "sleep: 2m", "restart: node-a/kubelet", NEXT, NEXT_WRITES];
     file("", &[&[CLAIM, slow, WEB][..], &down, &up].concat())
 }
+
+/// A ReplicaSet adopts a pod, whose label its user then changes.
+pub fn relabelled() -> String {
+    let spec = "{terminationGracePeriodSeconds: 1, containers: [{name: app, image: busybox}]}";
+    let pod =
+        format!("apply: {{apiVersion: v1, kind: Pod, metadata: {{name: odd, labels: {{app: web}}}}, spec: {spec}}}");
+    let template = format!("{{metadata: {{labels: {{app: web}}}}, spec: {spec}}}");
+    let set = format!(
+        "apply: {{apiVersion: apps/v1, kind: ReplicaSet, metadata: {{name: web}}, spec: {{replicas: 2, selector: \
+         {{matchLabels: {{app: web}}}}, template: {template}}}}}"
+    );
+    let ready = "wait: {object: replicaset/web, that: 'self.?status.readyReplicas.orValue(0) == 2', within: 2m}";
+    let patch = "patch: {object: pod/odd, with: {metadata: {labels: {app: web-debug}}}}";
+    file("", &[&*pod, &*set, ready, patch, "sleep: 1m"])
+}

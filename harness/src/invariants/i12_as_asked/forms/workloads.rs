@@ -1,5 +1,5 @@
 //! Forms of workloads and of disruption budgets at rest: their statuses count the pods that exist, and their pods are as
-//! many as they ask for. Pods that fit on no node have the reason in their conditions.
+//! many as they ask for, with labels that they select. Pods that fit on no node have the reason in their conditions.
 
 use substrate::json::Value;
 
@@ -83,6 +83,9 @@ impl Comparison<'_> {
                 return Some(format!("has the generation {now}, and its status is of {}", number(seen)));
             }
         }
+        if let Some(kept) = self.unselected(resource, object) {
+            return Some(kept);
+        }
         match resource {
             "statefulsets" => self.form_of_stateful_set(object),
             "replicasets" => self.form_of_replica_set(object),
@@ -95,6 +98,24 @@ impl Comparison<'_> {
     /// Returns the pods that an object controls.
     fn pods_of(&self, object: &Value) -> Vec<&Value> {
         self.machines.stored.pods.iter().filter(|pod| is_controlled_by(pod, object)).collect()
+    }
+
+    /// Says that a workload controls an object whose labels it does not select: its controller releases such an object.
+    /// Controllers leave ended pods alone. Expressions of a selector are not compared.
+    fn unselected(&self, resource: &str, owner: &Value) -> Option<String> {
+        let labels = owner["spec"]["selector"]["matchLabels"].as_object()?;
+        let lacks = |object: &Value| {
+            let has = &object["metadata"]["labels"];
+            labels.iter().any(|(key, value)| has[key.as_str()] != *value)
+        };
+        let stored = &self.machines.stored;
+        let sets = stored.workloads.iter().filter(|(of, _)| *of == "replicasets" && resource == "deployments");
+        let pods = stored.pods.iter().map(|pod| ("pod", pod));
+        let mut all = pods.chain(sets.map(|(_, set)| ("replicaset", set)));
+        let (kind, kept) = all.find(|(_, object)| {
+            is_controlled_by(object, owner) && is_there(object) && !is_ended(object) && lacks(object)
+        })?;
+        Some(format!("controls {kind}/{}, whose labels it does not select", name(kept)))
     }
 
     fn form_of_stateful_set(&self, set: &Value) -> Option<String> {

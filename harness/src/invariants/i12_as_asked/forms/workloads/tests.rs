@@ -65,6 +65,26 @@ fn a_status_counts_what_exists(
 }
 
 #[test]
+fn a_workload_controls_what_it_selects() {
+    let with = |label: &str, phase: &str| {
+        found_without(&[], |cluster| {
+            let mut own = pod("u", 0, "True");
+            own["metadata"]["labels"]["app"] = label.into();
+            own["status"]["phase"] = phase.into();
+            cluster["pods"] = json!([own]);
+            cluster["claims"] = json!([]);
+            let spec = json!({ "replicas": 1, "selector": { "matchLabels": { "app": "web" } } });
+            let status = json!({ "replicas": 1, "readyReplicas": 1, "availableReplicas": 1 });
+            cluster["workloads"] = json!([["replicasets", object(spec, status)]]);
+        })
+    };
+    assert_eq!(with("web", "Running"), Vec::<String>::new());
+    let kept = ["replicasets/default/web controls pod/web-0, whose labels it does not select"];
+    assert_eq!(with("web-debug", "Running"), kept);
+    assert!(!with("web-debug", "Succeeded").contains(&kept[0].to_owned()), "its controller leaves it alone");
+}
+
+#[test]
 fn a_status_is_of_the_newest_generation() {
     let late = found_without(&[], |cluster| {
         let mut set = object(json!({ "replicas": 0 }), json!({}));
