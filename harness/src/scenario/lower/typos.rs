@@ -1,7 +1,6 @@
 //! Remarks on names of objects that are probably typing errors. They are no errors, because a component or a program can
 //! create objects, too.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use substrate::words::slip;
@@ -29,7 +28,7 @@ impl Steps<'_> {
 
     /// Adds a remark for each name that is unknown, and near to the name of an object that the file creates.
     pub(super) fn remark_typos(&self) {
-        let mut created = self.applied.borrow().clone();
+        let mut created: Vec<ObjectRef> = self.applied.borrow().iter().cloned().collect();
         created.extend(self.nodes.iter().map(|node| ObjectRef::new(Kind::node(), None, &node.name)));
         for Reference { object, source, place } in self.references.take() {
             if let Some(meant) = meant(&object, &created) {
@@ -42,7 +41,7 @@ impl Steps<'_> {
 
 /// Returns the created object whose name `object` probably misspells. Controllers and programs name objects after others,
 /// and number them.
-fn meant(object: &ObjectRef, created: &BTreeSet<ObjectRef>) -> Option<ObjectRef> {
+fn meant(object: &ObjectRef, created: &[ObjectRef]) -> Option<ObjectRef> {
     let name = &object.name;
     let is_of = |owner: &ObjectRef| name.strip_prefix(&*owner.name).is_some_and(|rest| rest.starts_with('-'));
     if name.len() < SHORTEST || created.contains(object) || created.iter().any(is_of) {
