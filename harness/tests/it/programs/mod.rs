@@ -6,4 +6,4 @@ mod bounds;
 mod halves;
 mod refused;
 mod runs;
-mod tools;
+pub mod tools;
