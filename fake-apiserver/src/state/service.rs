@@ -55,14 +55,23 @@ impl Store {
         self.give_node_ports(service, old)
     }
 
-    /// Refuses an address that another service has, and node ports that cannot be allocated.
+    /// Refuses an address that another service has or that is not in the range, and node ports that cannot be allocated.
     pub(super) fn check_addresses(&self, service: &Value, old: Option<&Value>) -> Result<(), Status> {
         check_families(service)?;
         let address = text(service, &["spec", "clusterIP"]);
         let had = old.map(|old| text(old, &["spec", "clusterIP"])).unwrap_or_default();
         let is_own = matches!(address, "" | "None") || address == had;
-        if !is_own && self.all(kinds::SERVICES).any(|other| text(&other.value, &["spec", "clusterIP"]) == address) {
-            let why = format!("failed to allocate IP {address}: provided IP is already allocated");
+        let is_taken = || self.all(kinds::SERVICES).any(|other| text(&other.value, &["spec", "clusterIP"]) == address);
+        let is_outside = || address.parse::<Ipv4Addr>().is_ok_and(|address| !self.service_range.holds(address));
+        let why = if is_own {
+            None
+        } else if is_outside() {
+            Some("the provided network does not match the current range")
+        } else {
+            is_taken().then_some("provided IP is already allocated")
+        };
+        if let Some(why) = why {
+            let why = format!("failed to allocate IP {address}: {why}");
             let error = FieldError::invalid("spec.clusterIPs", &json!([address]), why);
             return Err(Status::invalid(kinds::SERVICES, value::name(service), vec![error]));
         }

@@ -59,6 +59,12 @@ impl ServiceRange {
         lower + 1..self.size() - 1
     }
 
+    /// Returns true if a service may request this IPv4 address: all but the first and the last of the range.
+    pub(super) fn holds(self, address: Ipv4Addr) -> bool {
+        let last = 1_u32.checked_shl(u32::from(32 - self.bits)).map_or(u32::MAX, |size| size - 1);
+        u32::from(address).checked_sub(self.network).is_some_and(|offset| (1..last).contains(&offset))
+    }
+
     pub(super) fn offset(self, address: &str) -> Option<u32> {
         let address = u32::from(address.parse::<Ipv4Addr>().ok()?);
         address.checked_sub(self.network).filter(|offset| *offset < self.size())

@@ -36,8 +36,17 @@ fn an_address_and_a_node_port_belong_to_one_service() {
         "spec.ports[0].nodePort: Invalid value: 80: provided port is not in the valid range. The range of valid ports \
          is 30000-32767"
     );
-    // An address outside the range is accepted.
-    m.create("services", service("c", json!({"clusterIP": "10.0.0.12", "ports": [{"port": 80}]}))).unwrap();
+    // The range is 10.96.0.0/12; its first address is the network's, its last that of broadcasts.
+    for outside in ["10.0.0.12", "10.95.255.255", "10.96.0.0", "10.111.255.255"] {
+        assert_eq!(
+            refusal(m.create("services", service("c", json!({"clusterIP": outside, "ports": [{"port": 80}]})))),
+            format!(
+                "spec.clusterIPs: Invalid value: [\"{outside}\"]: failed to allocate IP {outside}: the provided network \
+                 does not match the current range"
+            )
+        );
+    }
+    m.create("services", service("c", json!({"clusterIP": "10.111.255.254", "ports": [{"port": 80}]}))).unwrap();
     // The service itself keeps both.
     m.put("services", a, Part::Main).unwrap();
     m.create("services", service("b", on_node(31_001))).unwrap();
@@ -45,6 +54,38 @@ fn an_address_and_a_node_port_belong_to_one_service() {
         refusal(m.patch("services", "b", Part::Main, json!({"spec": on_node(31_000)}))),
         "spec.ports[0].nodePort: Invalid value: 31000: provided port is already allocated"
     );
+}
+
+#[test]
+fn a_local_load_balancer_has_a_node_port_for_health_checks() {
+    let mut m = Machine::new();
+    let spec = |port: Option<i64>| {
+        let mut spec = json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": [{"port": 80}]});
+        if let Some(port) = port {
+            spec["healthCheckNodePort"] = json!(port);
+        }
+        spec
+    };
+    let a = m.create("services", service("a", spec(None))).unwrap();
+    assert_eq!(
+        (&a["spec"]["ports"][0]["nodePort"], &a["spec"]["healthCheckNodePort"]),
+        (&json!(30_000), &json!(30_001))
+    );
+    assert_eq!(m.create("services", service("b", spec(Some(31_000)))).unwrap()["spec"]["healthCheckNodePort"], 31_000);
+    assert_eq!(
+        refusal(m.create("services", service("c", spec(Some(31_000))))),
+        "spec.healthCheckNodePort: Invalid value: 31000: failed to allocate requested HealthCheck NodePort 31000: \
+         provided port is already allocated"
+    );
+    let on_node = service("c", json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30_001}]}));
+    let wrong = "spec.ports[0].nodePort: Invalid value: 30001: provided port is already allocated";
+    assert_eq!(refusal(m.create("services", on_node)), wrong);
+    // It goes with the policy, and another service may have it.
+    let made = m.patch("services", "a", Part::Main, json!({"spec": {"externalTrafficPolicy": "Cluster"}})).unwrap();
+    assert!(made["spec"]["healthCheckNodePort"].is_null(), "{made}");
+    let local = json!({"spec": {"externalTrafficPolicy": "Local"}});
+    let made = m.patch("services", "a", Part::Main, local).unwrap();
+    assert_eq!(made["spec"]["healthCheckNodePort"], 30_001);
 }
 
 #[test]

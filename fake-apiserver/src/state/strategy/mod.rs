@@ -26,6 +26,7 @@ use substrate::Now;
 use substrate::json::{Value, json};
 
 use self::rules::{PLAIN, Strategy, keep_the_rest};
+pub(super) use self::service_type::needs_health_check;
 use super::command::Part;
 use super::status::Status;
 use super::user::Identity;

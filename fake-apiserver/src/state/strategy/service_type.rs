@@ -51,7 +51,7 @@ pub(super) fn is_reachable(service: &Value) -> bool {
 }
 
 /// Returns true if a load balancer asks the nodes for their health (`NeedsHealthCheck`).
-pub(super) fn needs_health_check(service: &Value) -> bool {
+pub(in crate::state) fn needs_health_check(service: &Value) -> bool {
     let spec = &service["spec"];
     text(spec, &["type"]) == "LoadBalancer" && text(spec, &["externalTrafficPolicy"]) == "Local"
 }
