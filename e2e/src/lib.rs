@@ -82,8 +82,8 @@ fn succeeds(command: &mut Command) -> bool {
     command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
 }
 
-/// Live clusters that run at the same time. They mostly wait, so three share two cores.
-const SEATS: usize = 3;
+/// Live clusters that run at the same time. They mostly wait, so four share two cores.
+const SEATS: usize = 4;
 
 /// Takes one of the machine's seats for live clusters, and waits for one if all are taken. A file lock works under any test
 /// runner, and the kernel releases it.
