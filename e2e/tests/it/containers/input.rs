@@ -36,7 +36,7 @@ spec:
   containers:
     - name: app
       image: busybox
-      command: [sh, -c, "until test -e /tmp/go; do echo tick; sleep 0.1; done; cat; echo over"]
+      command: [sh, -c, "until test -e /tmp/mooring-deaf-ends; do echo tick; sleep 0.1; done; cat; echo over"]
 "#;
 
 #[test]
@@ -93,7 +93,7 @@ fn programs_read_the_input_of_attached_clients_live() {
     client.stdin.take().unwrap().write_all(b"lost\n").unwrap();
     let mut lines = BufReader::new(client.stdout.take().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "tick");
-    kubectl(&["exec", "deaf", "--", "touch", "/tmp/go"]).unwrap();
+    kubectl(&["exec", "deaf", "--", "touch", "/tmp/mooring-deaf-ends"]).unwrap();
     let rest: Vec<String> = lines.map(Result::unwrap).filter(|line| line != "tick").collect();
     assert_eq!(rest, ["over"]);
     assert!(client.wait().unwrap().success());
