@@ -15,9 +15,9 @@ use substrate::Event;
 use substrate::events::{FaultFired, ProcessCrashed, ProcessStarted};
 use substrate::fault::Effect;
 
-use super::facts::Facts;
 use super::violation::OBJECT;
 use crate::events::VolumeRecordRemoved;
+use crate::model::RunModel;
 use crate::spec::names::kubelet;
 
 /// A volume on a node.
@@ -331,19 +331,19 @@ impl Attribution {
     }
 
     /// Returns the volume to which `thing` belongs: an object, a mount, a directory or a device, as a report names it.
-    pub fn volume_of(&self, facts: &Facts, thing: &str) -> Option<String> {
+    pub fn volume_of(&self, model: &RunModel, thing: &str) -> Option<String> {
         let has = |name: &str| !name.is_empty() && thing.contains(name);
         let is_staged = |volume: &str| {
             let path = Paths::new("/").staging_dir("", volume);
             path.file_name().and_then(|name| name.to_str()).is_some_and(has)
         };
         let known = |is: &dyn Fn(&str, &str) -> bool| {
-            facts.handles().find(|(volume, pv)| is(volume, pv)).map(|(volume, _)| volume.to_owned())
+            model.handles().find(|(volume, pv)| is(volume, pv)).map(|(volume, _)| volume.to_owned())
         };
         if let Some(volume) = known(&|volume, pv| has(volume) || has(pv) || is_staged(volume)) {
             return Some(volume);
         }
-        if let Some((_, attachment)) = facts.attachments.iter().find(|(name, _)| has(name)) {
+        if let Some((_, attachment)) = model.attachments.iter().find(|(name, _)| has(name)) {
             return known(&|_, pv| pv == attachment.pv);
         }
         if let Some(volumes) = uid(thing).and_then(|uid| self.of_pods.get(uid)) {
@@ -356,12 +356,12 @@ impl Attribution {
         let name = rest.split([' ', ':', ',']).next().unwrap_or_default();
         let name = namespaced(name);
         let volume = match kind {
-            "pod" => match facts.pods.get(&name)?.claims.as_slice() {
-                [claim] => facts.handle_of_claim(claim),
+            "pod" => match model.pods.get(&name)?.claims.as_slice() {
+                [claim] => model.handle_of_claim(claim),
                 _ => None,
             },
-            "pvc" => facts.handle_of_claim(&name),
-            node => facts.volume_of_device(node, rest.trim_start()),
+            "pvc" => model.handle_of_claim(&name),
+            node => model.volume_of_device(node, rest.trim_start()),
         };
         volume.map(str::to_owned)
     }

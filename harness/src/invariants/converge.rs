@@ -5,7 +5,7 @@ use std::fmt;
 use mock_ec2::events::AttachmentPhase;
 
 use super::Symptom;
-use super::facts::Facts;
+use crate::model::RunModel;
 
 /// An object that is not in its final state yet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,7 +24,7 @@ impl fmt::Display for Pending {
     }
 }
 
-impl Facts {
+impl RunModel {
     /// Returns the changes that must still happen before the cluster is quiet. A pod that fits on no node, and a claim
     /// that no provisioner can serve, are in their final state.
     pub(super) fn pending(&self) -> Vec<Pending> {

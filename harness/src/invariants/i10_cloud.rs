@@ -12,8 +12,8 @@ use substrate::Event;
 use substrate::json::Text;
 
 use super::asked::Asked;
-use super::facts::Facts;
 use super::{Checked, Found, Id, iops};
+use crate::model::RunModel;
 
 /// Volumes of each device name of each instance, and the zone of each volume.
 #[derive(Debug, Default)]
@@ -47,7 +47,7 @@ fn beyond(of_type: &str, gib: u64, iops: Option<u64>, throughput: Option<u64>) -
 
 impl Cloud {
     /// Checks an event against the state before it.
-    pub fn check(&mut self, asked: &Asked, facts: &Facts, checked: &mut Checked, event: &Event) -> Option<Found> {
+    pub fn check(&mut self, asked: &Asked, model: &RunModel, checked: &mut Checked, event: &Event) -> Option<Found> {
         let (volume, message) = if let Some(changed) = event.get::<VolumeChanged>() {
             let id = changed.volume.to_string();
             self.zones.insert(id.clone(), changed.zone.clone());
@@ -63,7 +63,7 @@ impl Cloud {
             return None;
         } else {
             let changed = event.get::<AttachmentChanged>()?;
-            (changed.volume.to_string(), self.attached(asked, facts, checked, changed))
+            (changed.volume.to_string(), self.attached(asked, model, checked, changed))
         };
         let message = format!("{volume} has {}", message?);
         Some(Found { message, operation: event.kind().to_owned(), volume: Some(volume), ..Found::default() })
@@ -87,7 +87,7 @@ impl Cloud {
     fn attached(
         &mut self,
         asked: &Asked,
-        facts: &Facts,
+        model: &RunModel,
         checked: &mut Checked,
         changed: &AttachmentChanged,
     ) -> Option<String> {
@@ -105,7 +105,7 @@ impl Cloud {
         let taken = held.map(|held| format!("the device name {} of {held} on {}", slot.1, slot.0));
         self.devices.entry(slot).or_insert_with(|| volume.clone());
         let taken = taken.filter(|_| begins);
-        let (own, node) = (self.zones.get(&volume)?, facts.name(changed.instance.as_str()));
+        let (own, node) = (self.zones.get(&volume)?, model.name(changed.instance.as_str()));
         let other = asked.zone(node).filter(|zone| *zone != own && begins);
         taken.or_else(|| other.map(|zone| format!("an attachment to {node} in {zone}, and is in {own}")))
     }

@@ -12,14 +12,14 @@ use substrate::Event;
 use substrate::json::Text;
 
 use super::asked::{Asked, Stored};
-use super::facts::Facts;
 use super::{Checked, Found, Id, iops};
+use crate::model::RunModel;
 
 const GIB: u64 = 1 << 30;
 
 /// Checks an event against the requirements before it and the state of nodes after it.
-pub(super) fn check(asked: &Asked, facts: &Facts, checked: &mut Checked, event: &Event) -> Option<Found> {
-    let Some(commit) = event.get::<Commit>() else { return published_twice(asked, facts, checked, event.get()?) };
+pub(super) fn check(asked: &Asked, model: &RunModel, checked: &mut Checked, event: &Event) -> Option<Found> {
+    let Some(commit) = event.get::<Commit>() else { return published_twice(asked, model, checked, event.get()?) };
     let object = &commit.object;
     let (message, handle) = if let Some(pv) = &commit.pv {
         let pv = &Stored::of(commit, &**pv);
@@ -50,15 +50,15 @@ pub(super) fn check(asked: &Asked, facts: &Facts, checked: &mut Checked, event: 
 }
 
 /// Finds a publish of a ReadWriteOncePod volume that is published elsewhere.
-fn published_twice(asked: &Asked, facts: &Facts, checked: &mut Checked, published: &DiskPublished) -> Option<Found> {
+fn published_twice(asked: &Asked, model: &RunModel, checked: &mut Checked, published: &DiskPublished) -> Option<Found> {
     let DiskPublished { volume, node, path, .. } = published;
     let pv = asked.volume_of(volume)?;
     if pv.state.access_modes.is_empty() || pv.state.access_modes.iter().any(|mode| mode != "ReadWriteOncePod") {
         return None;
     }
     checked.add(Id::I10, 1);
-    let here = facts.name(node);
-    let places = facts.holders(volume).filter(|(_, hold)| !hold.forced);
+    let here = model.name(node);
+    let places = model.holders(volume).filter(|(_, hold)| !hold.forced);
     let mut places = places.flat_map(|(of, hold)| hold.published.keys().map(move |path| (of, path.as_str())));
     let (of, other) = places.find(|place| *place != (here, path.as_str()))?;
     let message = format!("{volume} is ReadWriteOncePod, and was published on {here} while {of} has it at {other}");

@@ -16,9 +16,9 @@ use mock_ec2::events::{AttachmentChanged, AttachmentPhase};
 use substrate::Event;
 
 use super::asked::{Asked, Stored};
-use super::facts::Facts;
 use super::stale_reads::{StaleReads, TEN_MINUTES};
 use super::{Checked, Found, Id};
+use crate::model::RunModel;
 
 /// Number of an event, and the limit of a node from then on; `None` for no limit.
 type Since = (u64, Option<u64>);
@@ -37,10 +37,10 @@ pub(super) struct Scheduled {
 
 impl Scheduled {
     /// Checks an event against the requirements before it.
-    pub fn check(&mut self, asked: &Asked, facts: &Facts, checked: &mut Checked, event: &Event) -> Option<Found> {
+    pub fn check(&mut self, asked: &Asked, model: &RunModel, checked: &mut Checked, event: &Event) -> Option<Found> {
         self.stale_reads.note(event, &[]);
         if let Some(changed) = event.get::<AttachmentChanged>() {
-            return self.attaches(facts, checked, changed);
+            return self.attaches(model, checked, changed);
         }
         let commit = event.get::<Commit>()?;
         let object = &commit.object;
@@ -117,14 +117,14 @@ impl Scheduled {
     }
 
     /// Finds a volume that is attached to a node beyond every limit that its CSINode has had.
-    fn attaches(&self, facts: &Facts, checked: &mut Checked, changed: &AttachmentChanged) -> Option<Found> {
-        let (volume, node) = (changed.volume.as_str(), facts.name(changed.instance.as_str()));
-        if changed.state != AttachmentPhase::Attaching || !facts.was_saved(volume) {
+    fn attaches(&self, model: &RunModel, checked: &mut Checked, changed: &AttachmentChanged) -> Option<Found> {
+        let (volume, node) = (changed.volume.as_str(), model.name(changed.instance.as_str()));
+        if changed.state != AttachmentPhase::Attaching || !model.was_saved(volume) {
             return None;
         }
         let limit = self.limits.get(node)?.iter().filter_map(|(_, limit)| *limit).max()?;
         checked.add(Id::I10, 1);
-        let here = facts.cloud.keys().filter(|(of, on)| on == node && of != volume && facts.was_saved(of));
+        let here = model.cloud.keys().filter(|(of, on)| on == node && of != volume && model.was_saved(of));
         let all = here.count() as u64 + 1;
         let message = (all > limit)
             .then(|| format!("{volume} is volume number {all} attached to {node}, and its CSINode allows {limit}"))?;

@@ -14,9 +14,9 @@ use fake_apiserver::state::EventType;
 use substrate::Event;
 
 use super::asked::Asked;
-use super::facts::Facts;
 use super::stale_reads::{StaleReads, TEN_MINUTES};
 use super::{Checked, Found, Id};
+use crate::model::RunModel;
 
 /// Time in milliseconds after which each cache has the new state of a Ready node.
 const NOTICE: u64 = 60 * 1000;
@@ -56,7 +56,7 @@ impl Collected {
     pub fn check(
         &mut self,
         asked: &Asked,
-        facts: &Facts,
+        model: &RunModel,
         checked: &mut Checked,
         event: &Event,
         may_evict: impl Fn(&str) -> bool,
@@ -101,7 +101,7 @@ impl Collected {
                 if self.stale_reads.within(2 * TEN_MINUTES, event.ms) {
                     return None;
                 }
-                let seconds = self.tolerates_longer(facts, commit, node, event.ms)?;
+                let seconds = self.tolerates_longer(model, commit, node, event.ms)?;
                 format!("pod/{object} was evicted from {node}, whose taints it tolerates for {seconds} seconds")
             } else {
                 format!("pod/{object} was evicted, and its node {node} has no NoExecute taint")
@@ -111,7 +111,7 @@ impl Collected {
             let name = pod.node.as_ref()?;
             checked.add(Id::I11, 1);
             let since = self.ready.get(name.as_str())?;
-            let node = facts.nodes.get(name.as_str())?;
+            let node = model.nodes.get(name.as_str())?;
             if !node.out_of_service || event.ms < since + NOTICE {
                 return None;
             }
@@ -142,7 +142,7 @@ impl Collected {
 
     /// Returns the seconds for which a pod tolerates the NoExecute taints of its node, if they have not passed since it
     /// is there and the node has a taint.
-    fn tolerates_longer(&self, facts: &Facts, commit: &Commit, node: &str, ms: u64) -> Option<u64> {
+    fn tolerates_longer(&self, model: &RunModel, commit: &Commit, node: &str, ms: u64) -> Option<u64> {
         let tolerations = &commit.spec.as_deref()?.tolerations;
         let tainted = self.tainted.get(node)?;
         let mut least: Option<u64> = None;
@@ -152,7 +152,7 @@ impl Collected {
         }
         let seconds = least?;
         let since = tainted.since.max(*self.placed.get(&commit.object)?);
-        let waits = facts.scale.apply(Duration::from_secs(seconds)).as_millis();
+        let waits = model.scale.apply(Duration::from_secs(seconds)).as_millis();
         (u128::from(ms.saturating_sub(since)) + EARLY < waits).then_some(seconds)
     }
 

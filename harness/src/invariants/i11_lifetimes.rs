@@ -17,9 +17,9 @@ use substrate::Event;
 use substrate::json::Text;
 
 use super::asked::Asked;
-use super::facts::Facts;
 use super::stale_reads::{StaleReads, TEN_MINUTES};
 use super::{Checked, Found, Id};
+use crate::model::RunModel;
 
 /// Time in milliseconds after which each cache has a new object.
 const NOTICE: u64 = 60 * 1000;
@@ -39,7 +39,7 @@ pub(super) struct Lifetimes {
 
 impl Lifetimes {
     /// Checks an event against the state before it.
-    pub fn check(&mut self, asked: &Asked, facts: &Facts, checked: &mut Checked, event: &Event) -> Option<Found> {
+    pub fn check(&mut self, asked: &Asked, model: &RunModel, checked: &mut Checked, event: &Event) -> Option<Found> {
         self.stale_reads.note(event, &[]);
         if let Some(commit) = event.get::<Commit>() {
             self.note_classes(commit, event.ms);
@@ -48,20 +48,20 @@ impl Lifetimes {
             }
             let is_gone = commit.r#type == EventType::Deleted;
             let is_claim = commit.resource == "persistentvolumeclaims";
-            let kept = |claim: &str| facts.handle_of_claim(claim).is_some_and(|volume| facts.is_kept(volume));
+            let kept = |claim: &str| model.handle_of_claim(claim).is_some_and(|volume| model.is_kept(volume));
             checked.add(Id::I11, u64::from(is_gone && is_claim && kept(&commit.object)));
             return self.removed_early(asked, checked, commit, is_gone);
         }
         let call = event.get::<CsiCall>().filter(|call| call.rpc == "DeleteVolume")?;
         let volume = call.volume.as_deref()?;
         checked.add(Id::I11, 1);
-        let why = if facts.is_kept(volume) {
+        let why = if model.is_kept(volume) {
             "although its PersistentVolume has the reclaim policy Retain".to_owned()
-        } else if let Some(pod) = facts.running_with(volume) {
+        } else if let Some(pod) = model.running_with(volume) {
             format!("while pod {pod} runs with it")
         } else {
             let (name, _) =
-                facts.attachments_of(volume).find(|(_, attachment)| self.is_known(attachment.since, event.ms))?;
+                model.attachments_of(volume).find(|(_, attachment)| self.is_known(attachment.since, event.ms))?;
             format!("while volumeattachment/{name} exists")
         };
         let message = format!("DeleteVolume was called for {volume} {why}");

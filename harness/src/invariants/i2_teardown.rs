@@ -17,7 +17,7 @@ use substrate::events::{ProcessCrashed, ProcessStarted};
 use substrate::json::Text;
 
 use super::Found;
-use super::facts::Facts;
+use crate::model::RunModel;
 use crate::spec::names;
 
 /// Published target paths that a kubelet knows.
@@ -40,25 +40,25 @@ struct Published {
 }
 
 impl Teardown {
-    pub fn check(&mut self, facts: &Facts, event: &Event) -> Option<Found> {
+    pub fn check(&mut self, model: &RunModel, event: &Event) -> Option<Found> {
         if let Some(call) = event.get::<CsiCall>() {
-            return self.on_call(facts, event, call);
+            return self.on_call(model, event, call);
         }
         if let Some(done) = event.get::<CsiDone>() {
-            self.on_done(facts, event, done);
+            self.on_done(model, event, done);
         } else if let Some(DiskUnpublished { volume, node, path }) = event.get() {
-            let key = (facts.name(node).to_owned(), volume.to_string());
+            let key = (model.name(node).to_owned(), volume.to_string());
             if let Some(paths) = self.published.get_mut(&key) {
                 paths.retain(|known, _| !path.is_empty() && known != path);
             }
         } else if let Some(Mounted { node, volume, .. }) = event.get() {
-            let key = (facts.name(node).to_owned(), volume.to_string());
+            let key = (model.name(node).to_owned(), volume.to_string());
             let paths = self.published.get_mut(&key).into_iter().flatten();
             paths.for_each(|(_, published)| published.finished = true);
         } else if let Some(DiskCrashed { node }) = event.get() {
-            self.forget(facts.name(node));
+            self.forget(model.name(node));
         } else if let Some(InstanceChanged { instance, state: InstancePhase::ShuttingDown }) = event.get() {
-            self.forget(facts.name(instance.as_str()));
+            self.forget(model.name(instance.as_str()));
         } else if event.is::<ProcessStarted>() || event.is::<ProcessCrashed>() {
             self.open.retain(|(process, _), _| *process != event.process);
             let process = &event.process;
@@ -87,8 +87,8 @@ impl Teardown {
         Some(Found { details, ..found(message, &commit.verb, volume, node) })
     }
 
-    fn on_call(&mut self, facts: &Facts, event: &Event, call: &CsiCall) -> Option<Found> {
-        let (volume, node) = (call.volume.as_ref()?, facts.name(call.node.as_ref()?));
+    fn on_call(&mut self, model: &RunModel, event: &Event, call: &CsiCall) -> Option<Found> {
+        let (volume, node) = (call.volume.as_ref()?, model.name(call.node.as_ref()?));
         match call.rpc.as_str() {
             "NodePublishVolume" | "NodeUnpublishVolume" => {
                 let target = call.target.clone().unwrap_or_default();
@@ -105,10 +105,10 @@ impl Teardown {
         }
     }
 
-    fn on_done(&mut self, facts: &Facts, event: &Event, done: &CsiDone) {
+    fn on_done(&mut self, model: &RunModel, event: &Event, done: &CsiDone) {
         let Some(target) = self.open.remove(&(event.process.clone(), done.ordinal)) else { return };
         let (Some(volume), Some(node)) = (&done.volume, &done.node) else { return };
-        let paths = self.published.entry((facts.name(node).to_owned(), volume.to_string())).or_default();
+        let paths = self.published.entry((model.name(node).to_owned(), volume.to_string())).or_default();
         match (done.rpc.as_str(), done.code.as_str()) {
             ("NodePublishVolume", "OK") => {
                 paths.entry(target).or_insert(Published { at_ms: event.ms, finished: false });
@@ -145,10 +145,10 @@ mod tests {
             happens(&world);
             world.trace().events()
         });
-        let (mut facts, mut rule, mut all) = (Facts::default(), Teardown::default(), Vec::new());
+        let (mut model, mut rule, mut all) = (RunModel::default(), Teardown::default(), Vec::new());
         for event in &events {
-            facts.observe(event);
-            all.extend(rule.check(&facts, event).map(|found| found.message));
+            model.observe(event);
+            all.extend(rule.check(&model, event).map(|found| found.message));
         }
         all
     }
@@ -240,10 +240,10 @@ mod tests {
                 removed(&world, "kubelet/v1");
                 world.trace().events()
             });
-            let (mut facts, mut rule, mut all) = (Facts::default(), Teardown::default(), Vec::new());
+            let (mut model, mut rule, mut all) = (RunModel::default(), Teardown::default(), Vec::new());
             for event in &events {
-                facts.observe(event);
-                all.extend(rule.check(&facts, event));
+                model.observe(event);
+                all.extend(rule.check(&model, event));
             }
             assert_eq!(all.len(), 1);
             all[0].details["mountWasUnderWay"].as_bool().expect("a boolean")

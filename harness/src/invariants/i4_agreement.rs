@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use csi_mock::disk::{Mount, MountKind};
 use csi_mock::efs::is_handle;
 
-use super::facts::Facts;
 use super::{StoredObjects, Symptom};
+use crate::model::{Node, RunModel};
 
 /// Actual state, read from the cloud and from the disks, not from the trace.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -69,23 +69,23 @@ const LISTED: &str = "in status.volumesAttached of the node";
 type Pairs = BTreeSet<(String, String)>;
 
 /// Returns all differences, and the number of compared attachments.
-pub(super) fn compare(facts: &Facts, machines: &Machines) -> (Vec<Disagreement>, u64) {
-    let handles: BTreeSet<&str> = facts.volumes.values().map(|pv| pv.handle.as_str()).collect();
+pub(super) fn compare(model: &RunModel, machines: &Machines) -> (Vec<Disagreement>, u64) {
+    let handles: BTreeSet<&str> = model.volumes.values().map(|pv| pv.handle.as_str()).collect();
     let known = |volume: &str| handles.contains(volume);
     let cloud: Pairs = machines
         .cloud
         .iter()
         .filter(|(volume, _)| known(volume))
-        .map(|(volume, instance)| (volume.clone(), facts.name(instance).to_owned()))
+        .map(|(volume, instance)| (volume.clone(), model.name(instance).to_owned()))
         .collect();
-    let objects: Pairs = facts
+    let objects: Pairs = model
         .attachments
         .values()
         .filter(|va| va.attached)
-        .filter_map(|va| Some((facts.volumes.get(&va.pv)?.handle.clone(), va.node.clone())))
+        .filter_map(|va| Some((model.volumes.get(&va.pv)?.handle.clone(), va.node.clone())))
         .collect();
-    let of_nodes = |list: fn(&super::facts::Node) -> &BTreeSet<String>| -> Pairs {
-        let pairs = facts.nodes.iter().flat_map(|(node, object)| {
+    let of_nodes = |list: fn(&Node) -> &BTreeSet<String>| -> Pairs {
+        let pairs = model.nodes.iter().flat_map(|(node, object)| {
             list(object).iter().filter_map(move |name| Some((name.split_once('^')?.1.to_owned(), node.clone())))
         });
         pairs.collect()
@@ -96,7 +96,7 @@ pub(super) fn compare(facts: &Facts, machines: &Machines) -> (Vec<Disagreement>,
         pairs.filter(|(volume, _)| known(volume)).collect()
     };
     let (devices, mounted) = (here(&machines.devices), here(&machines.staged));
-    let holds = facts.holds.iter().filter(|((volume, _), hold)| hold.state().is_some() && known(volume));
+    let holds = model.holds.iter().filter(|((volume, _), hold)| hold.state().is_some() && known(volume));
     // A shared file system is mounted without a device, and kubelet does not report it as in use.
     let (shares, holds): (Vec<_>, Vec<_>) = holds.partition(|((volume, _), _)| is_handle(volume));
     let shares: Pairs = shares.into_iter().map(|(key, _)| key.clone()).collect();

@@ -15,7 +15,8 @@ use substrate::Event;
 use substrate::clock::TimeScale;
 use substrate::json::Text;
 
-use super::{Found, facts::Facts};
+use super::Found;
+use crate::model::RunModel;
 
 /// Number of failures of one call within [`SPAN`] that no backoff allows.
 const MOST: usize = 30;
@@ -41,7 +42,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    pub fn check(&mut self, facts: &Facts, scale: TimeScale, event: &Event) -> Option<Found> {
+    pub fn check(&mut self, model: &RunModel, scale: TimeScale, event: &Event) -> Option<Found> {
         if let Some(attach) = event.get::<Attach>() {
             return self.attach(scale, event.ms, attach);
         }
@@ -72,7 +73,7 @@ impl Pace {
         }
         let message =
             format!("{} of {volume} failed {MOST} times within {SPAN} ms: its caller does not wait", done.rpc);
-        let (volume, node) = (Some(volume.to_string()), Some(facts.name(&node).to_owned()));
+        let (volume, node) = (Some(volume.to_string()), Some(model.name(&node).to_owned()));
         let node = node.filter(|node| !node.is_empty());
         Some(Found { message, operation: done.rpc.to_string(), volume, node, ..Found::default() })
     }
@@ -123,8 +124,8 @@ mod tests {
             }
             world.trace().events()
         });
-        let (facts, mut pace) = (Facts::default(), Pace::default());
-        events.iter().filter_map(|event| pace.check(&facts, TimeScale::default(), event)).count()
+        let (model, mut pace) = (RunModel::default(), Pace::default());
+        events.iter().filter_map(|event| pace.check(&model, TimeScale::default(), event)).count()
     }
 
     #[test]
@@ -151,8 +152,8 @@ mod tests {
             }
             world.trace().events()
         });
-        let (facts, mut pace) = (Facts::default(), Pace::default());
-        events.iter().filter_map(|event| pace.check(&facts, TimeScale::default(), event)).count()
+        let (model, mut pace) = (RunModel::default(), Pace::default());
+        events.iter().filter_map(|event| pace.check(&model, TimeScale::default(), event)).count()
     }
 
     #[test]

@@ -15,8 +15,8 @@ use substrate::Event;
 use substrate::events::{ProcessCrashed, ProcessStarted};
 use substrate::json::Text;
 
-use super::facts::Facts;
 use super::{Checked, Found, Id};
+use crate::model::RunModel;
 use crate::spec::names;
 
 /// Reasons of the Events for a failure of each RPC, and the process that calls it; none for the kubelet of its node.
@@ -68,14 +68,14 @@ pub(super) struct Surfaced {
 }
 
 impl Surfaced {
-    pub fn observe(&mut self, facts: &Facts, checked: &mut Checked, event: &Event) {
+    pub fn observe(&mut self, model: &RunModel, checked: &mut Checked, event: &Event) {
         if let Some(call) = event.get::<CsiCall>() {
             if call.caller.is_none() {
                 let target = call.target.clone().unwrap_or_default();
                 self.open.insert((event.process.clone(), call.ordinal), target);
             }
         } else if let Some(done) = event.get::<CsiDone>() {
-            self.on_done(facts, checked, event, done);
+            self.on_done(model, checked, event, done);
         } else if let Some(recorded) = event.get::<EventRecorded>() {
             self.on_recorded(&event.process, recorded);
         } else if let Some(commit) = event.get::<Commit>() {
@@ -91,7 +91,7 @@ impl Surfaced {
         }
     }
 
-    fn on_done(&mut self, facts: &Facts, checked: &mut Checked, event: &Event, done: &CsiDone) {
+    fn on_done(&mut self, model: &RunModel, checked: &mut Checked, event: &Event, done: &CsiDone) {
         let Some(target) = self.open.remove(&(event.process.clone(), done.ordinal)) else { return };
         let Some((_, reasons, caller)) = REPORTS.iter().find(|(rpc, ..)| done.rpc == *rpc) else { return };
         if done.code == "CANCELLED" {
@@ -105,7 +105,7 @@ impl Surfaced {
             self.series.retain(|known, series| *known != key || !series.is_reported || is_kept);
             return;
         }
-        let node = done.node.as_ref().map(|node| facts.name(node).to_owned());
+        let node = done.node.as_ref().map(|node| model.name(node).to_owned());
         let caller = match (caller, &node) {
             (Some(caller), _) => (*caller).to_owned(),
             (None, Some(node)) => names::kubelet(node),
@@ -210,10 +210,10 @@ mod tests {
             happens(&world);
             world.trace().events()
         });
-        let (mut facts, mut checked, mut rule) = (Facts::default(), Checked::default(), Surfaced::default());
+        let (mut model, mut checked, mut rule) = (RunModel::default(), Checked::default(), Surfaced::default());
         for event in &events {
-            facts.observe(event);
-            rule.observe(&facts, &mut checked, event);
+            model.observe(event);
+            rule.observe(&model, &mut checked, event);
         }
         rule.at_rest().into_iter().map(|found| found.message).collect()
     }

@@ -11,14 +11,14 @@ use substrate::Event;
 use substrate::json::Text;
 
 use super::asked::{Asked, Stored};
-use super::facts::Facts;
 use super::{Checked, Found, Id};
+use crate::model::RunModel;
 
 /// Parameters of a StorageClass whose values become options of mkfs (aws-ebs-csi-driver, docs/parameters.md).
 const FORMAT_PARAMETERS: [&str; 5] = ["blockSize", "inodeSize", "bytesPerInode", "numberOfInodes", "ext4ClusterSize"];
 
 /// Checks an event against the requirements before it.
-pub(super) fn check(asked: &Asked, facts: &Facts, checked: &mut Checked, event: &Event) -> Option<Found> {
+pub(super) fn check(asked: &Asked, model: &RunModel, checked: &mut Checked, event: &Event) -> Option<Found> {
     if let Some(staged) = event.get::<DiskStaged>() {
         let pv = asked.volume_of(&staged.volume)?;
         checked.add(Id::I9, 1);
@@ -26,11 +26,11 @@ pub(super) fn check(asked: &Asked, facts: &Facts, checked: &mut Checked, event: 
             .or_else(|| wrongly_formatted(asked, pv, staged))
             .or_else(|| too_small(asked, pv, staged))?;
         let message = format!("{} was staged on {} {why}", staged.volume, staged.node);
-        return Some(found(facts, message, "NodeStageVolume", &staged.volume, &staged.node));
+        return Some(found(model, message, "NodeStageVolume", &staged.volume, &staged.node));
     }
     if let Some(published) = event.get::<DiskPublished>() {
         let pv = asked.volume_of(&published.volume)?;
-        let node = facts.name(&published.node).to_owned();
+        let node = model.name(&published.node).to_owned();
         let of_pods = read_only_by_pods(asked, pv, &node)?;
         checked.add(Id::I9, 1);
         let by_volume = pv.spec.read_only || only_reads(pv);
@@ -41,7 +41,7 @@ pub(super) fn check(asked: &Asked, facts: &Facts, checked: &mut Checked, event: 
             _ => return None,
         };
         let message = format!("{} was published on {node} {why}", published.volume);
-        return Some(found(facts, message, "NodePublishVolume", &published.volume, &node));
+        return Some(found(model, message, "NodePublishVolume", &published.volume, &node));
     }
     let commit = event.get::<Commit>().filter(|commit| commit.user.starts_with("kubelet"))?;
     let (now, before) = (Stored::of(commit, commit.pvc.as_deref()?), asked.claim(&commit.object)?);
@@ -86,8 +86,8 @@ fn too_small(asked: &Asked, pv: &Stored<Volume>, staged: &DiskStaged) -> Option<
     Some(format!("with {has} bytes, and the status of its claim says {capacity}"))
 }
 
-fn found(facts: &Facts, message: String, operation: &str, volume: &str, node: &str) -> Found {
-    let (volume, node) = (Some(volume.to_owned()), Some(facts.name(node).to_owned()));
+fn found(model: &RunModel, message: String, operation: &str, volume: &str, node: &str) -> Found {
+    let (volume, node) = (Some(volume.to_owned()), Some(model.name(node).to_owned()));
     Found { message, operation: operation.to_owned(), volume, node, ..Found::default() }
 }
 

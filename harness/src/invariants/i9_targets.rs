@@ -12,8 +12,8 @@ use substrate::Event;
 use substrate::json::Text;
 
 use super::asked::Asked;
-use super::facts::Facts;
 use super::{Checked, Found, Id};
+use crate::model::RunModel;
 
 /// Pods by uid.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ pub(super) struct Targets {
 
 impl Targets {
     /// Checks an event against the requirements before it.
-    pub fn check(&mut self, asked: &Asked, facts: &Facts, checked: &mut Checked, event: &Event) -> Option<Found> {
+    pub fn check(&mut self, asked: &Asked, model: &RunModel, checked: &mut Checked, event: &Event) -> Option<Found> {
         if let Some(commit) = event.get::<Commit>() {
             let pod = commit.pod.as_ref().filter(|pod| !pod.uid.is_empty())?;
             self.pods.entry(pod.uid.clone()).or_insert_with(|| commit.object.clone());
@@ -36,11 +36,11 @@ impl Targets {
         let (uid, name) = parts(path)?;
         let pv = asked.volume_of(volume)?;
         checked.add(Id::I9, 1);
-        let why = self.misplaced(asked, facts.name(node), pv.state.claim.as_deref(), uid).or_else(|| {
+        let why = self.misplaced(asked, model.name(node), pv.state.claim.as_deref(), uid).or_else(|| {
             let of_name = asked.volume(name).is_some_and(|pv| pv.state.handle.as_ref() == Some(volume));
             (!of_name).then(|| format!("as {name}, which is not its PersistentVolume"))
         })?;
-        let node = facts.name(node).to_owned();
+        let node = model.name(node).to_owned();
         let message = format!("{volume} was published on {node} {why}");
         let (volume, node) = (Some(volume.to_string()), Some(node));
         Some(Found { message, operation: "NodePublishVolume".to_owned(), volume, node, ..Found::default() })

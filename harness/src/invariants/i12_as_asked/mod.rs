@@ -25,7 +25,7 @@ use substrate::json::Text;
 
 use super::Machines;
 use super::asked::Asked;
-use super::facts::Facts;
+use crate::model::RunModel;
 pub(crate) use applied::{Applied, AppliedObjects};
 pub use forms::StoredObjects;
 
@@ -197,7 +197,7 @@ struct Comparison<'a> {
     applied_objects: &'a AppliedObjects,
     present: &'a Present,
     asked: &'a Asked,
-    facts: &'a Facts,
+    model: &'a RunModel,
     machines: &'a Machines,
     found: Vec<Difference>,
     compared: u64,
@@ -208,11 +208,11 @@ pub(super) fn compare(
     applied_objects: &AppliedObjects,
     present: &Present,
     asked: &Asked,
-    facts: &Facts,
+    model: &RunModel,
     machines: &Machines,
 ) -> (Vec<Difference>, u64) {
     let mut comparison =
-        Comparison { applied_objects, present, asked, facts, machines, found: Vec::new(), compared: 0 };
+        Comparison { applied_objects, present, asked, model, machines, found: Vec::new(), compared: 0 };
     comparison.existence();
     comparison.claims();
     comparison.pods();

@@ -192,13 +192,13 @@ impl History {
 
     /// Returns the differences.
     fn found(self) -> Vec<String> {
-        let (mut present, mut asked, mut facts) = (Present::default(), Asked::default(), Facts::default());
+        let (mut present, mut asked, mut model) = (Present::default(), Asked::default(), RunModel::default());
         for event in self.trace.events() {
-            facts.observe(&event);
+            model.observe(&event);
             asked.observe(&event);
             present.observe(&event);
         }
-        let (found, compared) = compare(&self.applied_objects, &present, &asked, &facts, &self.machines);
+        let (found, compared) = compare(&self.applied_objects, &present, &asked, &model, &self.machines);
         assert!(compared > 0, "there was an occasion");
         found.into_iter().map(|difference| difference.message).collect()
     }

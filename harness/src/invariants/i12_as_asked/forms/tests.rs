@@ -144,7 +144,7 @@ pub(super) fn found_by(
         applied_objects: &super::super::AppliedObjects::new(DRIVER, &left_out),
         present: &present,
         asked: &crate::invariants::asked::Asked::default(),
-        facts: &crate::invariants::facts::Facts::default(),
+        model: &crate::model::RunModel::default(),
         machines: &Machines { stored, ..Machines::default() },
         found: Vec::new(),
         compared: 0,

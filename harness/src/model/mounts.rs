@@ -3,10 +3,10 @@
 use csi_mock::events::{CsiCall, CsiDone, DiskStaged};
 use substrate::Event;
 
-use super::Facts;
+use super::RunModel;
 use crate::spec::names;
 
-impl Facts {
+impl RunModel {
     /// Records that the kubelet that requests a volume knows it.
     pub(super) fn on_kubelet_asks(&mut self, call: &CsiCall) {
         let (Some(volume), Some(node)) = (&call.volume, &call.node) else { return };

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use mock_ec2::events::AttachmentPhase;
 
-use super::{Attachment, FORCE_AFTER, Facts, Pod};
-use crate::invariants::node_volume::NodeVolume;
+use super::node_volume::NodeVolume;
+use super::{Attachment, FORCE_AFTER, Pod, RunModel};
 
-impl Facts {
+impl RunModel {
     /// Returns the node's name; `node` is a name or an instance id.
     pub fn name<'a>(&'a self, node: &'a str) -> &'a str {
         self.instances.get(node).map_or(node, String::as_str)
@@ -148,9 +148,9 @@ mod tests {
                 }
                 world.trace().events()
             });
-            let mut facts = Facts::default();
-            events.iter().for_each(|event| facts.observe(event));
-            facts.are_unseen("vol-1", "node-a", ms)
+            let mut model = RunModel::default();
+            events.iter().for_each(|event| model.observe(event));
+            model.are_unseen("vol-1", "node-a", ms)
         };
         assert!(is_unseen("Pending", 360_000));
         assert!(!is_unseen("Pending", 359_999), "the detach was forced early");

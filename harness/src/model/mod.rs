@@ -1,8 +1,9 @@
-//! State of the cluster according to the trace: the holders of each volume, the stored Kubernetes objects, and the
-//! forced detaches.
+//! State of a run according to its trace: the holders of each volume, the stored Kubernetes objects, and the forced
+//! detaches. The invariants read it.
 
 mod detaches;
 mod mounts;
+mod node_volume;
 mod objects;
 mod queries;
 
@@ -21,8 +22,8 @@ use substrate::events::{FaultFired, ProcessCrashed, ProcessStarted};
 use substrate::fault::{Effect, Span};
 use substrate::json::Text;
 
-use super::node_volume::NodeVolume;
 use crate::events::ClusterNode;
+use node_volume::NodeVolume;
 
 /// Upstream's `maxWaitForUnmountDuration`.
 const FORCE_AFTER: Duration = Duration::from_secs(6 * 60);
@@ -31,7 +32,7 @@ const HELD_AT_MOST: Duration = Duration::from_secs(10 * 60);
 
 /// A VolumeAttachment object.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Attachment {
+pub(crate) struct Attachment {
     pub pv: String,
     pub node: String,
     pub attached: bool,
@@ -44,7 +45,7 @@ pub(super) struct Attachment {
 
 /// A Node object.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Node {
+pub(crate) struct Node {
     pub ready: Option<String>,
     pub out_of_service: bool,
     /// Taints of a node that is not Ready, which are removed when it becomes Ready.
@@ -57,7 +58,7 @@ pub(super) struct Node {
 
 /// A Pod object.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Pod {
+pub(crate) struct Pod {
     pub node: Option<String>,
     pub phase: String,
     /// Time in milliseconds at which its deletion began; `None` while it is not being deleted.
@@ -74,7 +75,7 @@ impl Pod {
 
 /// A PersistentVolume object.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Volume {
+pub(crate) struct Volume {
     pub handle: String,
     pub claim: Option<String>,
     /// True if more than one node may write to it.
@@ -83,9 +84,9 @@ pub(super) struct Volume {
     pub bound: bool,
 }
 
-/// All facts. Volumes are cloud volume ids, nodes are node names.
+/// State of a run. Volumes are cloud volume ids, nodes are node names.
 #[derive(Debug, Default)]
-pub(super) struct Facts {
+pub(crate) struct RunModel {
     pub scale: TimeScale,
     instances: BTreeMap<String, String>,
     pub holds: BTreeMap<(String, String), NodeVolume>,
@@ -131,19 +132,19 @@ pub(super) struct Facts {
     left: BTreeMap<String, u64>,
     /// True if there is a node lifecycle controller: it has written a node.
     pub has_node_controller: bool,
-    pub(super) last_unrest: (u64, String),
+    pub last_unrest: (u64, String),
     /// Time in milliseconds until which a fault delays a change, and the fault.
-    pub(super) held_back: (u64, String),
+    pub held_back: (u64, String),
 }
 
-impl Facts {
+impl RunModel {
     /// Returns the number of cloud volumes that were created.
     pub fn made(&self) -> u64 {
         self.made.len() as u64
     }
 
-    /// Returns the facts that are still true after a reset.
-    pub(super) fn of_a_reset(&self) -> Self {
+    /// Returns the state that stays after a reset.
+    pub fn of_a_reset(&self) -> Self {
         Self { scale: self.scale, instances: self.instances.clone(), ..Self::default() }
     }
 
@@ -234,6 +235,6 @@ impl Facts {
 }
 
 /// Returns true if an RPC only reads.
-pub(super) fn only_looks(rpc: &str) -> bool {
+pub(crate) fn only_looks(rpc: &str) -> bool {
     ["Get", "List", "Probe", "Validate", "NodeGet", "ControllerGet"].iter().any(|start| rpc.starts_with(start))
 }

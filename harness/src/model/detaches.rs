@@ -9,12 +9,12 @@ use fake_apiserver::state::EventType;
 use mock_ec2::events::{AttachmentChanged, AttachmentPhase};
 use substrate::Event;
 
-use super::{FORCE_AFTER, Facts};
+use super::{FORCE_AFTER, RunModel};
 
 /// Time after which attach-detach, which reads a node before it detaches a volume, has seen what the node lists.
 const HAS_READ: Duration = Duration::from_secs(60);
 
-impl Facts {
+impl RunModel {
     pub(super) fn on_cloud_attachment(&mut self, changed: &AttachmentChanged) {
         let key = (changed.volume.to_string(), self.name(changed.instance.as_str()).to_owned());
         if changed.forced

@@ -6,9 +6,9 @@ use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
 use substrate::json::Text;
 
-use super::{Attachment, Facts, Node, Pod, Volume};
+use super::{Attachment, Node, Pod, RunModel, Volume};
 
-impl Facts {
+impl RunModel {
     pub(super) fn on_commit(&mut self, commit: &Commit, ms: u64) {
         let deleted = commit.r#type == EventType::Deleted;
         let object = &*commit.object;
