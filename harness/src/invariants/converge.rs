@@ -5,7 +5,7 @@ use std::fmt;
 use mock_ec2::events::AttachmentPhase;
 
 use super::Symptom;
-use crate::model::RunModel;
+use crate::model::{RunModel, described};
 
 /// An object that is not in its final state yet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,8 +82,8 @@ impl RunModel {
                 add(Symptom::AwaitsCloud, format!("{volume} on {node}"), waits_for);
             }
         }
-        for call in self.open.values() {
-            add(Symptom::AwaitsAnswer, call.clone(), "its answer".to_owned());
+        for (_, call) in self.calls.open() {
+            add(Symptom::AwaitsAnswer, described(call), "its answer".to_owned());
         }
         pending
     }

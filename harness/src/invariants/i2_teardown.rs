@@ -5,7 +5,6 @@
 //! the pod began, and the kubelet had not finished that mount when it removed the pod.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use controllers::node_agent::events::Mounted;
 use csi_mock::events::{CsiCall, CsiDone, DiskCrashed, DiskUnpublished};
@@ -17,14 +16,12 @@ use substrate::events::{ProcessCrashed, ProcessStarted};
 use substrate::json::Text;
 
 use super::Found;
-use crate::model::RunModel;
+use crate::model::{RunModel, target};
 use crate::spec::names;
 
 /// Published target paths that a kubelet knows.
 #[derive(Debug, Default)]
 pub(super) struct Teardown {
-    /// Publish and unpublish calls in progress, by process and ordinal.
-    open: BTreeMap<(Arc<str>, u64), Text>,
     published: BTreeMap<(String, String), BTreeMap<Text, Published>>,
     /// Time of the first commit in which each existing pod, by uid, was being deleted, in ms.
     deleting: BTreeMap<Text, u64>,
@@ -42,7 +39,7 @@ struct Published {
 impl Teardown {
     pub fn check(&mut self, model: &RunModel, event: &Event) -> Option<Found> {
         if let Some(call) = event.get::<CsiCall>() {
-            return self.on_call(model, event, call);
+            return self.on_call(model, call);
         }
         if let Some(done) = event.get::<CsiDone>() {
             self.on_done(model, event, done);
@@ -60,7 +57,6 @@ impl Teardown {
         } else if let Some(InstanceChanged { instance, state: InstancePhase::ShuttingDown }) = event.get() {
             self.forget(model.name(instance.as_str()));
         } else if event.is::<ProcessStarted>() || event.is::<ProcessCrashed>() {
-            self.open.retain(|(process, _), _| *process != event.process);
             let process = &event.process;
             self.published.retain(|(node, _), _| **process != *names::kubelet(node));
         }
@@ -87,34 +83,28 @@ impl Teardown {
         Some(Found { details, ..found(message, &commit.verb, volume, node) })
     }
 
-    fn on_call(&mut self, model: &RunModel, event: &Event, call: &CsiCall) -> Option<Found> {
-        let (volume, node) = (call.volume.as_ref()?, model.name(call.node.as_ref()?));
-        match call.rpc.as_str() {
-            "NodePublishVolume" | "NodeUnpublishVolume" => {
-                let target = call.target.clone().unwrap_or_default();
-                self.open.insert((event.process.clone(), call.ordinal), target);
-                None
-            }
-            "NodeUnstageVolume" if call.caller.is_none() => {
-                let (path, _) = self.published.get(&(node.to_owned(), volume.to_string()))?.first_key_value()?;
-                let message =
-                    format!("NodeUnstageVolume was called for {volume} on {node} while it is published at {path}");
-                Some(found(message, "NodeUnstageVolume", volume, node))
-            }
-            _ => None,
+    fn on_call(&self, model: &RunModel, call: &CsiCall) -> Option<Found> {
+        if call.rpc != "NodeUnstageVolume" || call.caller.is_some() {
+            return None;
         }
+        let (volume, node) = (call.volume.as_ref()?, model.name(call.node.as_ref()?));
+        let (path, _) = self.published.get(&(node.to_owned(), volume.to_string()))?.first_key_value()?;
+        let message = format!("NodeUnstageVolume was called for {volume} on {node} while it is published at {path}");
+        Some(found(message, "NodeUnstageVolume", volume, node))
     }
 
     fn on_done(&mut self, model: &RunModel, event: &Event, done: &CsiDone) {
-        let Some(target) = self.open.remove(&(event.process.clone(), done.ordinal)) else { return };
-        let (Some(volume), Some(node)) = (&done.volume, &done.node) else { return };
+        let is_published = done.rpc == "NodePublishVolume";
+        if done.code != "OK" || (!is_published && done.rpc != "NodeUnpublishVolume") {
+            return;
+        }
+        let (Some(call), Some(volume), Some(node)) = (model.calls.answered(), &done.volume, &done.node) else { return };
         let paths = self.published.entry((model.name(node).to_owned(), volume.to_string())).or_default();
-        match (done.rpc.as_str(), done.code.as_str()) {
-            ("NodePublishVolume", "OK") => {
-                paths.entry(target).or_insert(Published { at_ms: event.ms, finished: false });
-            }
-            ("NodeUnpublishVolume", "OK") => drop(paths.remove(&target)),
-            _ => {}
+        if is_published {
+            let published = Published { at_ms: event.ms, finished: false };
+            paths.entry(call.target.clone().unwrap_or_default()).or_insert(published);
+        } else {
+            paths.remove(target(call));
         }
     }
 

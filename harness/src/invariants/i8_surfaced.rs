@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use controllers::events::EventRecorded;
-use csi_mock::events::{CsiCall, CsiDone};
+use csi_mock::events::CsiDone;
 use fake_apiserver::events::Commit;
 use substrate::Event;
 use substrate::events::{ProcessCrashed, ProcessStarted};
@@ -57,7 +57,6 @@ struct Series {
 #[derive(Debug, Default)]
 pub(super) struct Surfaced {
     running: BTreeSet<Arc<str>>,
-    open: BTreeMap<(Arc<str>, u64), Text>,
     series: BTreeMap<Key, Series>,
     /// Claim of each volume, and of each uid, as `namespace/name`.
     claims: BTreeMap<Text, Text>,
@@ -69,12 +68,7 @@ pub(super) struct Surfaced {
 
 impl Surfaced {
     pub fn observe(&mut self, model: &RunModel, checked: &mut Checked, event: &Event) {
-        if let Some(call) = event.get::<CsiCall>() {
-            if call.caller.is_none() {
-                let target = call.target.clone().unwrap_or_default();
-                self.open.insert((event.process.clone(), call.ordinal), target);
-            }
-        } else if let Some(done) = event.get::<CsiDone>() {
+        if let Some(done) = event.get::<CsiDone>() {
             self.on_done(model, checked, event, done);
         } else if let Some(recorded) = event.get::<EventRecorded>() {
             self.on_recorded(&event.process, recorded);
@@ -86,19 +80,18 @@ impl Surfaced {
                 true => self.running.insert(process.clone()),
                 false => self.running.remove(process),
             };
-            self.open.retain(|(driver, _), _| driver != process);
             self.series.retain(|_, series| series.is_reported || !process.starts_with(&series.caller));
         }
     }
 
     fn on_done(&mut self, model: &RunModel, checked: &mut Checked, event: &Event, done: &CsiDone) {
-        let Some(target) = self.open.remove(&(event.process.clone(), done.ordinal)) else { return };
+        let Some(call) = model.calls.answered().filter(|call| call.caller.is_none()) else { return };
         let Some((_, reasons, caller)) = REPORTS.iter().find(|(rpc, ..)| done.rpc == *rpc) else { return };
         if done.code == "CANCELLED" {
             return;
         }
         let volume = done.volume.clone().filter(|_| done.rpc != "CreateVolume");
-        let key = (done.rpc.clone(), volume.unwrap_or_default(), target);
+        let key = (done.rpc.clone(), volume.unwrap_or_default(), call.target.clone().unwrap_or_default());
         if done.code == "OK" {
             // The status of a snapshot keeps its error until it is ready, and the same error makes no second Event.
             let is_kept = done.rpc.starts_with("Create") && done.rpc.contains("Snapshot");
@@ -184,6 +177,7 @@ impl Surfaced {
 
 #[cfg(test)]
 mod tests {
+    use csi_mock::events::CsiCall;
     use fake_apiserver::events::{Claim, Pod, Volume};
     use fake_apiserver::state::EventType;
     use substrate::World;

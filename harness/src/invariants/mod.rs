@@ -237,14 +237,13 @@ impl Invariants {
             return state.at(event, Id::I13, found);
         }
         staleness.observe(event, |instance| model.name(instance).to_owned());
-        orphaned_volumes.observe(event);
+        model.observe(event);
+        orphaned_volumes.observe(&model.calls, event);
         if streams.sees(event) {
             let found = streams.check(event, checked);
             return state.at(event, Id::I7, found);
         }
-        // Needs the state before a claim or volume is removed.
         let i11 = lifetimes.check(asked, model, checked, event);
-        model.observe(event);
         model.note_left(event);
         // The write may follow the decision after some seconds.
         let moments = [event.ms, event.ms.saturating_sub(30_000)];
@@ -256,8 +255,8 @@ impl Invariants {
             model.note_listed(detach, lacks);
         }
         let former_claim = |claim: &str| staleness.may_schedule_by_former_claim(claim, event.ms);
-        attribution.observe(event, |instance| model.name(instance).to_owned(), former_claim);
-        orphaned_stagings.observe(event, |instance| model.name(instance).to_owned());
+        attribution.observe(model, event, former_claim);
+        orphaned_stagings.observe(model, event);
         last_acts.observe(event);
         let i1 = one_writer.check(model, checked, event);
         let compares = !*is_mixed;
@@ -279,7 +278,7 @@ impl Invariants {
         let apart = [
             (Id::I2, teardown.check(model, event)),
             (Id::I3, in_use.check(model, event, |node, volume| staleness.kubelet_may_list(node, volume, event.ms))),
-            (Id::I3, deleted.check(event)),
+            (Id::I3, deleted.check(model, event)),
             (Id::I3, i3_reported::check(model, checked, event, |node, v| staleness.may_lack_volume(node, v, event.ms))),
             (Id::I9, targets.check(asked, model, checked, event)),
             (Id::I10, i10_changed::check(asked, checked, event)),
@@ -309,7 +308,7 @@ impl Invariants {
         let volume_of = |claim: &str| model.handle_of_claim(claim).map(str::to_owned);
         let released = sources.check(checked, event, is_unseen, volume_of);
         asked.observe(event);
-        present.observe(event);
+        present.observe(model, event);
         streams.learn(event, checked);
         contract.learn(event);
         if event.is::<Reset>() {

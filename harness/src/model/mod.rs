@@ -1,6 +1,7 @@
 //! State of a run according to its trace: the holders of each volume, the stored Kubernetes objects, and the forced
 //! detaches. The invariants read it.
 
+mod calls;
 mod detaches;
 mod mounts;
 mod node_volume;
@@ -18,11 +19,11 @@ use mock_ec2::events::{
 };
 use substrate::Event;
 use substrate::clock::TimeScale;
-use substrate::events::{FaultFired, ProcessCrashed, ProcessStarted};
+use substrate::events::{FaultFired, ProcessStarted};
 use substrate::fault::{Effect, Span};
-use substrate::json::Text;
 
 use crate::events::ClusterNode;
+pub(crate) use calls::{CallKey, Calls, described, target};
 use node_volume::NodeVolume;
 
 /// Upstream's `maxWaitForUnmountDuration`.
@@ -88,6 +89,7 @@ pub(crate) struct Volume {
 #[derive(Debug, Default)]
 pub(crate) struct RunModel {
     pub scale: TimeScale,
+    pub calls: Calls,
     instances: BTreeMap<String, String>,
     pub holds: BTreeMap<(String, String), NodeVolume>,
     /// By PV name.
@@ -116,10 +118,6 @@ pub(crate) struct RunModel {
     pub held_since_attached: BTreeSet<(String, String)>,
     /// Time in milliseconds since which no pod wants a volume on a node.
     unwanted_since: BTreeMap<(String, String), u64>,
-    /// Open calls of drivers, by process and ordinal.
-    pub open: BTreeMap<(String, u64), String>,
-    /// Target paths of the open publish calls.
-    publishing: BTreeMap<(String, u64), Text>,
     /// Volumes and nodes whose driver was asked to stage; true if the kubelet that asked has ended since.
     asked_to_stage: BTreeMap<(String, String), bool>,
     made: BTreeSet<String>,
@@ -149,25 +147,19 @@ impl RunModel {
     }
 
     pub fn observe(&mut self, event: &Event) {
+        self.calls.observe(event);
         if let Some(commit) = event.get::<Commit>() {
             return self.on_commit(commit, event.ms);
         }
         if let Some(call) = event.get::<CsiCall>() {
-            let what = format!("{} of {}", call.rpc, call.volume.as_deref().unwrap_or("the driver"));
             if !only_looks(&call.rpc) {
-                self.stir(event.ms, || what.clone());
+                self.stir(event.ms, || described(call));
             }
-            self.open.insert((event.process.to_string(), call.ordinal), what);
             self.on_kubelet_asks(call);
-            if call.rpc == "NodePublishVolume" {
-                let target = call.target.clone().unwrap_or_default();
-                self.publishing.insert((event.process.to_string(), call.ordinal), target);
-            }
         } else if let Some(done) = event.get::<CsiDone>() {
-            self.open.remove(&(event.process.to_string(), done.ordinal));
             self.on_staged_by_word(done);
             self.on_unstaged_by_word(done);
-            self.on_published_by_word(event, done);
+            self.on_published_by_word(done);
         } else if let Some(changed) = event.get::<AttachmentChanged>() {
             self.stir(event.ms, || format!("{} is {} in the cloud", changed.volume, changed.state.as_str()));
             self.on_cloud_attachment(changed);
@@ -207,12 +199,8 @@ impl RunModel {
             if until > self.held_back.0 {
                 self.held_back = (until, format!("the fault `{fault}` held something back"));
             }
-        } else if event.is::<ProcessStarted>() || event.is::<ProcessCrashed>() {
-            self.open.retain(|(process, _), _| **process != *event.process);
-            self.publishing.retain(|(process, _), _| **process != *event.process);
-            if event.is::<ProcessStarted>() {
-                self.on_started(&event.process);
-            }
+        } else if event.is::<ProcessStarted>() {
+            self.on_started(&event.process);
         }
     }
 

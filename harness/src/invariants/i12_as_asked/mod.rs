@@ -16,7 +16,7 @@ mod volumes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use csi_mock::events::{CsiCall, CsiDone};
+use csi_mock::events::CsiDone;
 use fake_apiserver::events::{Commit, CsiNode};
 use fake_apiserver::state::EventType;
 use substrate::Event;
@@ -81,8 +81,6 @@ pub(super) struct Present {
     /// Nodes that are gone, or from which pods may have been evicted.
     left: BTreeSet<Arc<str>>,
     drivers: BTreeMap<Arc<str>, CsiNode>,
-    /// RPC and subject of each open call, by process and ordinal.
-    open: BTreeMap<(Arc<str>, u64), (Text, Text)>,
     /// Volumes about which a fault falsified an answer of the driver.
     falsified: BTreeSet<String>,
     /// True if a user wrote a content of a snapshot, or changed or removed a class.
@@ -95,22 +93,19 @@ pub(super) struct Present {
 
 impl Present {
     /// Records an event.
-    pub fn observe(&mut self, event: &Event) {
+    pub fn observe(&mut self, model: &RunModel, event: &Event) {
         if let Some(commit) = event.get::<Commit>() {
             self.on_commit(commit);
-        } else if let Some(call) = event.get::<CsiCall>() {
-            if let Some(subject) = call.volume.as_ref().or(call.target.as_ref()) {
-                self.open.insert((event.process.clone(), call.ordinal), (call.rpc.clone(), subject.clone()));
-            }
         } else if let Some(fired) = event.get::<FaultFired>() {
             self.repeats_creations |= fired.op == "create";
             if ["wrong_device", "no_context"].contains(&fired.effect.kind().name()) {
                 self.falsified.extend(fired.attributes.get("volume").cloned());
             }
         } else if let Some(done) = event.get::<CsiDone>()
-            && let Some(call) = self.open.remove(&(event.process.clone(), done.ordinal))
+            && let Some(call) = model.calls.answered()
+            && let Some(subject) = call.volume.as_ref().or(call.target.as_ref())
         {
-            self.answers.insert(call, done.code.clone());
+            self.answers.insert((call.rpc.clone(), subject.clone()), done.code.clone());
         }
     }
 

@@ -1,4 +1,5 @@
 use csi_mock::disk::{Mount, MountKind};
+use csi_mock::events::CsiCall;
 use fake_apiserver::events::Driver;
 use serde_json::{Value, json};
 use substrate::json::to_value;
@@ -196,7 +197,7 @@ impl History {
         for event in self.trace.events() {
             model.observe(&event);
             asked.observe(&event);
-            present.observe(&event);
+            present.observe(&model, &event);
         }
         let (found, compared) = compare(&self.applied_objects, &present, &asked, &model, &self.machines);
         assert!(compared > 0, "there was an occasion");
