@@ -15,10 +15,9 @@ use fake_apiserver::state::EventType;
 use mock_ec2::events::{AttachmentChanged, AttachmentPhase};
 use substrate::Event;
 
-use super::asked::{Asked, Stored};
 use super::stale_reads::{StaleReads, TEN_MINUTES};
 use super::{Checked, Found, Id};
-use crate::model::RunModel;
+use crate::model::{RunModel, Stored};
 
 /// Number of an event, and the limit of a node from then on; `None` for no limit.
 type Since = (u64, Option<u64>);
@@ -36,8 +35,8 @@ pub(super) struct Scheduled {
 }
 
 impl Scheduled {
-    /// Checks an event against the requirements before it.
-    pub fn check(&mut self, asked: &Asked, model: &RunModel, checked: &mut Checked, event: &Event) -> Option<Found> {
+    /// Checks an event.
+    pub fn check(&mut self, model: &RunModel, checked: &mut Checked, event: &Event) -> Option<Found> {
         self.stale_reads.note(event, &[]);
         if let Some(changed) = event.get::<AttachmentChanged>() {
             return self.attaches(model, checked, changed);
@@ -61,12 +60,12 @@ impl Scheduled {
             }
             EventType::Modified => {}
         }
-        let node = super::i10_placement::newly_placed(asked, commit)?;
+        let node = super::i10_placement::newly_placed(model, commit)?;
         self.placed.insert(object.clone());
         if self.stale_reads.within(TEN_MINUTES, event.ms) {
             return None;
         }
-        let why = self.misplaced(asked, checked, commit, node)?;
+        let why = self.misplaced(model, checked, commit, node)?;
         let message = format!("pod/{object} was put on {node} {why}");
         Some(Found { message, operation: commit.verb.to_string(), node: Some(node.to_string()), ..Found::default() })
     }
@@ -79,11 +78,11 @@ impl Scheduled {
     }
 
     /// Returns the reason why a pod must not be on a node, as the end of a sentence.
-    fn misplaced(&self, asked: &Asked, checked: &mut Checked, commit: &Commit, node: &str) -> Option<String> {
+    fn misplaced(&self, model: &RunModel, checked: &mut Checked, commit: &Commit, node: &str) -> Option<String> {
         let (object, pod) = (&commit.object, commit.pod.as_ref()?);
         let (namespace, _) = object.split_once('/')?;
         for name in commit.spec.iter().flat_map(|spec| &spec.ephemeral_claims) {
-            let Some(claim) = asked.claim(&format!("{namespace}/{name}")) else { continue };
+            let Some(claim) = model.objects.claim(&format!("{namespace}/{name}")) else { continue };
             checked.add(Id::I10, 1);
             if claim.state.owner.as_ref() != Some(&pod.uid) {
                 return Some(format!("with its ephemeral volume pvc/{namespace}/{name}, which does not belong to it"));
@@ -92,17 +91,18 @@ impl Scheduled {
         for name in &pod.claims {
             let key = format!("{namespace}/{name}");
             let is_for_one = |claim: &&Stored<_>| claim.spec.access_modes.iter().any(|mode| mode == "ReadWriteOncePod");
-            if asked.claim(&key).filter(is_for_one).is_none() {
+            if model.objects.claim(&key).filter(is_for_one).is_none() {
                 continue;
             }
             checked.add(Id::I10, 1);
-            let mut others = asked.users(&key).filter(|(user, _)| *user != object && self.placed.contains(*user));
+            let mut others =
+                model.objects.users(&key).filter(|(user, _)| *user != object && self.placed.contains(*user));
             if let Some((other, _)) = others.next() {
                 return Some(format!("with pvc/{key} of ReadWriteOncePod, which pod/{other} uses"));
             }
         }
         let limit = self.limit_since(node, *self.created.get(object)?)?;
-        let (has, adds) = volumes(asked, object, namespace, &pod.claims, node);
+        let (has, adds) = volumes(model, object, namespace, &pod.claims, node);
         checked.add(Id::I10, u64::from(!adds.is_empty()));
         let all = has.union(&adds).count() as u64;
         (!adds.is_subset(&has) && all > limit)
@@ -135,17 +135,18 @@ impl Scheduled {
 
 /// Returns the names of the volumes that other pods on a node use, and of those that the pod uses.
 fn volumes<'a>(
-    asked: &'a Asked,
+    model: &'a RunModel,
     object: &str,
     namespace: &str,
     claims: &[substrate::json::Text],
     node: &str,
 ) -> (BTreeSet<&'a str>, BTreeSet<&'a str>) {
-    let volume = |namespace: &str, claim: &str| asked.claim(&format!("{namespace}/{claim}"))?.state.volume.as_deref();
-    let is_here = |pod: &super::asked::Stored<fake_apiserver::events::Pod>| {
+    let volume =
+        |namespace: &str, claim: &str| model.objects.claim(&format!("{namespace}/{claim}"))?.state.volume.as_deref();
+    let is_here = |pod: &Stored<fake_apiserver::events::Pod>| {
         pod.state.node.as_deref() == Some(node) && !matches!(pod.state.phase.as_deref(), Some("Succeeded" | "Failed"))
     };
-    let here = asked.pods().filter(|(key, pod)| ***key != *object && is_here(pod));
+    let here = model.objects.pods().filter(|(key, pod)| ***key != *object && is_here(pod));
     let has = here.flat_map(|(key, pod)| {
         let namespace = key.split_once('/').map_or("default", |(namespace, _)| namespace);
         pod.state.claims.iter().filter_map(move |claim| volume(namespace, claim))

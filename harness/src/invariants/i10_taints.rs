@@ -13,9 +13,9 @@ use fake_apiserver::state::EventType;
 use substrate::Event;
 use substrate::json::Text;
 
-use super::asked::Asked;
 use super::stale_reads::{StaleReads, TEN_MINUTES};
 use super::{Checked, Found, Id};
+use crate::model::RunModel;
 
 /// Time in milliseconds after which the scheduler's cache has a taint.
 const NOTICE: u64 = 1_000;
@@ -42,8 +42,8 @@ pub(super) struct Taints {
 }
 
 impl Taints {
-    /// Checks an event against the requirements before it.
-    pub fn check(&mut self, asked: &Asked, checked: &mut Checked, event: &Event) -> Option<Found> {
+    /// Checks an event.
+    pub fn check(&mut self, model: &RunModel, checked: &mut Checked, event: &Event) -> Option<Found> {
         self.stale_reads.note(event, &[]);
         let commit = event.get::<Commit>()?;
         let is_stale = self.stale_reads.within(TEN_MINUTES, event.ms);
@@ -56,7 +56,7 @@ impl Taints {
                 EventType::Deleted => drop(self.created.remove(&commit.object)),
                 EventType::Modified => {}
             }
-            let node = super::i10_placement::newly_placed(asked, commit)?;
+            let node = super::i10_placement::newly_placed(model, commit)?;
             checked.add(Id::I10, 1);
             let key = self.untolerated(commit, node)?;
             let message = format!(

@@ -13,7 +13,6 @@ use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
 use substrate::Event;
 
-use super::asked::Asked;
 use super::stale_reads::{StaleReads, TEN_MINUTES};
 use super::{Checked, Found, Id};
 use crate::model::RunModel;
@@ -51,11 +50,10 @@ struct Tainted {
 }
 
 impl Collected {
-    /// Checks an event against the state before it. `may_evict` returns true if taint eviction may have a taint of a node
+    /// Checks an event. `may_evict` returns true if taint eviction may have a taint of a node
     /// in its cache.
     pub fn check(
         &mut self,
-        asked: &Asked,
         model: &RunModel,
         checked: &mut Checked,
         event: &Event,
@@ -90,7 +88,7 @@ impl Collected {
             }
             let owner = claim.owner.as_ref().filter(|_| begins && by_controller)?;
             checked.add(Id::I11, 1);
-            let (pod, _) = asked.pods().find(|(_, pod)| pod.state.uid == *owner && !pod.state.deleting)?;
+            let (pod, _) = model.objects.pods().find(|(_, pod)| pod.state.uid == *owner && !pod.state.deleting)?;
             format!("pvc/{object} was deleted while its owner pod/{pod} exists")
         } else if let Some(node) = self.evicted(commit, is_gone) {
             checked.add(Id::I11, 1);

@@ -11,7 +11,6 @@ use substrate::Event;
 use substrate::events::FaultFired;
 use substrate::fault::Effect;
 
-use super::asked::Asked;
 use super::{Checked, Found, Id};
 use crate::model::RunModel;
 
@@ -22,15 +21,15 @@ pub(super) struct Devices {
 }
 
 impl Devices {
-    /// Checks an event against the requirements before it.
-    pub fn check(&mut self, asked: &Asked, model: &RunModel, checked: &mut Checked, event: &Event) -> Option<Found> {
+    /// Checks an event.
+    pub fn check(&mut self, model: &RunModel, checked: &mut Checked, event: &Event) -> Option<Found> {
         if let Some(FaultFired { effect: Effect::WrongDevice(_), .. }) = event.get() {
             self.renamed = true;
         } else if let Some(DiskStaged { volume, node, .. }) = event.get() {
             checked.add(Id::I9, u64::from(model.device(volume, node).is_some()));
         }
         if let Some(call) = event.get::<CsiCall>() {
-            return without_context(model, call).or_else(|| published_for_writing(asked, model, call));
+            return without_context(model, call).or_else(|| published_for_writing(model, call));
         }
         let CsiWrongDevice { volume, node, told: named, found } = event.get().filter(|_| !self.renamed)?;
         // The driver found the volume under the cloud's name, so the name in the attachment's metadata is wrong.
@@ -62,9 +61,9 @@ fn without_context(model: &RunModel, call: &CsiCall) -> Option<Found> {
 }
 
 /// Finds a ControllerPublishVolume for writing of a PersistentVolume that may only be read.
-fn published_for_writing(asked: &Asked, model: &RunModel, call: &CsiCall) -> Option<Found> {
+fn published_for_writing(model: &RunModel, call: &CsiCall) -> Option<Found> {
     let volume = call.volume.as_deref().filter(|_| call.for_writing && call.caller.is_none())?;
-    asked.volume_of(volume).filter(|pv| pv.spec.read_only)?;
+    model.objects.volume_of(volume).filter(|pv| pv.spec.read_only)?;
     let node = model.name(call.node.as_deref()?).to_owned();
     let message = format!(
         "ControllerPublishVolume was called for {volume} on {node} for writing, and its PersistentVolume is read-only"

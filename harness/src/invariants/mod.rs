@@ -24,7 +24,6 @@
 //! nothing about it. The checkers are pure: their only input is typed events of the trace. `crate::model` has the state
 //! that several of them need, and `orphaned_stagings` distinguishes leftovers. Each invariant has its own file.
 
-mod asked;
 mod at_end;
 mod attribution;
 mod checked;
@@ -121,7 +120,6 @@ pub struct Invariants {
 #[derive(Debug, Default)]
 struct State {
     model: RunModel,
-    asked: asked::Asked,
     attribution: attribution::Attribution,
     staleness: staleness::Staleness,
     orphaned_stagings: orphaned_stagings::OrphanedStagings,
@@ -191,7 +189,6 @@ impl Invariants {
         let state = &mut *self.state();
         let State {
             model,
-            asked,
             attribution,
             staleness,
             orphaned_stagings,
@@ -243,7 +240,7 @@ impl Invariants {
             let found = streams.check(event, checked);
             return state.at(event, Id::I7, found);
         }
-        let i11 = lifetimes.check(asked, model, checked, event);
+        let i11 = lifetimes.check(model, checked, event);
         model.note_left(event);
         // The write may follow the decision after some seconds.
         let moments = [event.ms, event.ms.saturating_sub(30_000)];
@@ -269,19 +266,19 @@ impl Invariants {
         let leads = leaders.check(model.scale, event);
         let i6 = durable_bytes.check(checked, event);
         let claims = released.check(event, |claim| staleness.may_have_former_claim(claim, event.ms));
-        let i9 = devices.check(asked, model, checked, event);
+        let i9 = devices.check(model, checked, event);
         // These two compare events of two processes at one moment.
-        let mounts = i9_mounts::check(asked, model, checked, event)
-            .filter(|found| compares || found.operation != "NodeExpandVolume");
-        let i10 = i10_placement::check(asked, model, checked, event)
+        let mounts =
+            i9_mounts::check(model, checked, event).filter(|found| compares || found.operation != "NodeExpandVolume");
+        let i10 = i10_placement::check(model, checked, event)
             .filter(|found| compares || found.operation != "NodePublishVolume");
         let apart = [
             (Id::I2, teardown.check(model, event)),
             (Id::I3, in_use.check(model, event, |node, volume| staleness.kubelet_may_list(node, volume, event.ms))),
             (Id::I3, deleted.check(model, event)),
             (Id::I3, i3_reported::check(model, checked, event, |node, v| staleness.may_lack_volume(node, v, event.ms))),
-            (Id::I9, targets.check(asked, model, checked, event)),
-            (Id::I10, i10_changed::check(asked, checked, event)),
+            (Id::I9, targets.check(model, checked, event)),
+            (Id::I10, i10_changed::check(model, checked, event)),
         ];
         let apart = apart.map(|(id, found)| (id, found.filter(|_| compares)));
         let waits = pace.check(model, model.scale, event);
@@ -292,12 +289,12 @@ impl Invariants {
         surfaced.observe(model, checked, event);
         idle.observe(event);
         let lost = heartbeats.check(model.scale, event);
-        let placed = scheduled.check(asked, model, checked, event);
+        let placed = scheduled.check(model, checked, event);
         let placed = placed.filter(|found| compares || found.operation != "AttachVolume");
-        let tainted = taints.check(asked, checked, event);
+        let tainted = taints.check(model, checked, event);
         let may_evict = |node: &str| staleness.may_evict(node, event.ms);
-        let collects = collected.check(asked, model, checked, event, may_evict);
-        let of_cloud = [(Id::I3, states.check(checked, event)), (Id::I10, cloud.check(asked, model, checked, event))];
+        let collects = collected.check(model, checked, event, may_evict);
+        let of_cloud = [(Id::I3, states.check(checked, event)), (Id::I10, cloud.check(model, checked, event))];
         let of_workloads = [
             (Id::I3, ordinals.check(checked, event)),
             (Id::I10, replicas.check(checked, event)),
@@ -307,7 +304,6 @@ impl Invariants {
         let is_unseen = |claim: &str| staleness.may_lack_finalizer(claim, event.ms);
         let volume_of = |claim: &str| model.handle_of_claim(claim).map(str::to_owned);
         let released = sources.check(checked, event, is_unseen, volume_of);
-        asked.observe(event);
         present.observe(model, event);
         streams.learn(event, checked);
         contract.learn(event);
@@ -412,7 +408,6 @@ impl State {
     fn forget(&mut self) {
         self.model = self.model.of_a_reset();
         self.attribution = attribution::Attribution::default();
-        self.asked = asked::Asked::default();
         self.staleness = staleness::Staleness::new(self.model.scale);
         self.last_acts = missing::Last::default();
         (

@@ -46,8 +46,7 @@ impl Invariants {
     /// Returns the current differences between the cluster and its manifests (I12), and the number of comparisons.
     pub(crate) fn differences(&self, applied_objects: &AppliedObjects, machines: &Machines) -> (Vec<Difference>, u64) {
         let state = self.state();
-        let (mut found, judged) =
-            i12_as_asked::compare(applied_objects, &state.present, &state.asked, &state.model, machines);
+        let (mut found, judged) = i12_as_asked::compare(applied_objects, &state.present, &state.model, machines);
         // I8 reports these claims.
         let kept: Vec<String> = state.staleness.kept().map(|claim| format!("pvc/{claim} ")).collect();
         found.retain(|difference| !kept.iter().any(|claim| difference.message.starts_with(claim.as_str())));

@@ -2,6 +2,7 @@
 //! detaches. The invariants read it.
 
 mod calls;
+mod commits;
 mod detaches;
 mod mounts;
 mod node_volume;
@@ -25,6 +26,7 @@ use substrate::fault::{Effect, Span};
 use crate::events::ClusterNode;
 pub(crate) use calls::{CallKey, Calls, described, target};
 use node_volume::NodeVolume;
+pub(crate) use objects::{Objects, Stored};
 
 /// Upstream's `maxWaitForUnmountDuration`.
 const FORCE_AFTER: Duration = Duration::from_secs(6 * 60);
@@ -90,6 +92,7 @@ pub(crate) struct Volume {
 pub(crate) struct RunModel {
     pub scale: TimeScale,
     pub calls: Calls,
+    pub objects: Objects,
     instances: BTreeMap<String, String>,
     pub holds: BTreeMap<(String, String), NodeVolume>,
     /// By PV name.
@@ -148,6 +151,7 @@ impl RunModel {
 
     pub fn observe(&mut self, event: &Event) {
         self.calls.observe(event);
+        self.objects.observe(event);
         if let Some(commit) = event.get::<Commit>() {
             return self.on_commit(commit, event.ms);
         }

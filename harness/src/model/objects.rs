@@ -1,158 +1,195 @@
-//! Stored objects of Kubernetes.
+//! Stored objects with their requirements on volumes: claims, PersistentVolumes, StorageClasses, pods and the zones of
+//! nodes. Also the volumes of the cloud, to compare them with.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use fake_apiserver::events::Commit;
+use csi_mock::events::{DiskExpanded, DiskStaged};
+use fake_apiserver::events::{Claim, Commit, Pod, Spec, Volume};
 use fake_apiserver::state::EventType;
+use mock_ec2::events::{ModificationChanged, VolumeChanged, VolumePhase};
+use substrate::Event;
 use substrate::json::Text;
 
-use super::{Attachment, Node, Pod, RunModel, Volume};
+/// A stored object: its state and its requirements.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stored<T> {
+    pub state: T,
+    pub spec: Spec,
+}
 
-impl RunModel {
-    pub(super) fn on_commit(&mut self, commit: &Commit, ms: u64) {
-        let deleted = commit.r#type == EventType::Deleted;
-        let object = &*commit.object;
-        match commit.resource.as_str() {
-            "nodes" if self.is_heartbeat(commit) => return,
-            // These fields change all the time and are not progress.
-            "leases" | "events" => return,
-            _ => {}
+/// The object that the last commit changed, as it was before; none if it is new, or of another kind.
+#[derive(Debug, Default)]
+pub(crate) struct Before {
+    pub volume: Option<Stored<Volume>>,
+    pub claim: Option<Stored<Claim>>,
+    pub pod: Option<Stored<Pod>>,
+}
+
+/// Stored objects, by namespace and name, or by name.
+#[derive(Debug, Default)]
+pub(crate) struct Objects {
+    pub before: Before,
+    volumes: BTreeMap<Arc<str>, Stored<Volume>>,
+    /// Name of the PersistentVolume of a handle.
+    by_handle: BTreeMap<Text, Arc<str>>,
+    claims: BTreeMap<Arc<str>, Stored<Claim>>,
+    /// All versions of each class: a provisioner uses the version that it knows.
+    classes: BTreeMap<Arc<str>, Vec<Spec>>,
+    /// All versions of each VolumeAttributesClass.
+    attributes_classes: BTreeMap<Arc<str>, Vec<Spec>>,
+    pods: BTreeMap<Arc<str>, Stored<Pod>>,
+    zones: BTreeMap<Arc<str>, Text>,
+    cloud: BTreeMap<String, VolumeChanged>,
+    /// Size in bytes of the filesystem of a volume, as last reported by a node's disk.
+    filesystems: BTreeMap<Text, u64>,
+}
+
+impl Objects {
+    /// Records an event.
+    pub fn observe(&mut self, event: &Event) {
+        if let Some(commit) = event.get::<Commit>() {
+            self.on_commit(commit);
+        } else if let Some(changed) = event.get::<VolumeChanged>() {
+            if changed.state == VolumePhase::Deleted {
+                self.cloud.remove(changed.volume.as_str());
+                self.filesystems.remove(changed.volume.as_str());
+            } else {
+                self.cloud.insert(changed.volume.to_string(), changed.clone());
+            }
+        } else if let Some(changed) = event.get::<ModificationChanged>() {
+            if let Some(volume) = self.cloud.get_mut(changed.volume.as_str()) {
+                let ModificationChanged { size_gib, volume_type, iops, throughput, .. } = changed.clone();
+                (volume.size_gib, volume.volume_type) = (size_gib, volume_type);
+                (volume.iops, volume.throughput) = (iops, throughput);
+            }
+        } else if let Some(DiskStaged { volume, size_bytes, .. }) = event.get() {
+            match size_bytes {
+                Some(bytes) => drop(self.filesystems.insert(volume.clone(), *bytes)),
+                // This backend does not report the size, so the known size is outdated.
+                None => drop(self.filesystems.remove(volume)),
+            }
+        } else if let Some(DiskExpanded { volume, size_bytes, .. }) = event.get() {
+            self.filesystems.insert(volume.clone(), *size_bytes);
         }
-        self.stir(ms, || format!("{} {} {object} by {}", commit.verb, commit.resource, commit.user));
+    }
+
+    fn on_commit(&mut self, commit: &Commit) {
+        let object = &commit.object;
+        self.before = Before::default();
         if let Some(pv) = &commit.pv {
-            let handle = pv.handle.as_deref().unwrap_or_default().to_owned();
-            if !handle.is_empty() {
-                self.known.insert(handle.clone());
-                if pv.reclaim.is_some() {
-                    self.kept.insert(handle.clone());
-                } else {
-                    self.kept.remove(&handle);
-                }
-                self.by_handle.insert(handle.clone(), object.to_owned());
+            if let Some(handle) = &pv.handle {
+                self.by_handle.insert(handle.clone(), object.clone());
             }
-            // A shared file system may be mounted on any number of nodes, with any access mode.
-            let is_share = csi_mock::efs::is_handle(&handle);
-            let shared = is_share || pv.access_modes.iter().any(|mode| mode == "ReadWriteMany");
-            let bound = pv.phase.as_deref() == Some("Bound");
-            let volume = Volume { handle, claim: pv.claim.as_deref().map(str::to_owned), shared, bound };
-            if let Some(claim) = &volume.claim {
-                if deleted {
-                    self.pv_of_claim.remove(claim);
-                } else {
-                    self.pv_of_claim.insert(claim.clone(), object.to_owned());
-                }
-            }
-            if deleted {
-                self.volumes.remove(object);
-            } else {
-                self.volumes.insert(object.to_owned(), volume);
-            }
-        } else if let Some(va) = &commit.volumeattachment {
-            let text = |text: &Option<substrate::json::Text>| text.as_deref().unwrap_or_default().to_owned();
-            let (pv, node) = (text(&va.pv), text(&va.node));
-            let device = va.device.as_deref().map(str::to_owned);
-            let since = self.attachments.get(object).map_or(ms, |before| before.since);
-            let attachment = Attachment { pv, node, attached: va.attached, deleting: va.deleting, device, since };
-            if deleted {
-                self.attachments.remove(object);
-            } else {
-                self.attachments.insert(object.to_owned(), attachment);
-            }
-        } else if let Some(node) = &commit.node {
-            self.has_node_controller |= commit.user.contains("node-controller");
-            let strings = |list: &[substrate::json::Text]| list.iter().map(ToString::to_string).collect();
-            let before = self.nodes.get(object).filter(|_| commit.r#type == EventType::Modified);
-            let since = |volume: &str| before.and_then(|node| node.in_use_since.get(volume)).copied().unwrap_or(ms);
-            let in_use_since = node.volumes_in_use.iter().map(|name| (name.to_string(), since(name))).collect();
-            let node = Node {
-                ready: node.ready.as_deref().map(str::to_owned),
-                out_of_service: node.taints.iter().any(|t| t.starts_with("node.kubernetes.io/out-of-service:")),
-                keeps_away: keeping_away(&node.taints),
-                attached: strings(&node.volumes_attached),
-                in_use: strings(&node.volumes_in_use),
-                in_use_since,
-            };
-            if self.nodes.get(object).is_some_and(|before| before.attached != node.attached) {
-                self.reported = Some(object.to_owned());
-            }
-            self.note_lists(object, commit.r#type, &node);
-            if deleted {
-                self.nodes.remove(object);
-            } else {
-                self.nodes.insert(object.to_owned(), node);
-            }
+            self.before.volume = keep(&mut self.volumes, commit, pv);
+        } else if let Some(claim) = &commit.pvc {
+            self.before.claim = keep(&mut self.claims, commit, claim);
         } else if let Some(pod) = &commit.pod {
-            let (namespace, _) = object.split_once('/').unwrap_or(("default", object));
-            let since = self.pods.get(object).and_then(|pod| pod.deleting_since);
-            let pod = Pod {
-                node: pod.node.as_deref().filter(|node| !node.is_empty()).map(str::to_owned),
-                phase: pod.phase.as_deref().unwrap_or_default().to_owned(),
-                deleting_since: pod.deleting.then(|| since.unwrap_or(ms)),
-                claims: pod.claims.iter().map(|claim| format!("{namespace}/{claim}")).collect(),
-            };
-            let before = if deleted { self.pods.remove(object) } else { self.pods.insert(object.to_owned(), pod) };
-            self.rewant(object, before, ms);
+            self.before.pod = keep(&mut self.pods, commit, pod);
+        } else if let Some((class, versions)) = commit.spec.as_ref().zip(self.versions(&commit.resource, object)) {
+            if !versions.contains(class) {
+                versions.push((**class).clone());
+            }
+        } else if let Some(zone) = commit.spec.as_ref().and_then(|node| node.zones.first()) {
+            self.zones.insert(object.clone(), zone.clone());
         }
     }
 
-    /// Returns true if a kubelet's write to a node changes nothing but its heartbeat.
-    pub(super) fn is_heartbeat(&self, commit: &Commit) -> bool {
-        let (Some(now), Some(before)) = (&commit.node, self.nodes.get(&*commit.object)) else { return false };
-        let same = |new: &[substrate::json::Text], old: &BTreeSet<String>| {
-            new.len() == old.len() && new.iter().all(|name| old.contains(name.as_str()))
+    /// Returns the versions of a StorageClass or a VolumeAttributesClass.
+    fn versions(&mut self, resource: &str, name: &Arc<str>) -> Option<&mut Vec<Spec>> {
+        let classes = match resource {
+            "storageclasses" => &mut self.classes,
+            "volumeattributesclasses" => &mut self.attributes_classes,
+            _ => return None,
         };
-        commit.r#type == EventType::Modified
-            && commit.user.starts_with("kubelet")
-            && now.ready.as_deref() == before.ready.as_deref()
-            && now.taints.iter().any(|t| t.starts_with("node.kubernetes.io/out-of-service:")) == before.out_of_service
-            && keeping_away(&now.taints) == before.keeps_away
-            && same(&now.volumes_attached, &before.attached)
-            && same(&now.volumes_in_use, &before.in_use)
+        Some(classes.entry(name.clone()).or_default())
     }
 
-    /// Records which volumes of a node a new Node does not list in volumesInUse yet, and a deleted or a new one in
-    /// volumesAttached.
-    fn note_lists(&mut self, name: &str, r#type: EventType, node: &Node) {
-        for ((volume, _), hold) in self.holds.iter_mut().filter(|((_, on), _)| on == name) {
-            let end = format!("^{volume}");
-            let lists = |list: &BTreeSet<String>| list.iter().any(|listed| listed.ends_with(&end));
-            hold.node_lacks = !lists(&node.in_use) && (r#type == EventType::Added || hold.node_lacks);
-            let is_attached = r#type != EventType::Deleted && lists(&node.attached);
-            hold.lost_by_node = !is_attached && (r#type != EventType::Modified || hold.lost_by_node);
-        }
+    /// Returns all claims, each with its key.
+    pub fn claims(&self) -> impl Iterator<Item = (&Arc<str>, &Stored<Claim>)> {
+        self.claims.iter()
     }
 
-    /// Updates the time since which no pod wants the volumes of a changed pod, on its node.
-    fn rewant(&mut self, object: &str, before: Option<Pod>, ms: u64) {
-        let now = self.pods.get(object).cloned();
-        for claim in before.iter().chain(&now).flat_map(|pod| &pod.claims) {
-            let users = self.users.entry(claim.clone()).or_default();
-            if now.is_some() {
-                users.insert(object.to_owned());
-            } else {
-                users.remove(object);
-            }
-        }
-        for pod in before.iter().chain(&now) {
-            let Some(node) = &pod.node else { continue };
-            for claim in &pod.claims {
-                let Some(handle) = self.handle_of_claim(claim).map(str::to_owned) else { continue };
-                let wanted = self.users_of(claim).any(|user| user.node.as_ref() == Some(node));
-                let key = (handle, node.clone());
-                if wanted {
-                    self.unwanted_since.remove(&key);
-                } else {
-                    self.unwanted_since.entry(key).or_insert(ms);
-                }
-            }
-        }
+    /// Returns all PersistentVolumes, each with its name.
+    pub fn volumes(&self) -> impl Iterator<Item = (&Arc<str>, &Stored<Volume>)> {
+        self.volumes.iter()
+    }
+
+    /// Returns all pods, each with its key.
+    pub fn pods(&self) -> impl Iterator<Item = (&Arc<str>, &Stored<Pod>)> {
+        self.pods.iter()
+    }
+
+    /// Returns the claim of a namespace and name.
+    pub fn claim(&self, key: &str) -> Option<&Stored<Claim>> {
+        self.claims.get(key)
+    }
+
+    /// Returns the pod of a namespace and name.
+    pub fn pod(&self, key: &str) -> Option<&Stored<Pod>> {
+        self.pods.get(key)
+    }
+
+    /// Returns the PersistentVolume of a name.
+    pub fn volume(&self, name: &str) -> Option<&Stored<Volume>> {
+        self.volumes.get(name)
+    }
+
+    /// Returns the PersistentVolume of a handle.
+    pub fn volume_of(&self, handle: &str) -> Option<&Stored<Volume>> {
+        self.volumes.get(self.by_handle.get(handle)?)
+    }
+
+    /// Returns all versions of a StorageClass.
+    pub fn class(&self, name: &str) -> &[Spec] {
+        self.classes.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns true if a version of a StorageClass has a parameter.
+    pub fn is_class_parameter(&self, name: &str) -> bool {
+        self.classes.values().flatten().any(|class| class.parameters.keys().any(|key| key == name))
+    }
+
+    /// Returns all versions of a VolumeAttributesClass.
+    pub fn attributes_class(&self, name: &str) -> &[Spec] {
+        self.attributes_classes.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the zone of a node.
+    pub fn zone(&self, node: &str) -> Option<&Text> {
+        self.zones.get(node)
+    }
+
+    /// Returns the cloud volume that a handle names.
+    pub fn in_cloud(&self, handle: &str) -> Option<&VolumeChanged> {
+        self.cloud.get(handle)
+    }
+
+    /// Returns the size in bytes of the filesystem of a volume, if a disk has reported it.
+    pub fn filesystem(&self, handle: &str) -> Option<u64> {
+        self.filesystems.get(handle).copied()
+    }
+
+    /// Returns the pods that use a claim and have not finished, each with its key.
+    pub fn users<'a>(&'a self, claim: &'a str) -> impl Iterator<Item = (&'a Arc<str>, &'a Stored<Pod>)> {
+        self.pods_of(claim).filter(|(_, pod)| !matches!(pod.state.phase.as_deref(), Some("Succeeded" | "Failed")))
+    }
+
+    /// Returns the pods that name a claim, finished or not, each with its key.
+    pub fn pods_of<'a>(&'a self, claim: &'a str) -> impl Iterator<Item = (&'a Arc<str>, &'a Stored<Pod>)> {
+        let (namespace, name) = claim.split_once('/').unwrap_or(("default", claim));
+        self.pods.iter().filter(move |(key, pod)| {
+            key.split_once('/').is_some_and(|(of, _)| of == namespace)
+                && pod.state.claims.iter().any(|claim| claim == name)
+        })
     }
 }
 
-/// Returns those taints of a node, `key:effect`, that say that it is not Ready.
-fn keeping_away(taints: &[Text]) -> Vec<String> {
-    let ours = |taint: &&Text| {
-        ["node.kubernetes.io/unreachable:", "node.kubernetes.io/not-ready:"].iter().any(|key| taint.starts_with(*key))
-    };
-    taints.iter().filter(ours).map(ToString::to_string).collect()
+/// Stores the last state of an object, or removes it. Returns the object before.
+fn keep<T: Clone>(all: &mut BTreeMap<Arc<str>, Stored<T>>, commit: &Commit, state: &T) -> Option<Stored<T>> {
+    if commit.r#type == EventType::Deleted {
+        return all.remove(&commit.object);
+    }
+    let spec = commit.spec.as_deref().cloned().unwrap_or_default();
+    all.insert(commit.object.clone(), Stored { state: state.clone(), spec })
 }

@@ -24,7 +24,6 @@ use substrate::events::FaultFired;
 use substrate::json::Text;
 
 use super::Machines;
-use super::asked::Asked;
 use crate::model::RunModel;
 pub(crate) use applied::{Applied, AppliedObjects};
 pub use forms::StoredObjects;
@@ -191,7 +190,6 @@ impl Present {
 struct Comparison<'a> {
     applied_objects: &'a AppliedObjects,
     present: &'a Present,
-    asked: &'a Asked,
     model: &'a RunModel,
     machines: &'a Machines,
     found: Vec<Difference>,
@@ -202,12 +200,10 @@ struct Comparison<'a> {
 pub(super) fn compare(
     applied_objects: &AppliedObjects,
     present: &Present,
-    asked: &Asked,
     model: &RunModel,
     machines: &Machines,
 ) -> (Vec<Difference>, u64) {
-    let mut comparison =
-        Comparison { applied_objects, present, asked, model, machines, found: Vec::new(), compared: 0 };
+    let mut comparison = Comparison { applied_objects, present, model, machines, found: Vec::new(), compared: 0 };
     comparison.existence();
     comparison.claims();
     comparison.pods();
@@ -232,7 +228,7 @@ impl Comparison<'_> {
             let name = format!("{}/{key}", applied.object.kind.short());
             let differs = match resource {
                 "persistentvolumeclaims" if applied.deleted => {
-                    let is_used = || self.asked.users(&key).next().is_some();
+                    let is_used = || self.model.objects.users(&key).next().is_some();
                     (is_there && !is_used()).then(|| format!("{name} exists, although it was deleted"))
                 }
                 "pods" if applied.deleted => is_there.then(|| format!("{name} exists, although it was deleted")),

@@ -193,13 +193,12 @@ impl History {
 
     /// Returns the differences.
     fn found(self) -> Vec<String> {
-        let (mut present, mut asked, mut model) = (Present::default(), Asked::default(), RunModel::default());
+        let (mut present, mut model) = (Present::default(), RunModel::default());
         for event in self.trace.events() {
             model.observe(&event);
-            asked.observe(&event);
             present.observe(&model, &event);
         }
-        let (found, compared) = compare(&self.applied_objects, &present, &asked, &model, &self.machines);
+        let (found, compared) = compare(&self.applied_objects, &present, &model, &self.machines);
         assert!(compared > 0, "there was an occasion");
         found.into_iter().map(|difference| difference.message).collect()
     }

@@ -143,7 +143,6 @@ pub(super) fn found_by(
     let mut comparison = Comparison {
         applied_objects: &super::super::AppliedObjects::new(DRIVER, &left_out),
         present: &present,
-        asked: &crate::invariants::asked::Asked::default(),
         model: &model,
         machines: &Machines { stored, ..Machines::default() },
         found: Vec::new(),
