@@ -330,7 +330,7 @@ impl Attribution {
             path.file_name().and_then(|name| name.to_str()).is_some_and(has)
         };
         let known = |is: &dyn Fn(&str, &str) -> bool| {
-            model.handles().find(|(volume, pv)| is(volume, pv)).map(|(volume, _)| volume.to_owned())
+            model.objects.handles().find(|(volume, pv)| is(volume, pv)).map(|(volume, _)| volume.to_owned())
         };
         if let Some(volume) = known(&|volume, pv| has(volume) || has(pv) || is_staged(volume)) {
             return Some(volume);
@@ -348,11 +348,11 @@ impl Attribution {
         let name = rest.split([' ', ':', ',']).next().unwrap_or_default();
         let name = namespaced(name);
         let volume = match kind {
-            "pod" => match model.pods.get(&name)?.claims.as_slice() {
-                [claim] => model.handle_of_claim(claim),
+            "pod" => match model.objects.pod(&name)?.state.claims.as_slice() {
+                [claim] => model.objects.handle_of_claim(&format!("{}/{claim}", name.split_once('/')?.0)),
                 _ => None,
             },
-            "pvc" => model.handle_of_claim(&name),
+            "pvc" => model.objects.handle_of_claim(&name),
             node => model.volume_of_device(node, rest.trim_start()),
         };
         volume.map(str::to_owned)

@@ -39,16 +39,16 @@ impl RunModel {
                 add(Symptom::NodeTainted, format!("node/{name}"), format!("the end of its taint {taint}: it is Ready"));
             }
         }
-        for (name, pod) in &self.pods {
-            let Some(node) = &pod.node else {
-                if pod.deleting_since.is_some() {
+        for (name, pod) in self.objects.pods() {
+            let Some(node) = pod.node() else {
+                if pod.state.deleting {
                     add(Symptom::PodTerminating, format!("pod/{name}"), "its end: it is terminating".to_owned());
                 }
                 continue;
             };
-            if pod.deleting_since.is_some() {
+            if pod.state.deleting {
                 add(Symptom::PodTerminating, format!("pod/{name}"), format!("its end on {node}: it is terminating"));
-            } else if pod.phase == "Pending" {
+            } else if pod.is("Pending") {
                 add(Symptom::PodNotStarted, format!("pod/{name}"), format!("its volumes and containers on {node}"));
             }
         }
@@ -66,7 +66,7 @@ impl RunModel {
             add(symptom, format!("volumeattachment/{name}"), waits_for);
         }
         for ((volume, node), hold) in &self.holds {
-            let pv = self.volumes.iter().find(|(_, pv)| pv.handle == *volume);
+            let pv = self.objects.volumes().find(|(_, pv)| pv.handle() == volume);
             let Some(state) = hold.state() else { continue };
             if pv.is_some_and(|(pv, _)| !self.is_wanted(pv, node)) {
                 let (symptom, call) = match state {
@@ -96,8 +96,8 @@ impl RunModel {
 
     /// Returns true if a pod on the node uses the volume.
     fn is_wanted(&self, pv: &str, node: &str) -> bool {
-        let Some(claim) = self.volumes.get(pv).and_then(|pv| pv.claim.as_deref()) else { return false };
-        self.users_of(claim).any(|pod| pod.node.as_deref() == Some(node))
+        let Some(claim) = self.objects.volume(pv).and_then(|pv| pv.state.claim.as_deref()) else { return false };
+        self.objects.users(claim).any(|(_, pod)| pod.node() == Some(node))
     }
 
     /// Returns the time and the description of the last change that is not a heartbeat. If a fault delays a change, the

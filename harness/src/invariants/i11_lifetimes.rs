@@ -47,7 +47,7 @@ impl Lifetimes {
             }
             let is_gone = commit.r#type == EventType::Deleted;
             let is_claim = commit.resource == "persistentvolumeclaims";
-            let kept = |claim: &str| model.handle_of_claim(claim).is_some_and(|volume| model.is_kept(volume));
+            let kept = |claim: &str| model.objects.handle_of_claim(claim).is_some_and(|volume| model.is_kept(volume));
             checked.add(Id::I11, u64::from(is_gone && is_claim && kept(&commit.object)));
             return self.removed_early(model, checked, commit, is_gone);
         }

@@ -69,7 +69,7 @@ impl DetachAfterUnstage {
                 ("published", hold.published.len().into()),
                 ("kubeletRestartedSinceUnpublish", hold.forgotten.into()),
                 ("attachmentStays", model.wants_attached(volume, node).into()),
-                ("formerAttachmentListed", model.pv_of(volume).is_some_and(|pv| former(pv, node)).into()),
+                ("formerAttachmentListed", model.objects.pv_of(volume).is_some_and(|pv| former(pv, node)).into()),
                 ("podsUnheard", model.are_unseen(volume, node, event.ms).into()),
                 ("newNodeLacksVolume", hold.node_lacks.into()),
                 ("unattachedAtKubeletStart", hold.unattached_at_start.into()),

@@ -40,7 +40,8 @@ impl Order {
         let (volume, node) = (volume.as_str(), model.name(node));
         let missing = match call.rpc.as_str() {
             "ControllerUnpublishVolume" => {
-                if model.wants_attached(volume, node) && model.pv_of(volume).is_some_and(|pv| former(pv, node)) {
+                if model.wants_attached(volume, node) && model.objects.pv_of(volume).is_some_and(|pv| former(pv, node))
+                {
                     self.taken.insert((volume.to_owned(), node.to_owned()));
                 }
                 return None;

@@ -70,7 +70,7 @@ type Pairs = BTreeSet<(String, String)>;
 
 /// Returns all differences, and the number of compared attachments.
 pub(super) fn compare(model: &RunModel, machines: &Machines) -> (Vec<Disagreement>, u64) {
-    let handles: BTreeSet<&str> = model.volumes.values().map(|pv| pv.handle.as_str()).collect();
+    let handles: BTreeSet<&str> = model.objects.volumes().map(|(_, pv)| pv.handle()).collect();
     let known = |volume: &str| handles.contains(volume);
     let cloud: Pairs = machines
         .cloud
@@ -82,7 +82,7 @@ pub(super) fn compare(model: &RunModel, machines: &Machines) -> (Vec<Disagreemen
         .attachments
         .values()
         .filter(|va| va.attached)
-        .filter_map(|va| Some((model.volumes.get(&va.pv)?.handle.clone(), va.node.clone())))
+        .filter_map(|va| Some((model.objects.volume(&va.pv)?.handle().to_owned(), va.node.clone())))
         .collect();
     let of_nodes = |list: fn(&Node) -> &BTreeSet<String>| -> Pairs {
         let pairs = model.nodes.iter().flat_map(|(node, object)| {

@@ -60,8 +60,6 @@ pub(super) struct Surfaced {
     series: BTreeMap<Key, Series>,
     /// Claim of each volume, and of each uid, as `namespace/name`.
     claims: BTreeMap<Text, Text>,
-    /// PersistentVolume of each volume.
-    volumes: BTreeMap<Text, Arc<str>>,
     /// Pods that have had each claim.
     pods: BTreeMap<String, BTreeSet<Arc<str>>>,
 }
@@ -71,7 +69,7 @@ impl Surfaced {
         if let Some(done) = event.get::<CsiDone>() {
             self.on_done(model, checked, event, done);
         } else if let Some(recorded) = event.get::<EventRecorded>() {
-            self.on_recorded(&event.process, recorded);
+            self.on_recorded(model, &event.process, recorded);
         } else if let Some(commit) = event.get::<Commit>() {
             self.on_commit(commit);
         } else if event.is::<ProcessStarted>() || event.is::<ProcessCrashed>() {
@@ -117,7 +115,7 @@ impl Surfaced {
         self.series.insert(key, Series { reasons, caller, node, error, is_reported: false });
     }
 
-    fn on_recorded(&mut self, process: &str, recorded: &EventRecorded) {
+    fn on_recorded(&mut self, model: &RunModel, process: &str, recorded: &EventRecorded) {
         let (_, object) = recorded.object.split_once('/').unwrap_or_default();
         for ((rpc, volume, target), series) in &mut self.series {
             let by_caller = process.starts_with(&series.caller);
@@ -134,7 +132,7 @@ impl Surfaced {
                 None => true,
                 Some(claim) => {
                     object == claim.as_str()
-                        || self.volumes.get(volume).is_some_and(|name| object == &**name)
+                        || model.objects.pv_of(volume) == Some(object)
                         || self.pods.get(claim.as_str()).is_some_and(|pods| pods.contains(object))
                 }
             };
@@ -146,9 +144,7 @@ impl Surfaced {
         if let Some(claim) = &commit.pvc {
             self.claims.insert(claim.uid.clone(), (&*commit.object).into());
         } else if let Some(pv) = &commit.pv {
-            let Some(handle) = &pv.handle else { return };
-            self.volumes.insert(handle.clone(), commit.object.clone());
-            if let Some(claim) = &pv.claim {
+            if let Some((handle, claim)) = pv.handle.as_ref().zip(pv.claim.as_ref()) {
                 self.claims.insert(handle.clone(), claim.clone());
             }
         } else if let Some(pod) = &commit.pod {

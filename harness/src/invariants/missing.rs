@@ -135,7 +135,7 @@ impl Last {
             _ => first.to_owned(),
         };
         let on = node.filter(|node| !of.contains(*node)).map(|node| format!(" on {node}")).unwrap_or_default();
-        let claim = volume.and_then(|volume| model.volumes.get(model.pv_of(volume)?)?.claim.as_deref());
+        let claim = volume.and_then(|volume| model.objects.volume_of(volume)?.state.claim.as_deref());
         let after =
             claim.and_then(|claim| self.pods.get(claim)).map(|pod| format!(", after {pod}")).unwrap_or_default();
         let mut text = format!("expected: {act} for {of}{on}{after}");
@@ -166,7 +166,7 @@ impl Last {
             }
         });
         let bare = || of("volumeattachments", first).or_else(|| of("persistentvolumes", first));
-        named.or_else(bare).or_else(|| of("persistentvolumes", model.pv_of(volume?)?))
+        named.or_else(bare).or_else(|| of("persistentvolumes", model.objects.pv_of(volume?)?))
     }
 }
 

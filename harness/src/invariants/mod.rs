@@ -302,7 +302,7 @@ impl Invariants {
             (Id::I11, evictions.check(checked, event)),
         ];
         let is_unseen = |claim: &str| staleness.may_lack_finalizer(claim, event.ms);
-        let volume_of = |claim: &str| model.handle_of_claim(claim).map(str::to_owned);
+        let volume_of = |claim: &str| model.objects.handle_of_claim(claim).map(str::to_owned);
         let released = sources.check(checked, event, is_unseen, volume_of);
         present.observe(model, event);
         streams.learn(event, checked);

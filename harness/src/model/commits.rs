@@ -6,7 +6,8 @@ use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
 use substrate::json::Text;
 
-use super::{Attachment, Node, Pod, RunModel, Volume};
+use super::objects::namespace;
+use super::{Attachment, Node, RunModel};
 
 impl RunModel {
     pub(super) fn on_commit(&mut self, commit: &Commit, ms: u64) {
@@ -20,32 +21,11 @@ impl RunModel {
         }
         self.stir(ms, || format!("{} {} {object} by {}", commit.verb, commit.resource, commit.user));
         if let Some(pv) = &commit.pv {
-            let handle = pv.handle.as_deref().unwrap_or_default().to_owned();
-            if !handle.is_empty() {
-                self.known.insert(handle.clone());
-                if pv.reclaim.is_some() {
-                    self.kept.insert(handle.clone());
-                } else {
-                    self.kept.remove(&handle);
-                }
-                self.by_handle.insert(handle.clone(), object.to_owned());
-            }
-            // A shared file system may be mounted on any number of nodes, with any access mode.
-            let is_share = csi_mock::efs::is_handle(&handle);
-            let shared = is_share || pv.access_modes.iter().any(|mode| mode == "ReadWriteMany");
-            let bound = pv.phase.as_deref() == Some("Bound");
-            let volume = Volume { handle, claim: pv.claim.as_deref().map(str::to_owned), shared, bound };
-            if let Some(claim) = &volume.claim {
-                if deleted {
-                    self.pv_of_claim.remove(claim);
-                } else {
-                    self.pv_of_claim.insert(claim.clone(), object.to_owned());
-                }
-            }
-            if deleted {
-                self.volumes.remove(object);
+            let handle = pv.handle.as_deref().unwrap_or_default();
+            if pv.reclaim.is_some() && !handle.is_empty() {
+                self.kept.insert(handle.to_owned());
             } else {
-                self.volumes.insert(object.to_owned(), volume);
+                self.kept.remove(handle);
             }
         } else if let Some(va) = &commit.volumeattachment {
             let text = |text: &Option<substrate::json::Text>| text.as_deref().unwrap_or_default().to_owned();
@@ -82,16 +62,12 @@ impl RunModel {
                 self.nodes.insert(object.to_owned(), node);
             }
         } else if let Some(pod) = &commit.pod {
-            let (namespace, _) = object.split_once('/').unwrap_or(("default", object));
-            let since = self.pods.get(object).and_then(|pod| pod.deleting_since);
-            let pod = Pod {
-                node: pod.node.as_deref().filter(|node| !node.is_empty()).map(str::to_owned),
-                phase: pod.phase.as_deref().unwrap_or_default().to_owned(),
-                deleting_since: pod.deleting.then(|| since.unwrap_or(ms)),
-                claims: pod.claims.iter().map(|claim| format!("{namespace}/{claim}")).collect(),
-            };
-            let before = if deleted { self.pods.remove(object) } else { self.pods.insert(object.to_owned(), pod) };
-            self.rewant(object, before, ms);
+            if pod.deleting && !deleted {
+                self.deleting_since.entry(commit.object.clone()).or_insert(ms);
+            } else {
+                self.deleting_since.remove(object);
+            }
+            self.rewant(object, ms);
         }
     }
 
@@ -123,26 +99,20 @@ impl RunModel {
     }
 
     /// Updates the time since which no pod wants the volumes of a changed pod, on its node.
-    fn rewant(&mut self, object: &str, before: Option<Pod>, ms: u64) {
-        let now = self.pods.get(object).cloned();
-        for claim in before.iter().chain(&now).flat_map(|pod| &pod.claims) {
-            let users = self.users.entry(claim.clone()).or_default();
-            if now.is_some() {
-                users.insert(object.to_owned());
-            } else {
-                users.remove(object);
-            }
-        }
-        for pod in before.iter().chain(&now) {
-            let Some(node) = &pod.node else { continue };
-            for claim in &pod.claims {
-                let Some(handle) = self.handle_of_claim(claim).map(str::to_owned) else { continue };
-                let wanted = self.users_of(claim).any(|user| user.node.as_ref() == Some(node));
-                let key = (handle, node.clone());
+    fn rewant(&mut self, object: &str, ms: u64) {
+        let Self { objects, unwanted_since, .. } = self;
+        let namespace = namespace(object);
+        for pod in objects.before.pod.iter().chain(objects.pod(object)) {
+            let Some(node) = pod.node() else { continue };
+            for claim in &pod.state.claims {
+                let claim = format!("{namespace}/{claim}");
+                let Some(handle) = objects.handle_of_claim(&claim) else { continue };
+                let wanted = objects.users(&claim).any(|(_, user)| user.node() == Some(node));
+                let key = (handle.to_owned(), node.to_owned());
                 if wanted {
-                    self.unwanted_since.remove(&key);
+                    unwanted_since.remove(&key);
                 } else {
-                    self.unwanted_since.entry(key).or_insert(ms);
+                    unwanted_since.entry(key).or_insert(ms);
                 }
             }
         }

@@ -64,7 +64,7 @@ impl RunModel {
         }
         let commit = event.get::<Commit>().filter(|commit| commit.r#type == EventType::Deleted)?;
         let pv = commit.volumeattachment.as_ref()?.pv.as_deref()?;
-        Some(self.volumes.get(pv)?.handle.clone())
+        Some(self.objects.volume(pv)?.handle().to_owned())
     }
 
     /// Returns the ordinal of the last event that left a volume without any node.

@@ -10,6 +10,7 @@ mod objects;
 mod queries;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use controllers::events::Detach;
@@ -59,34 +60,6 @@ pub(crate) struct Node {
     pub in_use_since: BTreeMap<String, u64>,
 }
 
-/// A Pod object.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Pod {
-    pub node: Option<String>,
-    pub phase: String,
-    /// Time in milliseconds at which its deletion began; `None` while it is not being deleted.
-    pub deleting_since: Option<u64>,
-    /// `namespace/name` of its claims.
-    pub claims: Vec<String>,
-}
-
-impl Pod {
-    fn is_over(&self) -> bool {
-        matches!(self.phase.as_str(), "Succeeded" | "Failed")
-    }
-}
-
-/// A PersistentVolume object.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Volume {
-    pub handle: String,
-    pub claim: Option<String>,
-    /// True if more than one node may write to it.
-    pub shared: bool,
-    /// True if its phase is Bound, so that it does not belong to an earlier claim of that name.
-    pub bound: bool,
-}
-
 /// State of a run. Volumes are cloud volume ids, nodes are node names.
 #[derive(Debug, Default)]
 pub(crate) struct RunModel {
@@ -95,21 +68,12 @@ pub(crate) struct RunModel {
     pub objects: Objects,
     instances: BTreeMap<String, String>,
     pub holds: BTreeMap<(String, String), NodeVolume>,
-    /// By PV name.
-    pub volumes: BTreeMap<String, Volume>,
-    /// PV name by handle.
-    by_handle: BTreeMap<String, String>,
-    /// Handles that Kubernetes knows or has known.
-    known: BTreeSet<String>,
     /// Handles whose PersistentVolume, in its last version, keeps them after their claim is gone.
     kept: BTreeSet<String>,
     pub attachments: BTreeMap<String, Attachment>,
     pub nodes: BTreeMap<String, Node>,
-    pub pods: BTreeMap<String, Pod>,
-    /// The pods that name a claim.
-    users: BTreeMap<String, BTreeSet<String>>,
-    /// The PV for a claim.
-    pv_of_claim: BTreeMap<String, String>,
+    /// Time in milliseconds at which the deletion of each pod that is being deleted began.
+    deleting_since: BTreeMap<Arc<str>, u64>,
     /// Attachments in the cloud, with their state.
     pub cloud: BTreeMap<(String, String), AttachmentPhase>,
     /// Device names of attachments in the cloud.

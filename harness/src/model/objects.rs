@@ -1,9 +1,10 @@
 //! Stored objects with their requirements on volumes: claims, PersistentVolumes, StorageClasses, pods and the zones of
 //! nodes. Also the volumes of the cloud, to compare them with.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use csi_mock::efs::is_handle;
 use csi_mock::events::{DiskExpanded, DiskStaged};
 use fake_apiserver::events::{Claim, Commit, Pod, Spec, Volume};
 use fake_apiserver::state::EventType;
@@ -16,6 +17,31 @@ use substrate::json::Text;
 pub(crate) struct Stored<T> {
     pub state: T,
     pub spec: Spec,
+}
+
+impl Stored<Volume> {
+    /// Returns its handle; empty if it has none.
+    pub fn handle(&self) -> &str {
+        self.state.handle.as_deref().unwrap_or_default()
+    }
+
+    /// Returns true if more than one node may write to it.
+    pub fn is_shared(&self) -> bool {
+        // A shared file system may be mounted on any number of nodes, with any access mode.
+        self.state.access_modes.iter().any(|mode| mode == "ReadWriteMany") || is_handle(self.handle())
+    }
+}
+
+impl Stored<Pod> {
+    /// Returns the node that it is bound to.
+    pub fn node(&self) -> Option<&str> {
+        self.state.node.as_deref().filter(|node| !node.is_empty())
+    }
+
+    /// Returns true if it is in a phase.
+    pub fn is(&self, phase: &str) -> bool {
+        self.state.phase.as_deref() == Some(phase)
+    }
 }
 
 /// The object that the last commit changed, as it was before; none if it is new, or of another kind.
@@ -31,14 +57,18 @@ pub(crate) struct Before {
 pub(crate) struct Objects {
     pub before: Before,
     volumes: BTreeMap<Arc<str>, Stored<Volume>>,
-    /// Name of the PersistentVolume of a handle.
+    /// PersistentVolume of each handle that Kubernetes knows or has known.
     by_handle: BTreeMap<Text, Arc<str>>,
+    /// PersistentVolume of each claim.
+    by_claim: BTreeMap<Text, Arc<str>>,
     claims: BTreeMap<Arc<str>, Stored<Claim>>,
     /// All versions of each class: a provisioner uses the version that it knows.
     classes: BTreeMap<Arc<str>, Vec<Spec>>,
     /// All versions of each VolumeAttributesClass.
     attributes_classes: BTreeMap<Arc<str>, Vec<Spec>>,
     pods: BTreeMap<Arc<str>, Stored<Pod>>,
+    /// Pods that name each claim.
+    users: BTreeMap<String, BTreeSet<Arc<str>>>,
     zones: BTreeMap<Arc<str>, Text>,
     cloud: BTreeMap<String, VolumeChanged>,
     /// Size in bytes of the filesystem of a volume, as last reported by a node's disk.
@@ -75,17 +105,30 @@ impl Objects {
     }
 
     fn on_commit(&mut self, commit: &Commit) {
-        let object = &commit.object;
+        let (object, deleted) = (&commit.object, commit.r#type == EventType::Deleted);
         self.before = Before::default();
         if let Some(pv) = &commit.pv {
-            if let Some(handle) = &pv.handle {
+            if let Some(handle) = pv.handle.as_ref().filter(|handle| !handle.is_empty()) {
                 self.by_handle.insert(handle.clone(), object.clone());
+            }
+            match &pv.claim {
+                Some(claim) if deleted => drop(self.by_claim.remove(claim)),
+                Some(claim) => drop(self.by_claim.insert(claim.clone(), object.clone())),
+                None => {}
             }
             self.before.volume = keep(&mut self.volumes, commit, pv);
         } else if let Some(claim) = &commit.pvc {
             self.before.claim = keep(&mut self.claims, commit, claim);
         } else if let Some(pod) = &commit.pod {
             self.before.pod = keep(&mut self.pods, commit, pod);
+            for claim in &pod.claims {
+                let users = self.users.entry(format!("{}/{claim}", namespace(object))).or_default();
+                if deleted {
+                    users.remove(object);
+                } else {
+                    users.insert(object.clone());
+                }
+            }
         } else if let Some((class, versions)) = commit.spec.as_ref().zip(self.versions(&commit.resource, object)) {
             if !versions.contains(class) {
                 versions.push((**class).clone());
@@ -140,6 +183,21 @@ impl Objects {
         self.volumes.get(self.by_handle.get(handle)?)
     }
 
+    /// Returns the volumes that Kubernetes knows or has known, each with the name of its PersistentVolume.
+    pub fn handles(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.by_handle.iter().map(|(handle, pv)| (handle.as_str(), &**pv))
+    }
+
+    /// Returns the name of the PersistentVolume that a handle has or had.
+    pub fn pv_of(&self, handle: &str) -> Option<&str> {
+        self.by_handle.get(handle).map(|pv| &**pv)
+    }
+
+    /// Returns the handle of a claim's volume.
+    pub fn handle_of_claim(&self, claim: &str) -> Option<&str> {
+        Some(self.volumes.get(self.by_claim.get(claim)?)?.handle())
+    }
+
     /// Returns all versions of a StorageClass.
     pub fn class(&self, name: &str) -> &[Spec] {
         self.classes.get(name).map_or(&[], Vec::as_slice)
@@ -171,18 +229,20 @@ impl Objects {
     }
 
     /// Returns the pods that use a claim and have not finished, each with its key.
-    pub fn users<'a>(&'a self, claim: &'a str) -> impl Iterator<Item = (&'a Arc<str>, &'a Stored<Pod>)> {
+    pub fn users(&self, claim: &str) -> impl Iterator<Item = (&Arc<str>, &Stored<Pod>)> {
         self.pods_of(claim).filter(|(_, pod)| !matches!(pod.state.phase.as_deref(), Some("Succeeded" | "Failed")))
     }
 
     /// Returns the pods that name a claim, finished or not, each with its key.
-    pub fn pods_of<'a>(&'a self, claim: &'a str) -> impl Iterator<Item = (&'a Arc<str>, &'a Stored<Pod>)> {
-        let (namespace, name) = claim.split_once('/').unwrap_or(("default", claim));
-        self.pods.iter().filter(move |(key, pod)| {
-            key.split_once('/').is_some_and(|(of, _)| of == namespace)
-                && pod.state.claims.iter().any(|claim| claim == name)
-        })
+    pub fn pods_of(&self, claim: &str) -> impl Iterator<Item = (&Arc<str>, &Stored<Pod>)> {
+        let keys = self.users.get(claim).into_iter().flatten();
+        keys.filter_map(move |key| Some((key, self.pods.get(key)?)))
     }
+}
+
+/// Returns the namespace in an object's key.
+pub(super) fn namespace(object: &str) -> &str {
+    object.split_once('/').map_or("default", |(namespace, _)| namespace)
 }
 
 /// Stores the last state of an object, or removes it. Returns the object before.
