@@ -20,8 +20,8 @@ impl State {
         let volume = self.attribution.volume_of(&self.model, &message);
         let mut details = self.waits(&message).unwrap_or_default();
         let attachment = message.split(' ').next().and_then(|object| object.strip_prefix("volumeattachment/"));
-        if let Some(attachment) = attachment.and_then(|name| self.model.attachments.get(name)) {
-            details.insert("volumeIsGone", self.model.objects.volume(&attachment.pv).is_none().into());
+        if let Some(attachment) = attachment.and_then(|name| self.model.objects.attachments.get(name)) {
+            details.insert("volumeIsGone", self.model.objects.volume(attachment.pv()).is_none().into());
         }
         if *symptom == Symptom::AwaitsUnstage && self.model.is_forgotten(what) {
             details.insert("kubeletRestartedSinceUnpublish", true.into());

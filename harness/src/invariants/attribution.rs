@@ -335,8 +335,8 @@ impl Attribution {
         if let Some(volume) = known(&|volume, pv| has(volume) || has(pv) || is_staged(volume)) {
             return Some(volume);
         }
-        if let Some((_, attachment)) = model.attachments.iter().find(|(name, _)| has(name)) {
-            return known(&|_, pv| pv == attachment.pv);
+        if let Some((_, attachment)) = model.objects.attachments.iter().find(|(name, _)| has(name)) {
+            return known(&|_, pv| pv == attachment.pv());
         }
         if let Some(volumes) = uid(thing).and_then(|uid| self.of_pods.get(uid)) {
             return volumes.first().filter(|_| volumes.len() == 1).cloned();

@@ -5,7 +5,7 @@ use std::fmt;
 use mock_ec2::events::AttachmentPhase;
 
 use super::Symptom;
-use crate::model::{RunModel, described};
+use crate::model::{RunModel, described, keeps_away};
 
 /// An object that is not in its final state yet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,10 +32,10 @@ impl RunModel {
         let mut add = |symptom: Symptom, what: String, waits_for: String| {
             pending.push(Pending { what, waits_for, symptom });
         };
-        for (name, node) in &self.nodes {
-            if node.ready.as_deref() != Some("True") {
+        for (name, node) in &self.objects.nodes {
+            if node.state.ready.as_deref() != Some("True") {
                 add(Symptom::NodeNotReady, format!("node/{name}"), "Ready=True from its kubelet".to_owned());
-            } else if let Some(taint) = node.keeps_away.first().filter(|_| self.has_node_controller) {
+            } else if let Some(taint) = keeps_away(&node.state).next().filter(|_| self.has_node_controller) {
                 add(Symptom::NodeTainted, format!("node/{name}"), format!("the end of its taint {taint}: it is Ready"));
             }
         }
@@ -52,11 +52,11 @@ impl RunModel {
                 add(Symptom::PodNotStarted, format!("pod/{name}"), format!("its volumes and containers on {node}"));
             }
         }
-        for (name, va) in &self.attachments {
-            let (pv, node) = (&va.pv, &va.node);
-            let (symptom, waits_for) = if va.deleting {
+        for (name, va) in &self.objects.attachments {
+            let (pv, node) = (va.pv(), va.node());
+            let (symptom, waits_for) = if va.state.deleting {
                 (Symptom::AwaitsDetach, format!("the detach of {pv} from {node}"))
-            } else if !va.attached {
+            } else if !va.state.attached {
                 (Symptom::AwaitsAttach, format!("the attach of {pv} to {node}"))
             } else if !self.is_wanted(pv, node) {
                 (Symptom::AttachmentUnwanted, format!("its deletion: nothing on {node} wants {pv}"))

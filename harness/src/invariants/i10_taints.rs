@@ -34,8 +34,6 @@ pub(super) struct Taints {
     tainted: BTreeMap<Arc<str>, BTreeMap<Text, u64>>,
     /// By node: the last time at which Ready had each status.
     ready: BTreeMap<Arc<str>, BTreeMap<Text, u64>>,
-    /// Taints of each node.
-    last: BTreeMap<Arc<str>, Node>,
     /// Time of the creation of each pod.
     created: BTreeMap<Arc<str>, u64>,
     stale_reads: StaleReads,
@@ -48,7 +46,7 @@ impl Taints {
         let commit = event.get::<Commit>()?;
         let is_stale = self.stale_reads.within(TEN_MINUTES, event.ms);
         let (message, node) = if let Some(node) = &commit.node {
-            (self.wrongly_tainted(checked, commit, node, event.ms)?, commit.object.to_string())
+            (self.wrongly_tainted(model, checked, commit, node, event.ms)?, commit.object.to_string())
         } else {
             commit.pod.as_ref()?;
             match commit.r#type {
@@ -78,22 +76,28 @@ impl Taints {
     }
 
     /// Records the state of a node. Returns the reason if node-lifecycle has just given it a taint of another condition.
-    fn wrongly_tainted(&mut self, checked: &mut Checked, commit: &Commit, node: &Node, ms: u64) -> Option<String> {
+    fn wrongly_tainted(
+        &mut self,
+        model: &RunModel,
+        checked: &mut Checked,
+        commit: &Commit,
+        node: &Node,
+        ms: u64,
+    ) -> Option<String> {
         let name = &commit.object;
         if commit.r#type == EventType::Deleted {
             self.tainted.remove(name);
             self.ready.remove(name);
-            self.last.remove(name);
             return None;
         }
         let before = self.tainted.remove(name).unwrap_or_default();
         let keys = node.taints.iter().filter_map(|taint| taint.strip_suffix(":NoSchedule"));
         let kept = keys.map(|key| (Text::from(key), before.get(key).copied().unwrap_or(ms))).collect();
         self.tainted.insert(name.clone(), kept);
-        let earlier = self.last.insert(name.clone(), node.clone()).unwrap_or_default();
+        let earlier = model.objects.before.node.as_ref().map(|earlier| &earlier.state);
         let was = self.ready.entry(name.clone()).or_default();
         // The former status lasted until now.
-        for status in [&earlier.ready, &node.ready].into_iter().flatten() {
+        for status in earlier.into_iter().chain([node]).filter_map(|node| node.ready.as_ref()) {
             was.insert(status.clone(), ms);
         }
         if !commit.user.ends_with(LIFECYCLE) {
@@ -101,7 +105,7 @@ impl Taints {
         }
         OF_CONDITION.iter().find_map(|(taint, status)| {
             let has = |node: &Node| node.taints.iter().any(|has| has == taint);
-            if !has(node) || has(&earlier) {
+            if !has(node) || earlier.is_some_and(has) {
                 return None;
             }
             checked.add(Id::I10, 1);

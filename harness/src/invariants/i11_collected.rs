@@ -15,7 +15,7 @@ use substrate::Event;
 
 use super::stale_reads::{StaleReads, TEN_MINUTES};
 use super::{Checked, Found, Id};
-use crate::model::RunModel;
+use crate::model::{RunModel, is_out_of_service};
 
 /// Time in milliseconds after which each cache has the new state of a Ready node.
 const NOTICE: u64 = 60 * 1000;
@@ -109,8 +109,8 @@ impl Collected {
             let name = pod.node.as_ref()?;
             checked.add(Id::I11, 1);
             let since = self.ready.get(name.as_str())?;
-            let node = model.nodes.get(name.as_str())?;
-            if !node.out_of_service || event.ms < since + NOTICE {
+            let node = model.objects.nodes.get(name.as_str())?;
+            if !is_out_of_service(&node.state) || event.ms < since + NOTICE {
                 return None;
             }
             format!("pod/{object} was removed by force, and its node {name} is Ready")

@@ -32,15 +32,16 @@ impl InUse {
             return None;
         }
         if event.is::<ProcessCrashed>() {
-            let of_process = model.nodes.keys().filter(|node| *names::kubelet(node) == *event.process);
-            self.deleted.extend(of_process.cloned());
+            let of_process = model.objects.nodes.keys().filter(|node| *names::kubelet(node) == *event.process);
+            self.deleted.extend(of_process.map(ToString::to_string));
             return None;
         }
         let call = event.get::<CsiCall>().filter(|call| call.rpc == "NodeStageVolume" && call.caller.is_none())?;
         let (volume, name) = (call.volume.as_deref()?, model.name(call.node.as_deref()?));
-        let node = model.nodes.get(name).filter(|_| !self.deleted.contains(name))?;
+        let node = model.objects.nodes.get(name).filter(|_| !self.deleted.contains(name))?;
         let end = format!("^{volume}");
-        if !model.wants_attached(volume, name) || node.in_use.iter().any(|listed| listed.ends_with(&end)) {
+        if !model.wants_attached(volume, name) || node.state.volumes_in_use.iter().any(|listed| listed.ends_with(&end))
+        {
             return None;
         }
         let message =

@@ -18,10 +18,10 @@ pub(super) fn check(
     may_lack: impl Fn(&str, &str) -> bool,
 ) -> Option<Found> {
     let Detach { volume, node, .. } = event.get()?;
-    let status = model.nodes.get(node.as_str())?;
+    let status = &model.objects.nodes.get(node.as_str())?.state;
     checked.add(Id::I3, 1);
     let end = format!("^{volume}");
-    if !status.attached.iter().any(|listed| listed.ends_with(&end)) || may_lack(node, volume) {
+    if !status.volumes_attached.iter().any(|listed| listed.ends_with(&end)) || may_lack(node, volume) {
         return None;
     }
     let message =

@@ -9,9 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use csi_mock::disk::{Mount, MountKind};
 use csi_mock::efs::is_handle;
+use fake_apiserver::events::Node;
+use substrate::json::Text;
 
 use super::{StoredObjects, Symptom};
-use crate::model::{Node, RunModel};
+use crate::model::RunModel;
 
 /// Actual state, read from the cloud and from the disks, not from the trace.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -79,18 +81,20 @@ pub(super) fn compare(model: &RunModel, machines: &Machines) -> (Vec<Disagreemen
         .map(|(volume, instance)| (volume.clone(), model.name(instance).to_owned()))
         .collect();
     let objects: Pairs = model
+        .objects
         .attachments
         .values()
-        .filter(|va| va.attached)
-        .filter_map(|va| Some((model.objects.volume(&va.pv)?.handle().to_owned(), va.node.clone())))
+        .filter(|va| va.state.attached)
+        .filter_map(|va| Some((model.objects.volume(va.pv())?.handle().to_owned(), va.node().to_owned())))
         .collect();
-    let of_nodes = |list: fn(&Node) -> &BTreeSet<String>| -> Pairs {
-        let pairs = model.nodes.iter().flat_map(|(node, object)| {
-            list(object).iter().filter_map(move |name| Some((name.split_once('^')?.1.to_owned(), node.clone())))
+    let of_nodes = |list: fn(&Node) -> &[Text]| -> Pairs {
+        let pairs = model.objects.nodes.iter().flat_map(|(node, object)| {
+            let names = list(&object.state).iter();
+            names.filter_map(move |name| Some((name.split_once('^')?.1.to_owned(), node.to_string())))
         });
         pairs.collect()
     };
-    let (attached, in_use) = (of_nodes(|n| &n.attached), of_nodes(|n| &n.in_use));
+    let (attached, in_use) = (of_nodes(|n| &n.volumes_attached), of_nodes(|n| &n.volumes_in_use));
     let here = |by_node: &BTreeMap<String, BTreeSet<String>>| -> Pairs {
         let pairs = by_node.iter().flat_map(|(node, volumes)| volumes.iter().map(|v| (v.clone(), node.clone())));
         pairs.filter(|(volume, _)| known(volume)).collect()

@@ -50,8 +50,8 @@ fn without_context(model: &RunModel, call: &CsiCall) -> Option<Found> {
         return None;
     }
     let (volume, node) = (call.volume.as_deref()?, model.name(call.node.as_deref()?));
-    let mut of_node = model.attachments_of(volume).filter(|(_, attachment)| attachment.node == node);
-    let (name, device) = of_node.find_map(|(name, attachment)| Some((name, attachment.device.as_deref()?)))?;
+    let mut of_node = model.attachments_of(volume).filter(|(_, attachment)| attachment.node() == node);
+    let (name, device) = of_node.find_map(|(name, attachment)| Some((name, attachment.state.device.as_deref()?)))?;
     let message = format!(
         "NodeStageVolume was called for {volume} on {node} without the metadata of volumeattachment/{name}, which names \
          {device}"

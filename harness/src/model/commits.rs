@@ -1,13 +1,11 @@
 //! Commits of the API server.
 
-use std::collections::BTreeSet;
-
-use fake_apiserver::events::Commit;
+use fake_apiserver::events::{Commit, Node};
 use fake_apiserver::state::EventType;
 use substrate::json::Text;
 
 use super::objects::namespace;
-use super::{Attachment, Node, RunModel};
+use super::{RunModel, is_out_of_service, keeps_away};
 
 impl RunModel {
     pub(super) fn on_commit(&mut self, commit: &Commit, ms: u64) {
@@ -27,39 +25,18 @@ impl RunModel {
             } else {
                 self.kept.remove(handle);
             }
-        } else if let Some(va) = &commit.volumeattachment {
-            let text = |text: &Option<substrate::json::Text>| text.as_deref().unwrap_or_default().to_owned();
-            let (pv, node) = (text(&va.pv), text(&va.node));
-            let device = va.device.as_deref().map(str::to_owned);
-            let since = self.attachments.get(object).map_or(ms, |before| before.since);
-            let attachment = Attachment { pv, node, attached: va.attached, deleting: va.deleting, device, since };
-            if deleted {
-                self.attachments.remove(object);
-            } else {
-                self.attachments.insert(object.to_owned(), attachment);
-            }
         } else if let Some(node) = &commit.node {
             self.has_node_controller |= commit.user.contains("node-controller");
-            let strings = |list: &[substrate::json::Text]| list.iter().map(ToString::to_string).collect();
-            let before = self.nodes.get(object).filter(|_| commit.r#type == EventType::Modified);
-            let since = |volume: &str| before.and_then(|node| node.in_use_since.get(volume)).copied().unwrap_or(ms);
-            let in_use_since = node.volumes_in_use.iter().map(|name| (name.to_string(), since(name))).collect();
-            let node = Node {
-                ready: node.ready.as_deref().map(str::to_owned),
-                out_of_service: node.taints.iter().any(|t| t.starts_with("node.kubernetes.io/out-of-service:")),
-                keeps_away: keeping_away(&node.taints),
-                attached: strings(&node.volumes_attached),
-                in_use: strings(&node.volumes_in_use),
-                in_use_since,
-            };
-            if self.nodes.get(object).is_some_and(|before| before.attached != node.attached) {
+            let before = self.objects.before.node.as_ref();
+            if before.is_some_and(|before| !same(&before.state.volumes_attached, &node.volumes_attached)) {
                 self.reported = Some(object.to_owned());
             }
-            self.note_lists(object, commit.r#type, &node);
-            if deleted {
-                self.nodes.remove(object);
-            } else {
-                self.nodes.insert(object.to_owned(), node);
+            self.note_lists(object, commit.r#type, node);
+            let before = self.in_use_since.remove(object).filter(|_| commit.r#type == EventType::Modified);
+            if !deleted {
+                let since = |name: &Text| before.as_ref().and_then(|before| before.get(name)).copied().unwrap_or(ms);
+                let since = node.volumes_in_use.iter().map(|name| (name.clone(), since(name))).collect();
+                self.in_use_since.insert(commit.object.clone(), since);
             }
         } else if let Some(pod) = &commit.pod {
             if pod.deleting && !deleted {
@@ -72,18 +49,16 @@ impl RunModel {
     }
 
     /// Returns true if a kubelet's write to a node changes nothing but its heartbeat.
-    pub(super) fn is_heartbeat(&self, commit: &Commit) -> bool {
-        let (Some(now), Some(before)) = (&commit.node, self.nodes.get(&*commit.object)) else { return false };
-        let same = |new: &[substrate::json::Text], old: &BTreeSet<String>| {
-            new.len() == old.len() && new.iter().all(|name| old.contains(name.as_str()))
-        };
+    fn is_heartbeat(&self, commit: &Commit) -> bool {
+        let (Some(now), Some(before)) = (&commit.node, &self.objects.before.node) else { return false };
+        let before = &before.state;
         commit.r#type == EventType::Modified
             && commit.user.starts_with("kubelet")
-            && now.ready.as_deref() == before.ready.as_deref()
-            && now.taints.iter().any(|t| t.starts_with("node.kubernetes.io/out-of-service:")) == before.out_of_service
-            && keeping_away(&now.taints) == before.keeps_away
-            && same(&now.volumes_attached, &before.attached)
-            && same(&now.volumes_in_use, &before.in_use)
+            && now.ready == before.ready
+            && is_out_of_service(now) == is_out_of_service(before)
+            && keeps_away(now).eq(keeps_away(before))
+            && same(&now.volumes_attached, &before.volumes_attached)
+            && same(&now.volumes_in_use, &before.volumes_in_use)
     }
 
     /// Records which volumes of a node a new Node does not list in volumesInUse yet, and a deleted or a new one in
@@ -91,9 +66,9 @@ impl RunModel {
     fn note_lists(&mut self, name: &str, r#type: EventType, node: &Node) {
         for ((volume, _), hold) in self.holds.iter_mut().filter(|((_, on), _)| on == name) {
             let end = format!("^{volume}");
-            let lists = |list: &BTreeSet<String>| list.iter().any(|listed| listed.ends_with(&end));
-            hold.node_lacks = !lists(&node.in_use) && (r#type == EventType::Added || hold.node_lacks);
-            let is_attached = r#type != EventType::Deleted && lists(&node.attached);
+            let lists = |list: &[Text]| list.iter().any(|listed| listed.ends_with(&end));
+            hold.node_lacks = !lists(&node.volumes_in_use) && (r#type == EventType::Added || hold.node_lacks);
+            let is_attached = r#type != EventType::Deleted && lists(&node.volumes_attached);
             hold.lost_by_node = !is_attached && (r#type != EventType::Modified || hold.lost_by_node);
         }
     }
@@ -119,10 +94,7 @@ impl RunModel {
     }
 }
 
-/// Returns those taints of a node, `key:effect`, that say that it is not Ready.
-fn keeping_away(taints: &[Text]) -> Vec<String> {
-    let ours = |taint: &&Text| {
-        ["node.kubernetes.io/unreachable:", "node.kubernetes.io/not-ready:"].iter().any(|key| taint.starts_with(*key))
-    };
-    taints.iter().filter(ours).map(ToString::to_string).collect()
+/// Returns true if two lists of names are the same in any order.
+fn same(one: &[Text], other: &[Text]) -> bool {
+    one.len() == other.len() && one.iter().all(|name| other.contains(name))
 }

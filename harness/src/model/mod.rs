@@ -23,42 +23,17 @@ use substrate::Event;
 use substrate::clock::TimeScale;
 use substrate::events::{FaultFired, ProcessStarted};
 use substrate::fault::{Effect, Span};
+use substrate::json::Text;
 
 use crate::events::ClusterNode;
 pub(crate) use calls::{CallKey, Calls, described, target};
 use node_volume::NodeVolume;
-pub(crate) use objects::{Objects, Stored};
+pub(crate) use objects::{Objects, Stored, is_out_of_service, keeps_away};
 
 /// Upstream's `maxWaitForUnmountDuration`.
 const FORCE_AFTER: Duration = Duration::from_secs(6 * 60);
 /// Maximum wait for a change that a fault holds back.
 const HELD_AT_MOST: Duration = Duration::from_secs(10 * 60);
-
-/// A VolumeAttachment object.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Attachment {
-    pub pv: String,
-    pub node: String,
-    pub attached: bool,
-    pub deleting: bool,
-    /// Name of the device in its metadata.
-    pub device: Option<String>,
-    /// Time in milliseconds at which it was created.
-    pub since: u64,
-}
-
-/// A Node object.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Node {
-    pub ready: Option<String>,
-    pub out_of_service: bool,
-    /// Taints of a node that is not Ready, which are removed when it becomes Ready.
-    pub keeps_away: Vec<String>,
-    pub attached: BTreeSet<String>,
-    pub in_use: BTreeSet<String>,
-    /// Time in milliseconds since which each volume is in `in_use`.
-    pub in_use_since: BTreeMap<String, u64>,
-}
 
 /// State of a run. Volumes are cloud volume ids, nodes are node names.
 #[derive(Debug, Default)]
@@ -70,8 +45,8 @@ pub(crate) struct RunModel {
     pub holds: BTreeMap<(String, String), NodeVolume>,
     /// Handles whose PersistentVolume, in its last version, keeps them after their claim is gone.
     kept: BTreeSet<String>,
-    pub attachments: BTreeMap<String, Attachment>,
-    pub nodes: BTreeMap<String, Node>,
+    /// By node: the volumes in its status.volumesInUse, each with the time in milliseconds since which it is there.
+    in_use_since: BTreeMap<Arc<str>, BTreeMap<Text, u64>>,
     /// Time in milliseconds at which the deletion of each pod that is being deleted began.
     deleting_since: BTreeMap<Arc<str>, u64>,
     /// Attachments in the cloud, with their state.

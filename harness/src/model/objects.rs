@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use csi_mock::efs::is_handle;
 use csi_mock::events::{DiskExpanded, DiskStaged};
-use fake_apiserver::events::{Claim, Commit, Pod, Spec, Volume};
+use fake_apiserver::events::{Attachment, Claim, Commit, Node, Pod, Spec, Volume};
 use fake_apiserver::state::EventType;
 use mock_ec2::events::{ModificationChanged, VolumeChanged, VolumePhase};
 use substrate::Event;
@@ -17,6 +17,8 @@ use substrate::json::Text;
 pub(crate) struct Stored<T> {
     pub state: T,
     pub spec: Spec,
+    /// Time in milliseconds at which it was created.
+    pub since: u64,
 }
 
 impl Stored<Volume> {
@@ -29,6 +31,18 @@ impl Stored<Volume> {
     pub fn is_shared(&self) -> bool {
         // A shared file system may be mounted on any number of nodes, with any access mode.
         self.state.access_modes.iter().any(|mode| mode == "ReadWriteMany") || is_handle(self.handle())
+    }
+}
+
+impl Stored<Attachment> {
+    /// Returns its PersistentVolume.
+    pub fn pv(&self) -> &str {
+        self.state.pv.as_deref().unwrap_or_default()
+    }
+
+    /// Returns its node.
+    pub fn node(&self) -> &str {
+        self.state.node.as_deref().unwrap_or_default()
     }
 }
 
@@ -50,6 +64,7 @@ pub(crate) struct Before {
     pub volume: Option<Stored<Volume>>,
     pub claim: Option<Stored<Claim>>,
     pub pod: Option<Stored<Pod>>,
+    pub node: Option<Stored<Node>>,
 }
 
 /// Stored objects, by namespace and name, or by name.
@@ -69,6 +84,8 @@ pub(crate) struct Objects {
     pods: BTreeMap<Arc<str>, Stored<Pod>>,
     /// Pods that name each claim.
     users: BTreeMap<String, BTreeSet<Arc<str>>>,
+    pub attachments: BTreeMap<Arc<str>, Stored<Attachment>>,
+    pub nodes: BTreeMap<Arc<str>, Stored<Node>>,
     zones: BTreeMap<Arc<str>, Text>,
     cloud: BTreeMap<String, VolumeChanged>,
     /// Size in bytes of the filesystem of a volume, as last reported by a node's disk.
@@ -79,7 +96,7 @@ impl Objects {
     /// Records an event.
     pub fn observe(&mut self, event: &Event) {
         if let Some(commit) = event.get::<Commit>() {
-            self.on_commit(commit);
+            self.on_commit(commit, event.ms);
         } else if let Some(changed) = event.get::<VolumeChanged>() {
             if changed.state == VolumePhase::Deleted {
                 self.cloud.remove(changed.volume.as_str());
@@ -104,7 +121,7 @@ impl Objects {
         }
     }
 
-    fn on_commit(&mut self, commit: &Commit) {
+    fn on_commit(&mut self, commit: &Commit, ms: u64) {
         let (object, deleted) = (&commit.object, commit.r#type == EventType::Deleted);
         self.before = Before::default();
         if let Some(pv) = &commit.pv {
@@ -116,11 +133,11 @@ impl Objects {
                 Some(claim) => drop(self.by_claim.insert(claim.clone(), object.clone())),
                 None => {}
             }
-            self.before.volume = keep(&mut self.volumes, commit, pv);
+            self.before.volume = keep(&mut self.volumes, commit, pv, ms);
         } else if let Some(claim) = &commit.pvc {
-            self.before.claim = keep(&mut self.claims, commit, claim);
+            self.before.claim = keep(&mut self.claims, commit, claim, ms);
         } else if let Some(pod) = &commit.pod {
-            self.before.pod = keep(&mut self.pods, commit, pod);
+            self.before.pod = keep(&mut self.pods, commit, pod, ms);
             for claim in &pod.claims {
                 let users = self.users.entry(format!("{}/{claim}", namespace(object))).or_default();
                 if deleted {
@@ -129,12 +146,17 @@ impl Objects {
                     users.insert(object.clone());
                 }
             }
+        } else if let Some(va) = &commit.volumeattachment {
+            keep(&mut self.attachments, commit, va, ms);
         } else if let Some((class, versions)) = commit.spec.as_ref().zip(self.versions(&commit.resource, object)) {
             if !versions.contains(class) {
                 versions.push((**class).clone());
             }
         } else if let Some(zone) = commit.spec.as_ref().and_then(|node| node.zones.first()) {
             self.zones.insert(object.clone(), zone.clone());
+        }
+        if let Some(node) = &commit.node {
+            self.before.node = keep(&mut self.nodes, commit, node, ms);
         }
     }
 
@@ -240,16 +262,28 @@ impl Objects {
     }
 }
 
+/// Returns true if a node has the out-of-service taint.
+pub(crate) fn is_out_of_service(node: &Node) -> bool {
+    node.taints.iter().any(|taint| taint.starts_with("node.kubernetes.io/out-of-service:"))
+}
+
+/// Returns the taints of a node that is not Ready, which are removed when it becomes Ready.
+pub(crate) fn keeps_away(node: &Node) -> impl Iterator<Item = &Text> {
+    let keys = ["node.kubernetes.io/unreachable:", "node.kubernetes.io/not-ready:"];
+    node.taints.iter().filter(move |taint| keys.iter().any(|key| taint.starts_with(*key)))
+}
+
 /// Returns the namespace in an object's key.
 pub(super) fn namespace(object: &str) -> &str {
     object.split_once('/').map_or("default", |(namespace, _)| namespace)
 }
 
 /// Stores the last state of an object, or removes it. Returns the object before.
-fn keep<T: Clone>(all: &mut BTreeMap<Arc<str>, Stored<T>>, commit: &Commit, state: &T) -> Option<Stored<T>> {
+fn keep<T: Clone>(all: &mut BTreeMap<Arc<str>, Stored<T>>, commit: &Commit, state: &T, ms: u64) -> Option<Stored<T>> {
     if commit.r#type == EventType::Deleted {
         return all.remove(&commit.object);
     }
     let spec = commit.spec.as_deref().cloned().unwrap_or_default();
-    all.insert(commit.object.clone(), Stored { state: state.clone(), spec })
+    let since = all.get(&commit.object).map_or(ms, |before| before.since);
+    all.insert(commit.object.clone(), Stored { state: state.clone(), spec, since })
 }

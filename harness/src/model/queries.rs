@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fake_apiserver::events::Pod;
+use fake_apiserver::events::{Attachment, Pod};
 use mock_ec2::events::AttachmentPhase;
 
 use super::node_volume::NodeVolume;
-use super::{Attachment, FORCE_AFTER, RunModel, Stored};
+use super::{FORCE_AFTER, RunModel, Stored};
 
 impl RunModel {
     /// Returns the node's name; `node` is a name or an instance id.
@@ -48,23 +48,24 @@ impl RunModel {
         }
         if self.was_saved(volume) {
             // The node is cheaper to compare, and few attachments are of one node.
-            return self.attachments.values().any(|a| a.attached && a.node == node && self.is_of(a, volume));
+            let mut all = self.objects.attachments.values();
+            return all.any(|a| a.state.attached && a.node() == node && self.is_of(a, volume));
         }
         in_cloud
     }
 
     /// Returns the VolumeAttachments of a volume, each with its name.
-    pub fn attachments_of<'a>(&'a self, volume: &'a str) -> impl Iterator<Item = (&'a str, &'a Attachment)> {
-        self.attachments.iter().filter(move |(_, a)| self.is_of(a, volume)).map(|(name, a)| (name.as_str(), a))
+    pub fn attachments_of<'a>(&'a self, volume: &'a str) -> impl Iterator<Item = (&'a str, &'a Stored<Attachment>)> {
+        self.objects.attachments.iter().filter(move |(_, a)| self.is_of(a, volume)).map(|(name, a)| (&**name, a))
     }
 
-    fn is_of(&self, attachment: &Attachment, volume: &str) -> bool {
-        self.objects.volume(&attachment.pv).is_some_and(|pv| pv.handle() == volume)
+    fn is_of(&self, attachment: &Stored<Attachment>, volume: &str) -> bool {
+        self.objects.volume(attachment.pv()).is_some_and(|pv| pv.handle() == volume)
     }
 
     /// Returns true if a VolumeAttachment that is not being deleted wants the volume on the node.
     pub fn wants_attached(&self, volume: &str, node: &str) -> bool {
-        self.attachments.values().any(|a| !a.deleting && a.node == node && self.is_of(a, volume))
+        self.objects.attachments.values().any(|a| !a.state.deleting && a.node() == node && self.is_of(a, volume))
     }
 
     /// Returns true if all pods that want the volume on the node have been terminating for as long as attach-detach

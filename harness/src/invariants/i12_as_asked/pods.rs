@@ -120,7 +120,7 @@ impl Comparison<'_> {
             }
             volumes.insert(of);
         }
-        let mut nodes = self.model.nodes.iter().filter(|(_, node)| node.ready.as_deref() == Some("True"));
+        let mut nodes = self.model.objects.nodes.iter().filter(|(_, node)| node.state.ready.as_deref() == Some("True"));
         let (node, _) = nodes.find(|(node, _)| {
             let zone = self.model.objects.zone(node).map(|zone| zone.as_str());
             let is_in = zones.as_ref().is_none_or(|zones| zone.is_some_and(|zone| zones.contains(zone)));
