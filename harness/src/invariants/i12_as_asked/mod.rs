@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use csi_mock::events::CsiDone;
-use fake_apiserver::events::{Commit, CsiNode};
+use fake_apiserver::events::{Commit, CsiNode, Node};
 use fake_apiserver::state::EventType;
 use substrate::Event;
 use substrate::events::FaultFired;
@@ -75,8 +75,6 @@ pub(super) struct Present {
     nodes_of_pods: BTreeMap<Arc<str>, Text>,
     /// PersistentVolumes that the provisioner created.
     provisioned: BTreeSet<Arc<str>>,
-    /// Number of taints of each node.
-    taints: BTreeMap<Arc<str>, usize>,
     /// Nodes that are gone, or from which pods may have been evicted.
     left: BTreeSet<Arc<str>>,
     drivers: BTreeMap<Arc<str>, CsiNode>,
@@ -144,14 +142,12 @@ impl Present {
                 self.nodes_of_pods.insert(object.clone(), node.clone());
             }
         } else if commit.resource == "nodes" {
-            let node = commit.node.as_deref().cloned().unwrap_or_default();
-            if is_gone
-                || node.ready.as_deref() != Some("True")
-                || node.taints.iter().any(|taint| taint.ends_with(":NoExecute"))
-            {
+            let keeps = |node: &Node| {
+                node.ready.as_deref() == Some("True") && !node.taints.iter().any(|taint| taint.ends_with(":NoExecute"))
+            };
+            if is_gone || !commit.node.as_deref().is_some_and(keeps) {
                 self.left.insert(object.clone());
             }
-            self.taints.insert(object.clone(), node.taints.len());
         } else if commit.resource == "csinodes" {
             self.drivers.insert(object.clone(), commit.csinode.as_deref().cloned().unwrap_or_default());
         }

@@ -131,10 +131,10 @@ impl Comparison<'_> {
 
     /// Returns true if a node has no taint, was not cordoned by the user, and has the driver.
     fn is_open(&self, node: &str) -> bool {
-        let taints = self.present.taints.get(node).copied().unwrap_or_default();
+        let is_tainted = self.model.objects.nodes.get(node).is_some_and(|node| !node.state.taints.is_empty());
         let drivers = self.present.drivers.get(node).map(|csi| csi.drivers.as_slice()).unwrap_or_default();
         let has_driver = drivers.iter().any(|driver| driver.name == self.applied_objects.driver());
-        taints == 0 && !self.applied_objects.has_cordoned(node) && has_driver
+        !is_tainted && !self.applied_objects.has_cordoned(node) && has_driver
     }
 
     /// Returns true if the node's volume limit allows these claims beside those of its pods.
