@@ -21,8 +21,9 @@
 //! detach of that volume from that node, until the volume is staged there again.
 //!
 //! Each invariant counts the occasions on which it could have been broken ([`Checked`]): a run without occasions proves
-//! nothing about it. The checkers are pure: their only input is typed events of the trace. `crate::model` has the state
-//! that several of them need, and `orphaned_stagings` distinguishes leftovers. Each invariant has its own file.
+//! nothing about it. The checkers are pure: their only input is typed events of the trace. `crate::model` folds them once
+//! to the state of the run, and each checker keeps only the history of its own rule. `staleness` knows what the caches of
+//! control loops may have, `attribution` and `orphaned_*` distinguish causes. Each invariant has its own file.
 
 mod at_end;
 mod attribution;

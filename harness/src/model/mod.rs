@@ -1,5 +1,7 @@
-//! State of a run according to its trace: the holders of each volume, the stored Kubernetes objects, and the forced
-//! detaches. The invariants read it.
+//! State of a run, folded once from its trace: the calls of drivers (`calls`), the stored objects of Kubernetes
+//! (`objects`), the holders of each volume, and the forced detaches. The invariants read it.
+//!
+//! It shows the state after the last event. For a commit, [`Objects::before`] has the object as it was.
 
 mod calls;
 mod commits;
@@ -88,6 +90,7 @@ impl RunModel {
         Self { scale: self.scale, instances: self.instances.clone(), ..Self::default() }
     }
 
+    /// Records an event.
     pub fn observe(&mut self, event: &Event) {
         self.calls.observe(event);
         self.objects.observe(event);
