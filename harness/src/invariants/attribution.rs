@@ -17,7 +17,7 @@ use substrate::fault::Effect;
 
 use super::violation::OBJECT;
 use crate::events::VolumeRecordRemoved;
-use crate::model::{CallKey, RunModel, target};
+use crate::model::{CallKey, RunModel, claims_of, target};
 use crate::spec::names::kubelet;
 
 /// A volume on a node.
@@ -165,10 +165,8 @@ impl Attribution {
                 (claim.bound, claim.put) = (true, BTreeSet::new());
             }
         } else if let Some(pod) = &commit.pod {
-            let (namespace, _) = object.split_once('/').unwrap_or(("default", object));
             let is_put = pod.node.is_some() && commit.user.starts_with("kube-scheduler");
-            for name in &pod.claims {
-                let name = format!("{namespace}/{name}");
+            for name in claims_of(object, pod) {
                 let Some(claim) = self.claims.get_mut(&name) else { continue };
                 if deleted {
                     claim.put.remove(object);

@@ -10,14 +10,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fake_apiserver::events::Commit;
+use fake_apiserver::events::{Commit, Pod};
 use fake_apiserver::state::EventType;
 use mock_ec2::events::{AttachmentChanged, AttachmentPhase};
 use substrate::Event;
 
 use super::stale_reads::{StaleReads, TEN_MINUTES};
 use super::{Checked, Found, Id};
-use crate::model::{RunModel, Stored};
+use crate::model::{RunModel, Stored, claims_of};
 
 /// Number of an event, and the limit of a node from then on; `None` for no limit.
 type Since = (u64, Option<u64>);
@@ -88,8 +88,7 @@ impl Scheduled {
                 return Some(format!("with its ephemeral volume pvc/{namespace}/{name}, which does not belong to it"));
             }
         }
-        for name in &pod.claims {
-            let key = format!("{namespace}/{name}");
+        for key in claims_of(object, pod) {
             let is_for_one = |claim: &&Stored<_>| claim.spec.access_modes.iter().any(|mode| mode == "ReadWriteOncePod");
             if model.objects.claim(&key).filter(is_for_one).is_none() {
                 continue;
@@ -102,7 +101,7 @@ impl Scheduled {
             }
         }
         let limit = self.limit_since(node, *self.created.get(object)?)?;
-        let (has, adds) = volumes(model, object, namespace, &pod.claims, node);
+        let (has, adds) = volumes(model, object, pod, node);
         checked.add(Id::I10, u64::from(!adds.is_empty()));
         let all = has.union(&adds).count() as u64;
         (!adds.is_subset(&has) && all > limit)
@@ -134,29 +133,19 @@ impl Scheduled {
 }
 
 /// Returns the names of the volumes that other pods on a node use, and of those that the pod uses.
-fn volumes<'a>(
-    model: &'a RunModel,
-    object: &str,
-    namespace: &str,
-    claims: &[substrate::json::Text],
-    node: &str,
-) -> (BTreeSet<&'a str>, BTreeSet<&'a str>) {
-    let volume =
-        |namespace: &str, claim: &str| model.objects.claim(&format!("{namespace}/{claim}"))?.state.volume.as_deref();
-    let is_here = |pod: &Stored<fake_apiserver::events::Pod>| {
+fn volumes<'a>(model: &'a RunModel, object: &str, pod: &Pod, node: &str) -> (BTreeSet<&'a str>, BTreeSet<&'a str>) {
+    let volume = |claim: String| model.objects.claim(&claim)?.state.volume.as_deref();
+    let is_here = |pod: &Stored<Pod>| {
         pod.state.node.as_deref() == Some(node) && !matches!(pod.state.phase.as_deref(), Some("Succeeded" | "Failed"))
     };
     let here = model.objects.pods().filter(|(key, pod)| ***key != *object && is_here(pod));
-    let has = here.flat_map(|(key, pod)| {
-        let namespace = key.split_once('/').map_or("default", |(namespace, _)| namespace);
-        pod.state.claims.iter().filter_map(move |claim| volume(namespace, claim))
-    });
-    (has.collect(), claims.iter().filter_map(|claim| volume(namespace, claim)).collect())
+    let has = here.flat_map(|(key, pod)| claims_of(key, &pod.state).filter_map(volume));
+    (has.collect(), claims_of(object, pod).filter_map(volume).collect())
 }
 
 #[cfg(test)]
 mod tests {
-    use fake_apiserver::events::{Claim, CsiNode, Driver, Pod, Spec};
+    use fake_apiserver::events::{Claim, CsiNode, Driver, Spec};
     use substrate::clock::TimeScale;
     use substrate::events::FaultFired;
     use substrate::fault::Effect;

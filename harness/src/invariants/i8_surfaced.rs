@@ -16,7 +16,7 @@ use substrate::events::{ProcessCrashed, ProcessStarted};
 use substrate::json::Text;
 
 use super::{Checked, Found, Id};
-use crate::model::RunModel;
+use crate::model::{RunModel, claims_of};
 use crate::spec::names;
 
 /// Reasons of the Events for a failure of each RPC, and the process that calls it; none for the kubelet of its node.
@@ -148,10 +148,8 @@ impl Surfaced {
                 self.claims.insert(handle.clone(), claim.clone());
             }
         } else if let Some(pod) = &commit.pod {
-            let namespace = commit.object.split_once('/').map_or("", |(namespace, _)| namespace);
-            for claim in &pod.claims {
-                let pods = self.pods.entry(format!("{namespace}/{claim}")).or_default();
-                pods.insert(commit.object.clone());
+            for claim in claims_of(&commit.object, pod) {
+                self.pods.entry(claim).or_default().insert(commit.object.clone());
             }
         }
     }

@@ -16,7 +16,7 @@ use substrate::Event;
 use substrate::json::Text;
 
 use super::Symptom;
-use crate::model::{RunModel, only_looks};
+use crate::model::{RunModel, claims_of, only_looks};
 
 /// A missing call or write.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -105,10 +105,8 @@ impl Last {
         }
         writes.remove(&*commit.object);
         if let Some(pod) = &commit.pod {
-            let (namespace, _) = commit.object.split_once('/').unwrap_or(("default", &commit.object));
-            for claim in &pod.claims {
-                let text = format!("pod/{} was deleted at {}", commit.object, moment(event.ms));
-                self.pods.insert(format!("{namespace}/{claim}"), text);
+            for claim in claims_of(&commit.object, pod) {
+                self.pods.insert(claim, format!("pod/{} was deleted at {}", commit.object, moment(event.ms)));
             }
         } else if commit.pvc.is_some() {
             self.pods.remove(&*commit.object);

@@ -4,8 +4,7 @@ use fake_apiserver::events::{Commit, Node};
 use fake_apiserver::state::EventType;
 use substrate::json::Text;
 
-use super::objects::namespace;
-use super::{RunModel, is_out_of_service, keeps_away};
+use super::{RunModel, claims_of, is_out_of_service, keeps_away};
 
 impl RunModel {
     pub(super) fn on_commit(&mut self, commit: &Commit, ms: u64) {
@@ -76,11 +75,9 @@ impl RunModel {
     /// Updates the time since which no pod wants the volumes of a changed pod, on its node.
     fn rewant(&mut self, object: &str, ms: u64) {
         let Self { objects, unwanted_since, .. } = self;
-        let namespace = namespace(object);
         for pod in objects.before.pod.iter().chain(objects.pod(object)) {
             let Some(node) = pod.node() else { continue };
-            for claim in &pod.state.claims {
-                let claim = format!("{namespace}/{claim}");
+            for claim in claims_of(object, &pod.state) {
                 let Some(handle) = objects.handle_of_claim(&claim) else { continue };
                 let wanted = objects.users(&claim).any(|(_, user)| user.node() == Some(node));
                 let key = (handle.to_owned(), node.to_owned());

@@ -30,7 +30,7 @@ use substrate::json::Text;
 use crate::events::ClusterNode;
 pub(crate) use calls::{CallKey, Calls, described, target};
 use node_volume::NodeVolume;
-pub(crate) use objects::{Objects, Stored, is_out_of_service, keeps_away};
+pub(crate) use objects::{Objects, Stored, claims_of, is_out_of_service, keeps_away};
 
 /// Upstream's `maxWaitForUnmountDuration`.
 const FORCE_AFTER: Duration = Duration::from_secs(6 * 60);

@@ -138,8 +138,8 @@ impl Objects {
             self.before.claim = keep(&mut self.claims, commit, claim, ms);
         } else if let Some(pod) = &commit.pod {
             self.before.pod = keep(&mut self.pods, commit, pod, ms);
-            for claim in &pod.claims {
-                let users = self.users.entry(format!("{}/{claim}", namespace(object))).or_default();
+            for claim in claims_of(object, pod) {
+                let users = self.users.entry(claim).or_default();
                 if deleted {
                     users.remove(object);
                 } else {
@@ -273,9 +273,10 @@ pub(crate) fn keeps_away(node: &Node) -> impl Iterator<Item = &Text> {
     node.taints.iter().filter(move |taint| keys.iter().any(|key| taint.starts_with(*key)))
 }
 
-/// Returns the namespace in an object's key.
-pub(super) fn namespace(object: &str) -> &str {
-    object.split_once('/').map_or("default", |(namespace, _)| namespace)
+/// Returns the keys of the claims of a pod; `key` is its own.
+pub(crate) fn claims_of(key: &str, pod: &Pod) -> impl Iterator<Item = String> {
+    let namespace = key.split_once('/').map_or("default", |(namespace, _)| namespace);
+    pod.claims.iter().map(move |claim| format!("{namespace}/{claim}"))
 }
 
 /// Stores the last state of an object, or removes it. Returns the object before.

@@ -7,7 +7,7 @@ use substrate::json::Value;
 
 use super::{Applied, Comparison};
 use crate::invariants::i9_mounts::only_reads;
-use crate::model::Stored;
+use crate::model::{Stored, claims_of};
 use crate::spec::object::Kind;
 
 /// Fields in which a pod has requirements for the scheduler besides its volumes.
@@ -95,11 +95,9 @@ impl Comparison<'_> {
         if !is_plain || !self.applied_objects.have(&["kube-scheduler", "csi-mock", "kubelet"]) {
             return None;
         }
-        let namespace = key.split_once('/').map_or("default", |(namespace, _)| namespace);
         let mut zones: Option<BTreeSet<&str>> = None;
         let mut volumes = BTreeSet::new();
-        for name in &pod.state.claims {
-            let of = format!("{namespace}/{name}");
+        for of in claims_of(key, &pod.state) {
             let claim = self.model.objects.claim(&of).filter(|claim| !claim.state.deleting)?;
             let alone = claim.spec.access_modes.iter().any(|mode| mode == "ReadWriteOncePod");
             if alone && self.model.objects.users(&of).any(|(user, _)| **user != *key) {
@@ -144,8 +142,7 @@ impl Comparison<'_> {
         let Some(limit) = driver.and_then(|driver| driver.limit) else { return true };
         let mut all = claims.clone();
         for (key, pod) in self.model.objects.pods().filter(|(_, pod)| pod.state.node.as_deref() == Some(node)) {
-            let namespace = key.split_once('/').map_or("default", |(namespace, _)| namespace);
-            all.extend(pod.state.claims.iter().map(|claim| format!("{namespace}/{claim}")));
+            all.extend(claims_of(key, &pod.state));
         }
         all.len() as u64 <= limit
     }
