@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 const FLOORS: &[(&str, &[&str])] = &[
     ("basics", &["allocator", "block_on", "events", "mutants", "output", "secrets", "seeds", "suggestions", "wiring"]),
     ("descriptions", &["spec"]),
+    ("model", &["model"]),
     ("writes", &["writes"]),
     ("scenario", &["scenario"]),
     ("programs", &["program"]),

@@ -132,6 +132,7 @@ mod floors;
 pub mod import;
 #[doc(hidden)]
 pub mod invariants;
+mod model;
 #[doc(hidden)]
 pub mod mutants;
 #[doc(hidden)]

@@ -17,13 +17,13 @@ impl State {
     pub(super) fn is_pending(&mut self, pending: &Pending) {
         let Pending { what, symptom, .. } = pending;
         let message = pending.to_string();
-        let volume = self.attribution.volume_of(&self.facts, &message);
+        let volume = self.attribution.volume_of(&self.model, &message);
         let mut details = self.waits(&message).unwrap_or_default();
         let attachment = message.split(' ').next().and_then(|object| object.strip_prefix("volumeattachment/"));
-        if let Some(attachment) = attachment.and_then(|name| self.facts.attachments.get(name)) {
-            details.insert("volumeIsGone", (!self.facts.volumes.contains_key(&attachment.pv)).into());
+        if let Some(attachment) = attachment.and_then(|name| self.model.objects.attachments.get(name)) {
+            details.insert("volumeIsGone", self.model.objects.volume(attachment.pv()).is_none().into());
         }
-        if *symptom == Symptom::AwaitsUnstage && self.facts.is_forgotten(what) {
+        if *symptom == Symptom::AwaitsUnstage && self.model.is_forgotten(what) {
             details.insert("kubeletRestartedSinceUnpublish", true.into());
         }
         let first = first_word(&message);
@@ -41,7 +41,7 @@ impl State {
     /// Reports leftovers, each with its volume if all volumes are known.
     pub(super) fn left_at_end(&mut self, symptom: Symptom, message: String, left: &[String]) {
         let of =
-            left.iter().map(|thing| self.attribution.volume_of(&self.facts, thing)).collect::<Option<BTreeSet<_>>>();
+            left.iter().map(|thing| self.attribution.volume_of(&self.model, thing)).collect::<Option<BTreeSet<_>>>();
         let mut found = Found { message, ..Found::default() };
         match of {
             Some(volumes) if volumes.len() == 1 => found.volume = volumes.into_iter().next(),
@@ -55,10 +55,10 @@ impl State {
     /// Reports that the awaited volume is mounted on a node that should not have it, by a call that was answered with
     /// an error (I8).
     pub(super) fn report_unwanted_mount(&mut self, expected: &str) {
-        let Some(volume) = self.attribution.volume_of(&self.facts, expected) else { return };
+        let Some(volume) = self.attribution.volume_of(&self.model, expected) else { return };
         let nodes = self.attribution.mounted_by_failed_call(&volume);
         let is_there = |what: &str| nodes.iter().any(|node| what == format!("{volume} on {node}"));
-        let pending = self.facts.pending().into_iter().filter(|pending| is_there(&pending.what));
+        let pending = self.model.pending().into_iter().filter(|pending| is_there(&pending.what));
         for pending in pending.collect::<Vec<_>>() {
             self.is_pending(&pending);
         }
@@ -66,10 +66,10 @@ impl State {
 
     /// Reports that the awaited volume is attached to a node that should not have it, if known (I4).
     pub(super) fn report_unwanted_attachment(&mut self, expected: &str) {
-        let Some(volume) = self.attribution.volume_of(&self.facts, expected) else { return };
+        let Some(volume) = self.attribution.volume_of(&self.model, expected) else { return };
         let mut nodes = self.attribution.attached_late(&volume);
         nodes.extend(self.staleness.without_attachment(&volume));
-        nodes.retain(|node| !self.facts.wants_attached(&volume, node));
+        nodes.retain(|node| !self.model.wants_attached(&volume, node));
         for node in nodes {
             let message =
                 format!("{volume} on {node} is attached in the cloud, and not attached by its VolumeAttachment");
@@ -92,12 +92,12 @@ impl State {
     pub(super) fn found_at_end(&mut self, id: Id, symptom: Symptom, first: &str, found: Found) {
         let (ms, n, process) = self.last.clone().unwrap_or_default();
         let of = (found.volume.as_deref(), found.node.as_deref());
-        let missing = self.last_acts.missing(&self.facts, symptom, first, of);
+        let missing = self.last_acts.missing(&self.model, symptom, first, of);
         let kept = self.violations.len();
         self.add(ms, n, &process, id.name(), Found { operation: "quiescence".to_owned(), ..found });
         if let Some(violation) = self.violations.get_mut(kept) {
             (violation.symptom, violation.missing) = (Some(symptom), missing);
-            let left = |volume: &str| Some((volume.to_owned(), self.facts.left_at(volume)?));
+            let left = |volume: &str| Some((volume.to_owned(), self.model.left_at(volume)?));
             violation.left = violation.volumes().into_iter().filter_map(left).collect();
         }
     }

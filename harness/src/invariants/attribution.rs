@@ -15,29 +15,19 @@ use substrate::Event;
 use substrate::events::{FaultFired, ProcessCrashed, ProcessStarted};
 use substrate::fault::Effect;
 
-use super::facts::Facts;
 use super::violation::OBJECT;
 use crate::events::VolumeRecordRemoved;
+use crate::model::{CallKey, RunModel, claims_of, target};
 use crate::spec::names::kubelet;
 
 /// A volume on a node.
 type Key = (String, String);
 
-/// An open call of a driver.
-#[derive(Debug)]
-struct Call {
-    rpc: String,
-    of: Key,
-    path: String,
-    /// True if a fault hit this call, or the disk's mount during it.
-    faulted: bool,
-}
-
 /// History of volumes, by volume and node.
 #[derive(Debug, Default)]
 pub(super) struct Attribution {
-    /// By process and ordinal.
-    open: BTreeMap<(String, u64), Call>,
+    /// Open calls that a fault hit, or during which it hit the disk's mount.
+    faulted: BTreeSet<CallKey>,
     /// Mounts, by path, for which no mount call has been answered with OK yet.
     unanswered: BTreeSet<(Key, String)>,
     /// Those whose last call was answered, because of a fault, with a final error: the kubelet assumes that the call
@@ -88,41 +78,36 @@ const LATE: [(AttachmentPhase, &str, &str); 2] = [
 ];
 
 impl Attribution {
-    /// Records an event. `node_of` gives the node of an instance. `former` returns true if the scheduler's cache may
-    /// have a bound claim of that name that is gone.
-    pub fn observe(&mut self, event: &Event, node_of: impl Fn(&str) -> String, former: impl Fn(&str) -> bool) {
+    /// Records an event. `former` returns true if the scheduler's cache may have a bound claim of that name that is
+    /// gone.
+    pub fn observe(&mut self, model: &RunModel, event: &Event, former: impl Fn(&str) -> bool) {
         if let Some(commit) = event.get::<Commit>() {
             self.on_commit(commit, former);
         } else if let Some(call) = event.get::<CsiCall>() {
             let (Some(volume), Some(node)) = (&call.volume, &call.node) else { return };
-            let path = call.target.as_deref().unwrap_or_default().to_owned();
-            if let Some(uid) = uid(&path) {
+            if let Some(uid) = uid(target(call)) {
                 self.is_of_pod(volume, uid);
             }
-            let key = (event.process.to_string(), call.ordinal);
-            let of = (volume.to_string(), node_of(node));
+            let of = (volume.to_string(), model.name(node).to_owned());
             if matches!(call.rpc.as_str(), "NodeStageVolume" | "NodePublishVolume") {
                 self.unrecorded.remove(&of);
             } else if call.rpc == LATE[0].1 {
                 self.undone.remove(&of);
             }
-            self.open.insert(key, Call { rpc: call.rpc.to_string(), of, path, faulted: false });
         } else if let Some(done) = event.get::<CsiDone>() {
-            if let Some(call) = self.open.remove(&(event.process.to_string(), done.ordinal)) {
-                self.ended(call, &done.code);
-            }
+            self.ended(model, &done.code);
         } else if let Some(fired) = event.get::<FaultFired>().filter(|fired| !matches!(fired.effect, Effect::Delay(_)))
         {
             // A fault of the disk excuses a driver only if it hits the mount itself.
-            let hides = |call: &Call| call.rpc == *fired.op || MOUNTS.contains(&fired.op.as_str());
-            let is_answered =
-                |call: &Call| hides(call) && fired.attribute("volume").is_none_or(|volume| call.of.0 == volume);
-            let open = self.open.iter_mut().filter(|((process, _), _)| **process == *event.process);
-            open.filter(|(_, call)| is_answered(call)).for_each(|(_, call)| call.faulted = true);
+            let hides = |call: &CsiCall| call.rpc == fired.op || MOUNTS.contains(&fired.op.as_str());
+            let volume = fired.attribute("volume");
+            let is_of_it = |call: &CsiCall| volume.is_none() || call.volume.as_deref() == volume;
+            let open = model.calls.open().filter(|((process, _), _)| *process == event.process);
+            self.faulted.extend(open.filter(|(_, call)| hides(call) && is_of_it(call)).map(|(key, _)| key.clone()));
         } else if event.is::<ProcessCrashed>() || event.is::<ProcessStarted>() {
-            self.on_process(event);
+            self.on_process(model, event);
         } else if let Some(changed) = event.get::<AttachmentChanged>() {
-            self.on_attachment(changed, node_of(changed.instance.as_str()));
+            self.on_attachment(model, changed);
         } else if let Some(VolumeChanged { volume, state: VolumePhase::Deleted, .. }) = event.get() {
             self.given_up.retain(|(_, of), _| of.0 != volume.as_str());
             self.late.retain(|(_, of)| of.0 != volume.as_str());
@@ -180,10 +165,8 @@ impl Attribution {
                 (claim.bound, claim.put) = (true, BTreeSet::new());
             }
         } else if let Some(pod) = &commit.pod {
-            let (namespace, _) = object.split_once('/').unwrap_or(("default", object));
             let is_put = pod.node.is_some() && commit.user.starts_with("kube-scheduler");
-            for name in &pod.claims {
-                let name = format!("{namespace}/{name}");
+            for name in claims_of(object, pod) {
                 let Some(claim) = self.claims.get_mut(&name) else { continue };
                 if deleted {
                     claim.put.remove(object);
@@ -209,14 +192,9 @@ impl Attribution {
         Some([(OBJECT, object.into()), ("boundByFormerClaim", true.into())].into())
     }
 
-    fn on_process(&mut self, event: &Event) {
+    fn on_process(&mut self, model: &RunModel, event: &Event) {
         let process = &*event.process;
-        let gone: Vec<(String, u64)> = self.open.keys().filter(|(of, _)| of == process).cloned().collect();
-        for key in gone {
-            if let Some(call) = self.open.remove(&key) {
-                self.ended(call, "UNAVAILABLE");
-            }
-        }
+        self.ended(model, "UNAVAILABLE");
         if event.is::<ProcessStarted>() {
             // A kubelet that starts treats everything in the pods' directories as mounted.
             self.failed.retain(|((_, node), path)| *process != kubelet(node) || !path.contains("/pods/"));
@@ -234,10 +212,18 @@ impl Attribution {
         self.failed.retain(|(of, path)| keeps(of, path));
     }
 
-    /// Records that a call ended with this code, or with its process.
-    fn ended(&mut self, call: Call, code: &str) {
-        let Call { rpc, of, path, faulted } = call;
-        if let Some((_, rpc, _)) = LATE.iter().find(|(_, name, _)| *name == rpc) {
+    /// Records that calls ended with this code, or with their process.
+    fn ended(&mut self, model: &RunModel, code: &str) {
+        for (key, call) in model.calls.ended() {
+            let is_faulted = self.faulted.remove(key);
+            if let (Some(volume), Some(node)) = (&call.volume, &call.node) {
+                self.has_ended(call, (volume.to_string(), model.name(node).to_owned()), is_faulted, code);
+            }
+        }
+    }
+
+    fn has_ended(&mut self, call: &CsiCall, of: Key, is_faulted: bool, code: &str) {
+        if let Some((_, rpc, _)) = LATE.iter().find(|(_, name, _)| call.rpc == *name) {
             if code != "OK" {
                 *self.given_up.entry((*rpc, of)).or_default() += 1;
             } else if *rpc == LATE[1].1 {
@@ -248,10 +234,10 @@ impl Attribution {
             }
             return;
         }
-        if !matches!(rpc.as_str(), "NodeStageVolume" | "NodePublishVolume") {
+        if !matches!(call.rpc.as_str(), "NodeStageVolume" | "NodePublishVolume") {
             return;
         }
-        let key = (of, path);
+        let key = (of, target(call).to_owned());
         match code {
             "OK" => {
                 self.unanswered.remove(&key);
@@ -262,13 +248,13 @@ impl Attribution {
                 self.failed.remove(&key);
             }
             // If a driver does this without a fault, it is the driver's bug.
-            _ if faulted && self.unanswered.contains(&key) => drop(self.failed.insert(key)),
+            _ if is_faulted && self.unanswered.contains(&key) => drop(self.failed.insert(key)),
             _ => {}
         }
     }
 
-    fn on_attachment(&mut self, changed: &AttachmentChanged, node: String) {
-        let of = (changed.volume.to_string(), node);
+    fn on_attachment(&mut self, model: &RunModel, changed: &AttachmentChanged) {
+        let of = (changed.volume.to_string(), model.name(changed.instance.as_str()).to_owned());
         if changed.state == AttachmentPhase::Detached {
             let is_late = |(by, key): &(&str, Key)| *key == of && LATE[1].1 == *by;
             if self.late.iter().any(is_late) {
@@ -281,7 +267,11 @@ impl Attribution {
             self.taken.remove(&of);
         }
         let Some((_, rpc, _)) = LATE.iter().find(|(phase, ..)| *phase == changed.state) else { return };
-        if self.open.values().any(|call| call.rpc == *rpc && call.of == of) {
+        let is_on = |node: &str| model.name(node) == of.1;
+        let is_of_it = |call: &CsiCall| {
+            call.rpc == *rpc && call.volume.as_deref() == Some(&*of.0) && call.node.as_deref().is_some_and(is_on)
+        };
+        if model.calls.open().any(|(_, call)| is_of_it(call)) {
             return;
         }
         if let Some(left) = self.given_up.get_mut(&(*rpc, of.clone())).filter(|left| **left > 0) {
@@ -331,20 +321,20 @@ impl Attribution {
     }
 
     /// Returns the volume to which `thing` belongs: an object, a mount, a directory or a device, as a report names it.
-    pub fn volume_of(&self, facts: &Facts, thing: &str) -> Option<String> {
+    pub fn volume_of(&self, model: &RunModel, thing: &str) -> Option<String> {
         let has = |name: &str| !name.is_empty() && thing.contains(name);
         let is_staged = |volume: &str| {
             let path = Paths::new("/").staging_dir("", volume);
             path.file_name().and_then(|name| name.to_str()).is_some_and(has)
         };
         let known = |is: &dyn Fn(&str, &str) -> bool| {
-            facts.handles().find(|(volume, pv)| is(volume, pv)).map(|(volume, _)| volume.to_owned())
+            model.objects.handles().find(|(volume, pv)| is(volume, pv)).map(|(volume, _)| volume.to_owned())
         };
         if let Some(volume) = known(&|volume, pv| has(volume) || has(pv) || is_staged(volume)) {
             return Some(volume);
         }
-        if let Some((_, attachment)) = facts.attachments.iter().find(|(name, _)| has(name)) {
-            return known(&|_, pv| pv == attachment.pv);
+        if let Some((_, attachment)) = model.objects.attachments.iter().find(|(name, _)| has(name)) {
+            return known(&|_, pv| pv == attachment.pv());
         }
         if let Some(volumes) = uid(thing).and_then(|uid| self.of_pods.get(uid)) {
             return volumes.first().filter(|_| volumes.len() == 1).cloned();
@@ -356,12 +346,12 @@ impl Attribution {
         let name = rest.split([' ', ':', ',']).next().unwrap_or_default();
         let name = namespaced(name);
         let volume = match kind {
-            "pod" => match facts.pods.get(&name)?.claims.as_slice() {
-                [claim] => facts.handle_of_claim(claim),
+            "pod" => match model.objects.pod(&name)?.state.claims.as_slice() {
+                [claim] => model.objects.handle_of_claim(&format!("{}/{claim}", name.split_once('/')?.0)),
                 _ => None,
             },
-            "pvc" => facts.handle_of_claim(&name),
-            node => facts.volume_of_device(node, rest.trim_start()),
+            "pvc" => model.objects.handle_of_claim(&name),
+            node => model.volume_of_device(node, rest.trim_start()),
         };
         volume.map(str::to_owned)
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use mock_ec2::events::AttachmentPhase;
 
 use super::Symptom;
-use super::facts::Facts;
+use crate::model::{RunModel, described, keeps_away};
 
 /// An object that is not in its final state yet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,7 +24,7 @@ impl fmt::Display for Pending {
     }
 }
 
-impl Facts {
+impl RunModel {
     /// Returns the changes that must still happen before the cluster is quiet. A pod that fits on no node, and a claim
     /// that no provisioner can serve, are in their final state.
     pub(super) fn pending(&self) -> Vec<Pending> {
@@ -32,31 +32,31 @@ impl Facts {
         let mut add = |symptom: Symptom, what: String, waits_for: String| {
             pending.push(Pending { what, waits_for, symptom });
         };
-        for (name, node) in &self.nodes {
-            if node.ready.as_deref() != Some("True") {
+        for (name, node) in &self.objects.nodes {
+            if node.state.ready.as_deref() != Some("True") {
                 add(Symptom::NodeNotReady, format!("node/{name}"), "Ready=True from its kubelet".to_owned());
-            } else if let Some(taint) = node.keeps_away.first().filter(|_| self.has_node_controller) {
+            } else if let Some(taint) = keeps_away(&node.state).next().filter(|_| self.has_node_controller) {
                 add(Symptom::NodeTainted, format!("node/{name}"), format!("the end of its taint {taint}: it is Ready"));
             }
         }
-        for (name, pod) in &self.pods {
-            let Some(node) = &pod.node else {
-                if pod.deleting_since.is_some() {
+        for (name, pod) in self.objects.pods() {
+            let Some(node) = pod.node() else {
+                if pod.state.deleting {
                     add(Symptom::PodTerminating, format!("pod/{name}"), "its end: it is terminating".to_owned());
                 }
                 continue;
             };
-            if pod.deleting_since.is_some() {
+            if pod.state.deleting {
                 add(Symptom::PodTerminating, format!("pod/{name}"), format!("its end on {node}: it is terminating"));
-            } else if pod.phase == "Pending" {
+            } else if pod.is("Pending") {
                 add(Symptom::PodNotStarted, format!("pod/{name}"), format!("its volumes and containers on {node}"));
             }
         }
-        for (name, va) in &self.attachments {
-            let (pv, node) = (&va.pv, &va.node);
-            let (symptom, waits_for) = if va.deleting {
+        for (name, va) in &self.objects.attachments {
+            let (pv, node) = (va.pv(), va.node());
+            let (symptom, waits_for) = if va.state.deleting {
                 (Symptom::AwaitsDetach, format!("the detach of {pv} from {node}"))
-            } else if !va.attached {
+            } else if !va.state.attached {
                 (Symptom::AwaitsAttach, format!("the attach of {pv} to {node}"))
             } else if !self.is_wanted(pv, node) {
                 (Symptom::AttachmentUnwanted, format!("its deletion: nothing on {node} wants {pv}"))
@@ -66,7 +66,7 @@ impl Facts {
             add(symptom, format!("volumeattachment/{name}"), waits_for);
         }
         for ((volume, node), hold) in &self.holds {
-            let pv = self.volumes.iter().find(|(_, pv)| pv.handle == *volume);
+            let pv = self.objects.volumes().find(|(_, pv)| pv.handle() == volume);
             let Some(state) = hold.state() else { continue };
             if pv.is_some_and(|(pv, _)| !self.is_wanted(pv, node)) {
                 let (symptom, call) = match state {
@@ -82,8 +82,8 @@ impl Facts {
                 add(Symptom::AwaitsCloud, format!("{volume} on {node}"), waits_for);
             }
         }
-        for call in self.open.values() {
-            add(Symptom::AwaitsAnswer, call.clone(), "its answer".to_owned());
+        for (_, call) in self.calls.open() {
+            add(Symptom::AwaitsAnswer, described(call), "its answer".to_owned());
         }
         pending
     }
@@ -96,8 +96,8 @@ impl Facts {
 
     /// Returns true if a pod on the node uses the volume.
     fn is_wanted(&self, pv: &str, node: &str) -> bool {
-        let Some(claim) = self.volumes.get(pv).and_then(|pv| pv.claim.as_deref()) else { return false };
-        self.users_of(claim).any(|pod| pod.node.as_deref() == Some(node))
+        let Some(claim) = self.objects.volume(pv).and_then(|pv| pv.state.claim.as_deref()) else { return false };
+        self.objects.users(claim).any(|(_, pod)| pod.node() == Some(node))
     }
 
     /// Returns the time and the description of the last change that is not a heartbeat. If a fault delays a change, the

@@ -8,30 +8,30 @@ use fake_apiserver::events::{Commit, Spec};
 use mock_ec2::events::VolumeChanged;
 use substrate::Event;
 
-use super::asked::Asked;
 use super::{Checked, Found, Id, iops};
+use crate::model::RunModel;
 
 const GIB: u64 = 1 << 30;
 
-/// Checks an event against the requirements before it.
-pub(super) fn check(asked: &Asked, checked: &mut Checked, event: &Event) -> Option<Found> {
+/// Checks an event.
+pub(super) fn check(model: &RunModel, checked: &mut Checked, event: &Event) -> Option<Found> {
     let commit = event.get::<Commit>().filter(|commit| commit.user.starts_with("csi-resizer"))?;
     let (object, spec) = (&commit.object, commit.spec.as_ref()?);
     let (message, handle) = if let Some(pv) = &commit.pv {
-        let before = asked.volume(object)?.spec.capacity;
+        let before = model.objects.before.volume.as_ref()?.spec.capacity;
         let bytes = spec.capacity.filter(|bytes| before.is_none_or(|before| before < *bytes))?;
         let handle = pv.handle.as_ref()?;
-        let cloud = asked.in_cloud(handle)?;
+        let cloud = model.objects.in_cloud(handle)?;
         checked.add(Id::I10, 1);
         let has = cloud.size_gib;
         let message = format!("persistentvolume/{object} says that it has {bytes} bytes, and the cloud has {has} GiB");
         ((bytes > has * GIB).then_some(message)?, handle.clone())
     } else {
         let claim = commit.pvc.as_ref()?;
-        let before = &asked.claim(object)?.spec.current_attributes_class;
+        let before = &model.objects.before.claim.as_ref()?.spec.current_attributes_class;
         let class = spec.current_attributes_class.as_ref().filter(|class| before.as_ref() != Some(class))?;
-        let handle = asked.volume(claim.volume.as_deref()?)?.state.handle.clone()?;
-        let (cloud, versions) = (asked.in_cloud(&handle)?, asked.attributes_class(class));
+        let handle = model.objects.volume(claim.volume.as_deref()?)?.state.handle.clone()?;
+        let (cloud, versions) = (model.objects.in_cloud(&handle)?, model.objects.attributes_class(class));
         checked.add(Id::I10, 1);
         // The cloud volume must satisfy one version of the class: the resizer uses the version in its cache.
         let differs = versions.iter().map(|version| differs(cloud, version)).collect::<Option<Vec<_>>>()?;

@@ -11,9 +11,8 @@ use mock_ec2::events::{AttachmentChanged, AttachmentPhase, ModificationChanged, 
 use substrate::Event;
 use substrate::json::Text;
 
-use super::asked::Asked;
-use super::facts::Facts;
 use super::{Checked, Found, Id, iops};
+use crate::model::RunModel;
 
 /// Volumes of each device name of each instance, and the zone of each volume.
 #[derive(Debug, Default)]
@@ -46,8 +45,8 @@ fn beyond(of_type: &str, gib: u64, iops: Option<u64>, throughput: Option<u64>) -
 }
 
 impl Cloud {
-    /// Checks an event against the state before it.
-    pub fn check(&mut self, asked: &Asked, facts: &Facts, checked: &mut Checked, event: &Event) -> Option<Found> {
+    /// Checks an event.
+    pub fn check(&mut self, model: &RunModel, checked: &mut Checked, event: &Event) -> Option<Found> {
         let (volume, message) = if let Some(changed) = event.get::<VolumeChanged>() {
             let id = changed.volume.to_string();
             self.zones.insert(id.clone(), changed.zone.clone());
@@ -57,19 +56,19 @@ impl Cloud {
             let why = beyond(&changed.volume_type, changed.size_gib, changed.iops, changed.throughput);
             (changed.volume.to_string(), why)
         } else if let Some(changed) = event.get::<AccessPointChanged>() {
-            (changed.volume(), self.granted(asked, checked, changed))
+            (changed.volume(), self.granted(model, checked, changed))
         } else if event.is::<Reset>() {
             self.groups.clear();
             return None;
         } else {
             let changed = event.get::<AttachmentChanged>()?;
-            (changed.volume.to_string(), self.attached(asked, facts, checked, changed))
+            (changed.volume.to_string(), self.attached(model, checked, changed))
         };
         let message = format!("{volume} has {}", message?);
         Some(Found { message, operation: event.kind().to_owned(), volume: Some(volume), ..Found::default() })
     }
 
-    fn granted(&mut self, asked: &Asked, checked: &mut Checked, changed: &AccessPointChanged) -> Option<String> {
+    fn granted(&mut self, model: &RunModel, checked: &mut Checked, changed: &AccessPointChanged) -> Option<String> {
         let slot = (changed.file_system.clone(), changed.gid);
         if changed.state == AccessPointState::Deleted {
             if self.groups.get(&slot).is_some_and(|held| *held == changed.access_point) {
@@ -80,17 +79,11 @@ impl Cloud {
         checked.add(Id::I10, 1);
         let held = self.groups.get(&slot).cloned();
         self.groups.entry(slot).or_insert_with(|| changed.access_point.clone());
-        held.filter(|_| !asked.is_class_parameter("gid"))
+        held.filter(|_| !model.objects.is_class_parameter("gid"))
             .map(|held| format!("the group {} of the access point {held}", changed.gid))
     }
 
-    fn attached(
-        &mut self,
-        asked: &Asked,
-        facts: &Facts,
-        checked: &mut Checked,
-        changed: &AttachmentChanged,
-    ) -> Option<String> {
+    fn attached(&mut self, model: &RunModel, checked: &mut Checked, changed: &AttachmentChanged) -> Option<String> {
         let volume = changed.volume.to_string();
         let slot = (changed.instance.to_string(), changed.device.clone());
         if changed.state == AttachmentPhase::Detached {
@@ -105,8 +98,8 @@ impl Cloud {
         let taken = held.map(|held| format!("the device name {} of {held} on {}", slot.1, slot.0));
         self.devices.entry(slot).or_insert_with(|| volume.clone());
         let taken = taken.filter(|_| begins);
-        let (own, node) = (self.zones.get(&volume)?, facts.name(changed.instance.as_str()));
-        let other = asked.zone(node).filter(|zone| *zone != own && begins);
+        let (own, node) = (self.zones.get(&volume)?, model.name(changed.instance.as_str()));
+        let other = model.objects.zone(node).filter(|zone| *zone != own && begins);
         taken.or_else(|| other.map(|zone| format!("an attachment to {node} in {zone}, and is in {own}")))
     }
 }

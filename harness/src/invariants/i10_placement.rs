@@ -11,35 +11,34 @@ use fake_apiserver::state::EventType;
 use substrate::Event;
 use substrate::json::Text;
 
-use super::asked::{Asked, Stored};
-use super::facts::Facts;
 use super::{Checked, Found, Id, iops};
+use crate::model::{RunModel, Stored};
 
 const GIB: u64 = 1 << 30;
 
-/// Checks an event against the requirements before it and the state of nodes after it.
-pub(super) fn check(asked: &Asked, facts: &Facts, checked: &mut Checked, event: &Event) -> Option<Found> {
-    let Some(commit) = event.get::<Commit>() else { return published_twice(asked, facts, checked, event.get()?) };
+/// Checks an event.
+pub(super) fn check(model: &RunModel, checked: &mut Checked, event: &Event) -> Option<Found> {
+    let Some(commit) = event.get::<Commit>() else { return published_twice(model, checked, event.get()?) };
     let object = &commit.object;
-    let (message, handle) = if let Some(pv) = &commit.pv {
-        let pv = &Stored::of(commit, &**pv);
-        let (claim, classes) = provisioned_for(asked, commit, pv)?;
+    let (message, handle) = if commit.pv.is_some() {
+        let pv = model.objects.volume(object)?;
+        let (claim, classes) = provisioned_for(model, commit, pv)?;
         checked.add(Id::I10, 1);
         let name = pv.state.claim.as_deref().unwrap_or_default();
-        let differs = wrongly_made(asked, pv, claim, classes)?;
+        let differs = wrongly_made(model, pv, claim, classes)?;
         (format!("persistentvolume/{object} was made for pvc/{name} {differs}"), pv.state.handle.clone())
-    } else if let Some(claim) = &commit.pvc {
-        let claim = &Stored::of(commit, &**claim);
-        let (name, pv) = newly_bound(asked, commit, claim)?;
+    } else if commit.pvc.is_some() {
+        let claim = model.objects.claim(object)?;
+        let (name, pv) = newly_bound(model, commit, claim)?;
         checked.add(Id::I10, 1);
         (
             format!("pvc/{object} was bound to persistentvolume/{name} {}", unsatisfied(pv, claim)?),
             pv.state.handle.clone(),
         )
     } else {
-        let node = newly_placed(asked, commit)?;
+        let node = newly_placed(model, commit)?;
         checked.add(Id::I10, 1);
-        let (pv, zone) = out_of_reach(asked, commit, node)?;
+        let (pv, zone) = out_of_reach(model, commit, node)?;
         (
             format!("pod/{object} was put on {node} in {zone}, and its volume is in {}", pv.spec.zones.join(", ")),
             pv.state.handle.clone(),
@@ -50,15 +49,15 @@ pub(super) fn check(asked: &Asked, facts: &Facts, checked: &mut Checked, event: 
 }
 
 /// Finds a publish of a ReadWriteOncePod volume that is published elsewhere.
-fn published_twice(asked: &Asked, facts: &Facts, checked: &mut Checked, published: &DiskPublished) -> Option<Found> {
+fn published_twice(model: &RunModel, checked: &mut Checked, published: &DiskPublished) -> Option<Found> {
     let DiskPublished { volume, node, path, .. } = published;
-    let pv = asked.volume_of(volume)?;
+    let pv = model.objects.volume_of(volume)?;
     if pv.state.access_modes.is_empty() || pv.state.access_modes.iter().any(|mode| mode != "ReadWriteOncePod") {
         return None;
     }
     checked.add(Id::I10, 1);
-    let here = facts.name(node);
-    let places = facts.holders(volume).filter(|(_, hold)| !hold.forced);
+    let here = model.name(node);
+    let places = model.holders(volume).filter(|(_, hold)| !hold.forced);
     let mut places = places.flat_map(|(of, hold)| hold.published.keys().map(move |path| (of, path.as_str())));
     let (of, other) = places.find(|place| *place != (here, path.as_str()))?;
     let message = format!("{volume} is ReadWriteOncePod, and was published on {here} while {of} has it at {other}");
@@ -68,24 +67,24 @@ fn published_twice(asked: &Asked, facts: &Facts, checked: &mut Checked, publishe
 
 /// Returns the claim for which a provisioner has created a volume, and the versions of its class.
 fn provisioned_for<'a>(
-    asked: &'a Asked,
+    model: &'a RunModel,
     commit: &Commit,
     pv: &Stored<Volume>,
 ) -> Option<(&'a Stored<Claim>, &'a [Spec])> {
     if commit.r#type != EventType::Added || !commit.user.starts_with("csi-provisioner") {
         return None;
     }
-    let claim = asked.claim(pv.state.claim.as_deref()?)?;
+    let claim = model.objects.claim(pv.state.claim.as_deref()?)?;
     if pv.state.claim_uid.as_ref().is_some_and(|uid| *uid != claim.state.uid) {
         // It was created for an earlier claim of that name.
         return None;
     }
-    let classes = asked.class(claim.spec.class.as_deref()?);
+    let classes = model.objects.class(claim.spec.class.as_deref()?);
     (!classes.is_empty()).then_some((claim, classes))
 }
 
 /// Returns the difference between a new volume and its requirements, as the end of a sentence.
-fn wrongly_made(asked: &Asked, pv: &Stored<Volume>, claim: &Stored<Claim>, classes: &[Spec]) -> Option<String> {
+fn wrongly_made(model: &RunModel, pv: &Stored<Volume>, claim: &Stored<Claim>, classes: &[Spec]) -> Option<String> {
     if let Some(differs) = unsatisfied(pv, claim) {
         return Some(differs);
     }
@@ -93,12 +92,12 @@ fn wrongly_made(asked: &Asked, pv: &Stored<Volume>, claim: &Stored<Claim>, class
     if let Some(differs) = differs.and_then(|all| all.into_iter().next_back()) {
         return Some(differs);
     }
-    let chosen = claim.spec.selected_node.as_deref().and_then(|node| asked.zone(node));
+    let chosen = claim.spec.selected_node.as_deref().and_then(|node| model.objects.zone(node));
     if let Some(zone) = chosen.filter(|zone| !pv.spec.zones.is_empty() && !pv.spec.zones.contains(zone)) {
         let node = claim.spec.selected_node.as_deref().unwrap_or_default();
         return Some(format!("in {}, and the scheduler chose {node} in {zone}", pv.spec.zones.join(", ")));
     }
-    let cloud = asked.in_cloud(pv.state.handle.as_deref()?)?;
+    let cloud = model.objects.in_cloud(pv.state.handle.as_deref()?)?;
     if !pv.spec.zones.is_empty() && !pv.spec.zones.contains(&cloud.zone) {
         return Some(format!("with the zones {}, and the cloud has it in {}", pv.spec.zones.join(", "), cloud.zone));
     }
@@ -155,13 +154,13 @@ fn differs_from_class(pv: &Stored<Volume>, class: &Spec) -> Option<String> {
 
 /// Returns the volume that a claim is bound to from this commit on, with its name; `None` if the user chose the volume.
 fn newly_bound<'a>(
-    asked: &'a Asked,
+    model: &'a RunModel,
     commit: &Commit,
     claim: &'a Stored<Claim>,
 ) -> Option<(&'a Text, &'a Stored<Volume>)> {
-    let before = asked.claim(&commit.object).filter(|_| commit.r#type == EventType::Modified)?;
+    let before = model.objects.before.claim.as_ref().filter(|_| commit.r#type == EventType::Modified)?;
     let name = claim.state.volume.as_ref().filter(|_| before.state.volume.is_none())?;
-    Some((name, asked.volume(name)?))
+    Some((name, model.objects.volume(name)?))
 }
 
 /// Returns the requirement of a claim that a volume does not satisfy, as the end of a sentence.
@@ -188,17 +187,18 @@ fn unsatisfied(pv: &Stored<Volume>, claim: &Stored<Claim>) -> Option<String> {
 }
 
 /// Returns the node that the scheduler has chosen for a pod with this commit.
-pub(super) fn newly_placed<'a>(asked: &Asked, commit: &'a Commit) -> Option<&'a Text> {
-    let before = asked.pod(&commit.object).filter(|_| commit.user.starts_with("kube-scheduler"))?;
+pub(super) fn newly_placed<'a>(model: &RunModel, commit: &'a Commit) -> Option<&'a Text> {
+    let before = model.objects.before.pod.as_ref().filter(|_| commit.user.starts_with("kube-scheduler"))?;
     commit.pod.as_ref()?.node.as_ref().filter(|_| before.state.node.is_none())
 }
 
 /// Returns a volume of a pod that cannot be reached from its node, and the zone of the node.
-fn out_of_reach<'a>(asked: &'a Asked, commit: &Commit, node: &Text) -> Option<(&'a Stored<Volume>, &'a Text)> {
-    let zone = asked.zone(node)?;
+fn out_of_reach<'a>(model: &'a RunModel, commit: &Commit, node: &Text) -> Option<(&'a Stored<Volume>, &'a Text)> {
+    let zone = model.objects.zone(node)?;
     let (namespace, _) = commit.object.split_once('/')?;
-    let claims = commit.pod.as_ref()?.claims.iter().filter_map(|claim| asked.claim(&format!("{namespace}/{claim}")));
-    let mut volumes = claims.filter_map(|claim| asked.volume(claim.state.volume.as_deref()?));
+    let claims =
+        commit.pod.as_ref()?.claims.iter().filter_map(|claim| model.objects.claim(&format!("{namespace}/{claim}")));
+    let mut volumes = claims.filter_map(|claim| model.objects.volume(claim.state.volume.as_deref()?));
     volumes.find(|pv| !pv.spec.zones.is_empty() && !pv.spec.zones.contains(zone)).map(|pv| (pv, zone))
 }
 

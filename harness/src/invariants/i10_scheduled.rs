@@ -10,15 +10,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fake_apiserver::events::Commit;
+use fake_apiserver::events::{Commit, Pod};
 use fake_apiserver::state::EventType;
 use mock_ec2::events::{AttachmentChanged, AttachmentPhase};
 use substrate::Event;
 
-use super::asked::{Asked, Stored};
-use super::facts::Facts;
 use super::stale_reads::{StaleReads, TEN_MINUTES};
 use super::{Checked, Found, Id};
+use crate::model::{RunModel, Stored, claims_of};
 
 /// Number of an event, and the limit of a node from then on; `None` for no limit.
 type Since = (u64, Option<u64>);
@@ -36,11 +35,11 @@ pub(super) struct Scheduled {
 }
 
 impl Scheduled {
-    /// Checks an event against the requirements before it.
-    pub fn check(&mut self, asked: &Asked, facts: &Facts, checked: &mut Checked, event: &Event) -> Option<Found> {
+    /// Checks an event.
+    pub fn check(&mut self, model: &RunModel, checked: &mut Checked, event: &Event) -> Option<Found> {
         self.stale_reads.note(event, &[]);
         if let Some(changed) = event.get::<AttachmentChanged>() {
-            return self.attaches(facts, checked, changed);
+            return self.attaches(model, checked, changed);
         }
         let commit = event.get::<Commit>()?;
         let object = &commit.object;
@@ -61,12 +60,12 @@ impl Scheduled {
             }
             EventType::Modified => {}
         }
-        let node = super::i10_placement::newly_placed(asked, commit)?;
+        let node = super::i10_placement::newly_placed(model, commit)?;
         self.placed.insert(object.clone());
         if self.stale_reads.within(TEN_MINUTES, event.ms) {
             return None;
         }
-        let why = self.misplaced(asked, checked, commit, node)?;
+        let why = self.misplaced(model, checked, commit, node)?;
         let message = format!("pod/{object} was put on {node} {why}");
         Some(Found { message, operation: commit.verb.to_string(), node: Some(node.to_string()), ..Found::default() })
     }
@@ -79,30 +78,30 @@ impl Scheduled {
     }
 
     /// Returns the reason why a pod must not be on a node, as the end of a sentence.
-    fn misplaced(&self, asked: &Asked, checked: &mut Checked, commit: &Commit, node: &str) -> Option<String> {
+    fn misplaced(&self, model: &RunModel, checked: &mut Checked, commit: &Commit, node: &str) -> Option<String> {
         let (object, pod) = (&commit.object, commit.pod.as_ref()?);
         let (namespace, _) = object.split_once('/')?;
         for name in commit.spec.iter().flat_map(|spec| &spec.ephemeral_claims) {
-            let Some(claim) = asked.claim(&format!("{namespace}/{name}")) else { continue };
+            let Some(claim) = model.objects.claim(&format!("{namespace}/{name}")) else { continue };
             checked.add(Id::I10, 1);
             if claim.state.owner.as_ref() != Some(&pod.uid) {
                 return Some(format!("with its ephemeral volume pvc/{namespace}/{name}, which does not belong to it"));
             }
         }
-        for name in &pod.claims {
-            let key = format!("{namespace}/{name}");
+        for key in claims_of(object, pod) {
             let is_for_one = |claim: &&Stored<_>| claim.spec.access_modes.iter().any(|mode| mode == "ReadWriteOncePod");
-            if asked.claim(&key).filter(is_for_one).is_none() {
+            if model.objects.claim(&key).filter(is_for_one).is_none() {
                 continue;
             }
             checked.add(Id::I10, 1);
-            let mut others = asked.users(&key).filter(|(user, _)| *user != object && self.placed.contains(*user));
+            let mut others =
+                model.objects.users(&key).filter(|(user, _)| *user != object && self.placed.contains(*user));
             if let Some((other, _)) = others.next() {
                 return Some(format!("with pvc/{key} of ReadWriteOncePod, which pod/{other} uses"));
             }
         }
         let limit = self.limit_since(node, *self.created.get(object)?)?;
-        let (has, adds) = volumes(asked, object, namespace, &pod.claims, node);
+        let (has, adds) = volumes(model, object, pod, node);
         checked.add(Id::I10, u64::from(!adds.is_empty()));
         let all = has.union(&adds).count() as u64;
         (!adds.is_subset(&has) && all > limit)
@@ -117,14 +116,14 @@ impl Scheduled {
     }
 
     /// Finds a volume that is attached to a node beyond every limit that its CSINode has had.
-    fn attaches(&self, facts: &Facts, checked: &mut Checked, changed: &AttachmentChanged) -> Option<Found> {
-        let (volume, node) = (changed.volume.as_str(), facts.name(changed.instance.as_str()));
-        if changed.state != AttachmentPhase::Attaching || !facts.was_saved(volume) {
+    fn attaches(&self, model: &RunModel, checked: &mut Checked, changed: &AttachmentChanged) -> Option<Found> {
+        let (volume, node) = (changed.volume.as_str(), model.name(changed.instance.as_str()));
+        if changed.state != AttachmentPhase::Attaching || !model.was_saved(volume) {
             return None;
         }
         let limit = self.limits.get(node)?.iter().filter_map(|(_, limit)| *limit).max()?;
         checked.add(Id::I10, 1);
-        let here = facts.cloud.keys().filter(|(of, on)| on == node && of != volume && facts.was_saved(of));
+        let here = model.cloud.keys().filter(|(of, on)| on == node && of != volume && model.was_saved(of));
         let all = here.count() as u64 + 1;
         let message = (all > limit)
             .then(|| format!("{volume} is volume number {all} attached to {node}, and its CSINode allows {limit}"))?;
@@ -134,28 +133,19 @@ impl Scheduled {
 }
 
 /// Returns the names of the volumes that other pods on a node use, and of those that the pod uses.
-fn volumes<'a>(
-    asked: &'a Asked,
-    object: &str,
-    namespace: &str,
-    claims: &[substrate::json::Text],
-    node: &str,
-) -> (BTreeSet<&'a str>, BTreeSet<&'a str>) {
-    let volume = |namespace: &str, claim: &str| asked.claim(&format!("{namespace}/{claim}"))?.state.volume.as_deref();
-    let is_here = |pod: &super::asked::Stored<fake_apiserver::events::Pod>| {
+fn volumes<'a>(model: &'a RunModel, object: &str, pod: &Pod, node: &str) -> (BTreeSet<&'a str>, BTreeSet<&'a str>) {
+    let volume = |claim: String| model.objects.claim(&claim)?.state.volume.as_deref();
+    let is_here = |pod: &Stored<Pod>| {
         pod.state.node.as_deref() == Some(node) && !matches!(pod.state.phase.as_deref(), Some("Succeeded" | "Failed"))
     };
-    let here = asked.pods().filter(|(key, pod)| ***key != *object && is_here(pod));
-    let has = here.flat_map(|(key, pod)| {
-        let namespace = key.split_once('/').map_or("default", |(namespace, _)| namespace);
-        pod.state.claims.iter().filter_map(move |claim| volume(namespace, claim))
-    });
-    (has.collect(), claims.iter().filter_map(|claim| volume(namespace, claim)).collect())
+    let here = model.objects.pods().filter(|(key, pod)| ***key != *object && is_here(pod));
+    let has = here.flat_map(|(key, pod)| claims_of(key, &pod.state).filter_map(volume));
+    (has.collect(), claims_of(object, pod).filter_map(volume).collect())
 }
 
 #[cfg(test)]
 mod tests {
-    use fake_apiserver::events::{Claim, CsiNode, Driver, Pod, Spec};
+    use fake_apiserver::events::{Claim, CsiNode, Driver, Spec};
     use substrate::clock::TimeScale;
     use substrate::events::FaultFired;
     use substrate::fault::Effect;

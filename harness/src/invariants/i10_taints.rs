@@ -13,9 +13,9 @@ use fake_apiserver::state::EventType;
 use substrate::Event;
 use substrate::json::Text;
 
-use super::asked::Asked;
 use super::stale_reads::{StaleReads, TEN_MINUTES};
 use super::{Checked, Found, Id};
+use crate::model::RunModel;
 
 /// Time in milliseconds after which the scheduler's cache has a taint.
 const NOTICE: u64 = 1_000;
@@ -34,21 +34,19 @@ pub(super) struct Taints {
     tainted: BTreeMap<Arc<str>, BTreeMap<Text, u64>>,
     /// By node: the last time at which Ready had each status.
     ready: BTreeMap<Arc<str>, BTreeMap<Text, u64>>,
-    /// Taints of each node.
-    last: BTreeMap<Arc<str>, Node>,
     /// Time of the creation of each pod.
     created: BTreeMap<Arc<str>, u64>,
     stale_reads: StaleReads,
 }
 
 impl Taints {
-    /// Checks an event against the requirements before it.
-    pub fn check(&mut self, asked: &Asked, checked: &mut Checked, event: &Event) -> Option<Found> {
+    /// Checks an event.
+    pub fn check(&mut self, model: &RunModel, checked: &mut Checked, event: &Event) -> Option<Found> {
         self.stale_reads.note(event, &[]);
         let commit = event.get::<Commit>()?;
         let is_stale = self.stale_reads.within(TEN_MINUTES, event.ms);
         let (message, node) = if let Some(node) = &commit.node {
-            (self.wrongly_tainted(checked, commit, node, event.ms)?, commit.object.to_string())
+            (self.wrongly_tainted(model, checked, commit, node, event.ms)?, commit.object.to_string())
         } else {
             commit.pod.as_ref()?;
             match commit.r#type {
@@ -56,7 +54,7 @@ impl Taints {
                 EventType::Deleted => drop(self.created.remove(&commit.object)),
                 EventType::Modified => {}
             }
-            let node = super::i10_placement::newly_placed(asked, commit)?;
+            let node = super::i10_placement::newly_placed(model, commit)?;
             checked.add(Id::I10, 1);
             let key = self.untolerated(commit, node)?;
             let message = format!(
@@ -78,22 +76,28 @@ impl Taints {
     }
 
     /// Records the state of a node. Returns the reason if node-lifecycle has just given it a taint of another condition.
-    fn wrongly_tainted(&mut self, checked: &mut Checked, commit: &Commit, node: &Node, ms: u64) -> Option<String> {
+    fn wrongly_tainted(
+        &mut self,
+        model: &RunModel,
+        checked: &mut Checked,
+        commit: &Commit,
+        node: &Node,
+        ms: u64,
+    ) -> Option<String> {
         let name = &commit.object;
         if commit.r#type == EventType::Deleted {
             self.tainted.remove(name);
             self.ready.remove(name);
-            self.last.remove(name);
             return None;
         }
         let before = self.tainted.remove(name).unwrap_or_default();
         let keys = node.taints.iter().filter_map(|taint| taint.strip_suffix(":NoSchedule"));
         let kept = keys.map(|key| (Text::from(key), before.get(key).copied().unwrap_or(ms))).collect();
         self.tainted.insert(name.clone(), kept);
-        let earlier = self.last.insert(name.clone(), node.clone()).unwrap_or_default();
+        let earlier = model.objects.before.node.as_ref().map(|earlier| &earlier.state);
         let was = self.ready.entry(name.clone()).or_default();
         // The former status lasted until now.
-        for status in [&earlier.ready, &node.ready].into_iter().flatten() {
+        for status in earlier.into_iter().chain([node]).filter_map(|node| node.ready.as_ref()) {
             was.insert(status.clone(), ms);
         }
         if !commit.user.ends_with(LIFECYCLE) {
@@ -101,7 +105,7 @@ impl Taints {
         }
         OF_CONDITION.iter().find_map(|(taint, status)| {
             let has = |node: &Node| node.taints.iter().any(|has| has == taint);
-            if !has(node) || has(&earlier) {
+            if !has(node) || earlier.is_some_and(has) {
                 return None;
             }
             checked.add(Id::I10, 1);

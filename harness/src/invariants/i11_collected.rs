@@ -13,10 +13,9 @@ use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
 use substrate::Event;
 
-use super::asked::Asked;
-use super::facts::Facts;
 use super::stale_reads::{StaleReads, TEN_MINUTES};
 use super::{Checked, Found, Id};
+use crate::model::{RunModel, is_out_of_service};
 
 /// Time in milliseconds after which each cache has the new state of a Ready node.
 const NOTICE: u64 = 60 * 1000;
@@ -51,12 +50,11 @@ struct Tainted {
 }
 
 impl Collected {
-    /// Checks an event against the state before it. `may_evict` returns true if taint eviction may have a taint of a node
+    /// Checks an event. `may_evict` returns true if taint eviction may have a taint of a node
     /// in its cache.
     pub fn check(
         &mut self,
-        asked: &Asked,
-        facts: &Facts,
+        model: &RunModel,
         checked: &mut Checked,
         event: &Event,
         may_evict: impl Fn(&str) -> bool,
@@ -90,7 +88,7 @@ impl Collected {
             }
             let owner = claim.owner.as_ref().filter(|_| begins && by_controller)?;
             checked.add(Id::I11, 1);
-            let (pod, _) = asked.pods().find(|(_, pod)| pod.state.uid == *owner && !pod.state.deleting)?;
+            let (pod, _) = model.objects.pods().find(|(_, pod)| pod.state.uid == *owner && !pod.state.deleting)?;
             format!("pvc/{object} was deleted while its owner pod/{pod} exists")
         } else if let Some(node) = self.evicted(commit, is_gone) {
             checked.add(Id::I11, 1);
@@ -101,7 +99,7 @@ impl Collected {
                 if self.stale_reads.within(2 * TEN_MINUTES, event.ms) {
                     return None;
                 }
-                let seconds = self.tolerates_longer(facts, commit, node, event.ms)?;
+                let seconds = self.tolerates_longer(model, commit, node, event.ms)?;
                 format!("pod/{object} was evicted from {node}, whose taints it tolerates for {seconds} seconds")
             } else {
                 format!("pod/{object} was evicted, and its node {node} has no NoExecute taint")
@@ -111,8 +109,8 @@ impl Collected {
             let name = pod.node.as_ref()?;
             checked.add(Id::I11, 1);
             let since = self.ready.get(name.as_str())?;
-            let node = facts.nodes.get(name.as_str())?;
-            if !node.out_of_service || event.ms < since + NOTICE {
+            let node = model.objects.nodes.get(name.as_str())?;
+            if !is_out_of_service(&node.state) || event.ms < since + NOTICE {
                 return None;
             }
             format!("pod/{object} was removed by force, and its node {name} is Ready")
@@ -142,7 +140,7 @@ impl Collected {
 
     /// Returns the seconds for which a pod tolerates the NoExecute taints of its node, if they have not passed since it
     /// is there and the node has a taint.
-    fn tolerates_longer(&self, facts: &Facts, commit: &Commit, node: &str, ms: u64) -> Option<u64> {
+    fn tolerates_longer(&self, model: &RunModel, commit: &Commit, node: &str, ms: u64) -> Option<u64> {
         let tolerations = &commit.spec.as_deref()?.tolerations;
         let tainted = self.tainted.get(node)?;
         let mut least: Option<u64> = None;
@@ -152,7 +150,7 @@ impl Collected {
         }
         let seconds = least?;
         let since = tainted.since.max(*self.placed.get(&commit.object)?);
-        let waits = facts.scale.apply(Duration::from_secs(seconds)).as_millis();
+        let waits = model.scale.apply(Duration::from_secs(seconds)).as_millis();
         (u128::from(ms.saturating_sub(since)) + EARLY < waits).then_some(seconds)
     }
 

@@ -16,10 +16,9 @@ use fake_apiserver::state::EventType;
 use substrate::Event;
 use substrate::json::Text;
 
-use super::asked::Asked;
-use super::facts::Facts;
 use super::stale_reads::{StaleReads, TEN_MINUTES};
 use super::{Checked, Found, Id};
+use crate::model::RunModel;
 
 /// Time in milliseconds after which each cache has a new object.
 const NOTICE: u64 = 60 * 1000;
@@ -38,8 +37,8 @@ pub(super) struct Lifetimes {
 }
 
 impl Lifetimes {
-    /// Checks an event against the state before it.
-    pub fn check(&mut self, asked: &Asked, facts: &Facts, checked: &mut Checked, event: &Event) -> Option<Found> {
+    /// Checks an event.
+    pub fn check(&mut self, model: &RunModel, checked: &mut Checked, event: &Event) -> Option<Found> {
         self.stale_reads.note(event, &[]);
         if let Some(commit) = event.get::<Commit>() {
             self.note_classes(commit, event.ms);
@@ -48,20 +47,20 @@ impl Lifetimes {
             }
             let is_gone = commit.r#type == EventType::Deleted;
             let is_claim = commit.resource == "persistentvolumeclaims";
-            let kept = |claim: &str| facts.handle_of_claim(claim).is_some_and(|volume| facts.is_kept(volume));
+            let kept = |claim: &str| model.objects.handle_of_claim(claim).is_some_and(|volume| model.is_kept(volume));
             checked.add(Id::I11, u64::from(is_gone && is_claim && kept(&commit.object)));
-            return self.removed_early(asked, checked, commit, is_gone);
+            return self.removed_early(model, checked, commit, is_gone);
         }
         let call = event.get::<CsiCall>().filter(|call| call.rpc == "DeleteVolume")?;
         let volume = call.volume.as_deref()?;
         checked.add(Id::I11, 1);
-        let why = if facts.is_kept(volume) {
+        let why = if model.is_kept(volume) {
             "although its PersistentVolume has the reclaim policy Retain".to_owned()
-        } else if let Some(pod) = facts.running_with(volume) {
+        } else if let Some(pod) = model.running_with(volume) {
             format!("while pod {pod} runs with it")
         } else {
             let (name, _) =
-                facts.attachments_of(volume).find(|(_, attachment)| self.is_known(attachment.since, event.ms))?;
+                model.attachments_of(volume).find(|(_, attachment)| self.is_known(attachment.since, event.ms))?;
             format!("while volumeattachment/{name} exists")
         };
         let message = format!("DeleteVolume was called for {volume} {why}");
@@ -109,7 +108,13 @@ impl Lifetimes {
     }
 
     /// Finds a claim, a PersistentVolume or a pod that a component has removed too early.
-    fn removed_early(&mut self, asked: &Asked, checked: &mut Checked, commit: &Commit, is_gone: bool) -> Option<Found> {
+    fn removed_early(
+        &mut self,
+        model: &RunModel,
+        checked: &mut Checked,
+        commit: &Commit,
+        is_gone: bool,
+    ) -> Option<Found> {
         let object = &commit.object;
         let by_component = COMPONENTS.iter().any(|component| commit.user.starts_with(component));
         let mut removed = |checks: bool| checked.add(Id::I11, u64::from(checks && is_gone && by_component));
@@ -117,13 +122,13 @@ impl Lifetimes {
             removed(true);
             if !is_gone {
                 if claim.deleting && !self.ending.contains_key(object) {
-                    let users = asked.pods_of(object).filter(|(_, pod)| pod.state.node.is_some());
+                    let users = model.objects.pods_of(object).filter(|(_, pod)| pod.state.node.is_some());
                     self.ending.insert(object.clone(), users.map(|(key, _)| key.clone()).collect());
                 }
                 return None;
             }
             let users = self.ending.remove(object)?;
-            let still = |key: &&Arc<str>| asked.pods_of(object).any(|(user, _)| user == *key);
+            let still = |key: &&Arc<str>| model.objects.pods_of(object).any(|(user, _)| user == *key);
             let user = users.iter().find(still)?;
             format!("pvc/{object} was removed while pod/{user} uses it")
         } else if let Some(pv) = &commit.pv {
@@ -134,8 +139,8 @@ impl Lifetimes {
             let pod = commit.pod.as_ref()?;
             let by_kubelet = commit.user.starts_with("kubelet");
             // A deletion without grace is two commits.
-            let is_alive =
-                asked.pod(object).is_some_and(|before| before.state.uid == pod.uid && !before.state.deleting);
+            let before = model.objects.before.pod.as_ref();
+            let is_alive = before.is_some_and(|before| before.state.uid == pod.uid && !before.state.deleting);
             if by_kubelet && pod.deleting && is_alive {
                 let message = format!("pod/{object} was removed by a kubelet, and was not deleted");
                 return Some(Found { message, operation: commit.verb.to_string(), ..Found::default() });

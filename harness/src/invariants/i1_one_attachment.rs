@@ -4,22 +4,25 @@
 
 use controllers::events::Attach;
 use substrate::Event;
+use substrate::json::Text;
 
 use super::Found;
-use super::facts::Facts;
+use crate::model::RunModel;
 
-pub(super) fn check(facts: &Facts, event: &Event) -> Option<Found> {
+pub(super) fn check(model: &RunModel, event: &Event) -> Option<Found> {
     let Attach { volume, pv, node, .. } = event.get()?;
-    if facts.is_shared(volume) {
+    if model.is_shared(volume) {
         return None;
     }
     // `kubernetes.io/csi/DRIVER^HANDLE`
-    let is_it = |name: &String| name.split_once('^').is_some_and(|(_, handle)| handle == volume.as_str());
-    let stays = |node: &str| facts.nodes.get(node).is_some_and(|node| node.attached.iter().any(is_it));
-    let mut others = facts.attachments.values().filter(|other| other.pv == pv.as_str() && other.node != node.as_str());
-    let other = others.find(|other| other.attached && !other.deleting && stays(&other.node))?;
+    let is_it = |name: &Text| name.split_once('^').is_some_and(|(_, handle)| handle == volume.as_str());
+    let stays =
+        |node: &str| model.objects.nodes.get(node).is_some_and(|node| node.state.volumes_attached.iter().any(is_it));
+    let all = model.objects.attachments.values();
+    let mut others = all.filter(|other| other.pv() == pv.as_str() && other.node() != node.as_str());
+    let other = others.find(|other| other.state.attached && !other.state.deleting && stays(other.node()))?;
     Some(Found {
-        message: format!("an attach of {volume} to {node} began while it is attached to {}", other.node),
+        message: format!("an attach of {volume} to {node} began while it is attached to {}", other.node()),
         operation: "attach".to_owned(),
         volume: Some(volume.to_string()),
         node: Some(node.to_string()),

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use csi_mock::events::{DiskPublished, DiskStaged};
 use substrate::Event;
 
-use super::facts::Facts;
 use super::{Checked, Found, Id};
+use crate::model::RunModel;
 
 /// Observed writers and reported violations.
 #[derive(Debug, Default)]
@@ -21,15 +21,15 @@ pub(super) struct OneWriter {
 }
 
 impl OneWriter {
-    pub fn check(&mut self, facts: &Facts, checked: &mut Checked, event: &Event) -> Option<Found> {
+    pub fn check(&mut self, model: &RunModel, checked: &mut Checked, event: &Event) -> Option<Found> {
         let staged = event.get::<DiskStaged>().map(|s| (&s.volume, &s.node));
         let (volume, node) = staged.or_else(|| event.get::<DiskPublished>().map(|p| (&p.volume, &p.node)))?;
-        let (volume, node) = (volume.as_str(), facts.name(node));
-        let hold = facts.hold(volume, node)?;
+        let (volume, node) = (volume.as_str(), model.name(node));
+        let hold = model.hold(volume, node)?;
         if !hold.writes() {
             return None;
         }
-        if facts.is_shared(volume) {
+        if model.is_shared(volume) {
             if self.shared.insert(volume.to_owned()) {
                 checked.shared_volumes += 1;
             }
@@ -39,7 +39,7 @@ impl OneWriter {
         if before.is_some_and(|before| before != node) {
             checked.add(Id::I1, 1);
         }
-        let (other, _) = facts.holders(volume).find(|(name, hold)| *name != node && hold.writes())?;
+        let (other, _) = model.holders(volume).find(|(name, hold)| *name != node && hold.writes())?;
         if !self.reported.insert((volume.to_owned(), node.to_owned(), hold.generation)) {
             return None;
         }

@@ -7,8 +7,8 @@ use csi_mock::events::CsiCall;
 use mock_ec2::events::{AttachmentChanged, AttachmentPhase};
 use substrate::Event;
 
-use super::facts::Facts;
 use super::{Checked, Found, Id};
+use crate::model::RunModel;
 
 /// Counted detaches and reported violations.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ impl DetachAfterUnstage {
     /// and a node although it was removed.
     pub fn check(
         &mut self,
-        facts: &Facts,
+        model: &RunModel,
         checked: &mut Checked,
         event: &Event,
         former: impl Fn(&str, &str) -> bool,
@@ -41,18 +41,18 @@ impl DetachAfterUnstage {
             match changed.state {
                 AttachmentPhase::Detaching => ("the cloud began to detach", "DetachVolume", volume, node),
                 AttachmentPhase::Attaching => {
-                    self.counted.remove(&(volume.to_owned(), facts.name(node).to_owned()));
+                    self.counted.remove(&(volume.to_owned(), model.name(node).to_owned()));
                     return None;
                 }
                 _ => return None,
             }
         };
-        let node = facts.name(node);
+        let node = model.name(node);
         let key = (volume.to_owned(), node.to_owned());
-        if facts.held_since_attached.contains(&key) && self.counted.insert(key) {
+        if model.held_since_attached.contains(&key) && self.counted.insert(key) {
             checked.add(Id::I2, 1);
         }
-        let hold = facts.hold(volume, node)?;
+        let hold = model.hold(volume, node)?;
         let state = hold.state().filter(|_| !hold.forced)?;
         if !self.reported.insert((volume.to_owned(), node.to_owned(), hold.generation)) {
             return None;
@@ -68,9 +68,9 @@ impl DetachAfterUnstage {
             details: [
                 ("published", hold.published.len().into()),
                 ("kubeletRestartedSinceUnpublish", hold.forgotten.into()),
-                ("attachmentStays", facts.wants_attached(volume, node).into()),
-                ("formerAttachmentListed", facts.pv_of(volume).is_some_and(|pv| former(pv, node)).into()),
-                ("podsUnheard", facts.are_unseen(volume, node, event.ms).into()),
+                ("attachmentStays", model.wants_attached(volume, node).into()),
+                ("formerAttachmentListed", model.objects.pv_of(volume).is_some_and(|pv| former(pv, node)).into()),
+                ("podsUnheard", model.are_unseen(volume, node, event.ms).into()),
                 ("newNodeLacksVolume", hold.node_lacks.into()),
                 ("unattachedAtKubeletStart", hold.unattached_at_start.into()),
                 ("inUseAtDetach", hold.in_use_at_detach.into()),

@@ -5,7 +5,6 @@
 //! the pod began, and the kubelet had not finished that mount when it removed the pod.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use controllers::node_agent::events::Mounted;
 use csi_mock::events::{CsiCall, CsiDone, DiskCrashed, DiskUnpublished};
@@ -17,14 +16,12 @@ use substrate::events::{ProcessCrashed, ProcessStarted};
 use substrate::json::Text;
 
 use super::Found;
-use super::facts::Facts;
+use crate::model::{RunModel, target};
 use crate::spec::names;
 
 /// Published target paths that a kubelet knows.
 #[derive(Debug, Default)]
 pub(super) struct Teardown {
-    /// Publish and unpublish calls in progress, by process and ordinal.
-    open: BTreeMap<(Arc<str>, u64), Text>,
     published: BTreeMap<(String, String), BTreeMap<Text, Published>>,
     /// Time of the first commit in which each existing pod, by uid, was being deleted, in ms.
     deleting: BTreeMap<Text, u64>,
@@ -40,27 +37,26 @@ struct Published {
 }
 
 impl Teardown {
-    pub fn check(&mut self, facts: &Facts, event: &Event) -> Option<Found> {
+    pub fn check(&mut self, model: &RunModel, event: &Event) -> Option<Found> {
         if let Some(call) = event.get::<CsiCall>() {
-            return self.on_call(facts, event, call);
+            return self.on_call(model, call);
         }
         if let Some(done) = event.get::<CsiDone>() {
-            self.on_done(facts, event, done);
+            self.on_done(model, event, done);
         } else if let Some(DiskUnpublished { volume, node, path }) = event.get() {
-            let key = (facts.name(node).to_owned(), volume.to_string());
+            let key = (model.name(node).to_owned(), volume.to_string());
             if let Some(paths) = self.published.get_mut(&key) {
                 paths.retain(|known, _| !path.is_empty() && known != path);
             }
         } else if let Some(Mounted { node, volume, .. }) = event.get() {
-            let key = (facts.name(node).to_owned(), volume.to_string());
+            let key = (model.name(node).to_owned(), volume.to_string());
             let paths = self.published.get_mut(&key).into_iter().flatten();
             paths.for_each(|(_, published)| published.finished = true);
         } else if let Some(DiskCrashed { node }) = event.get() {
-            self.forget(facts.name(node));
+            self.forget(model.name(node));
         } else if let Some(InstanceChanged { instance, state: InstancePhase::ShuttingDown }) = event.get() {
-            self.forget(facts.name(instance.as_str()));
+            self.forget(model.name(instance.as_str()));
         } else if event.is::<ProcessStarted>() || event.is::<ProcessCrashed>() {
-            self.open.retain(|(process, _), _| *process != event.process);
             let process = &event.process;
             self.published.retain(|(node, _), _| **process != *names::kubelet(node));
         }
@@ -87,34 +83,28 @@ impl Teardown {
         Some(Found { details, ..found(message, &commit.verb, volume, node) })
     }
 
-    fn on_call(&mut self, facts: &Facts, event: &Event, call: &CsiCall) -> Option<Found> {
-        let (volume, node) = (call.volume.as_ref()?, facts.name(call.node.as_ref()?));
-        match call.rpc.as_str() {
-            "NodePublishVolume" | "NodeUnpublishVolume" => {
-                let target = call.target.clone().unwrap_or_default();
-                self.open.insert((event.process.clone(), call.ordinal), target);
-                None
-            }
-            "NodeUnstageVolume" if call.caller.is_none() => {
-                let (path, _) = self.published.get(&(node.to_owned(), volume.to_string()))?.first_key_value()?;
-                let message =
-                    format!("NodeUnstageVolume was called for {volume} on {node} while it is published at {path}");
-                Some(found(message, "NodeUnstageVolume", volume, node))
-            }
-            _ => None,
+    fn on_call(&self, model: &RunModel, call: &CsiCall) -> Option<Found> {
+        if call.rpc != "NodeUnstageVolume" || call.caller.is_some() {
+            return None;
         }
+        let (volume, node) = (call.volume.as_ref()?, model.name(call.node.as_ref()?));
+        let (path, _) = self.published.get(&(node.to_owned(), volume.to_string()))?.first_key_value()?;
+        let message = format!("NodeUnstageVolume was called for {volume} on {node} while it is published at {path}");
+        Some(found(message, "NodeUnstageVolume", volume, node))
     }
 
-    fn on_done(&mut self, facts: &Facts, event: &Event, done: &CsiDone) {
-        let Some(target) = self.open.remove(&(event.process.clone(), done.ordinal)) else { return };
-        let (Some(volume), Some(node)) = (&done.volume, &done.node) else { return };
-        let paths = self.published.entry((facts.name(node).to_owned(), volume.to_string())).or_default();
-        match (done.rpc.as_str(), done.code.as_str()) {
-            ("NodePublishVolume", "OK") => {
-                paths.entry(target).or_insert(Published { at_ms: event.ms, finished: false });
-            }
-            ("NodeUnpublishVolume", "OK") => drop(paths.remove(&target)),
-            _ => {}
+    fn on_done(&mut self, model: &RunModel, event: &Event, done: &CsiDone) {
+        let is_published = done.rpc == "NodePublishVolume";
+        if done.code != "OK" || (!is_published && done.rpc != "NodeUnpublishVolume") {
+            return;
+        }
+        let (Some(call), Some(volume), Some(node)) = (model.calls.answered(), &done.volume, &done.node) else { return };
+        let paths = self.published.entry((model.name(node).to_owned(), volume.to_string())).or_default();
+        if is_published {
+            let published = Published { at_ms: event.ms, finished: false };
+            paths.entry(call.target.clone().unwrap_or_default()).or_insert(published);
+        } else {
+            paths.remove(target(call));
         }
     }
 
@@ -145,10 +135,10 @@ mod tests {
             happens(&world);
             world.trace().events()
         });
-        let (mut facts, mut rule, mut all) = (Facts::default(), Teardown::default(), Vec::new());
+        let (mut model, mut rule, mut all) = (RunModel::default(), Teardown::default(), Vec::new());
         for event in &events {
-            facts.observe(event);
-            all.extend(rule.check(&facts, event).map(|found| found.message));
+            model.observe(event);
+            all.extend(rule.check(&model, event).map(|found| found.message));
         }
         all
     }
@@ -240,10 +230,10 @@ mod tests {
                 removed(&world, "kubelet/v1");
                 world.trace().events()
             });
-            let (mut facts, mut rule, mut all) = (Facts::default(), Teardown::default(), Vec::new());
+            let (mut model, mut rule, mut all) = (RunModel::default(), Teardown::default(), Vec::new());
             for event in &events {
-                facts.observe(event);
-                all.extend(rule.check(&facts, event));
+                model.observe(event);
+                all.extend(rule.check(&model, event));
             }
             assert_eq!(all.len(), 1);
             all[0].details["mountWasUnderWay"].as_bool().expect("a boolean")

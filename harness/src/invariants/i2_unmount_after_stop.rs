@@ -10,7 +10,7 @@ use substrate::Event;
 use substrate::events::{ProcessCrashed, ProcessStarted};
 
 use super::Found;
-use super::facts::Facts;
+use crate::model::RunModel;
 use crate::spec::names;
 
 /// Running writers.
@@ -23,7 +23,7 @@ pub(super) struct UnmountAfterStop {
 }
 
 impl UnmountAfterStop {
-    pub fn check(&mut self, facts: &Facts, event: &Event) -> Option<Found> {
+    pub fn check(&mut self, model: &RunModel, event: &Event) -> Option<Found> {
         if let Some(WorkloadStarted { node, pod, volume, .. }) = event.get() {
             self.writers.insert((volume.to_string(), node.to_string(), pod.to_string()));
         } else if let Some(WorkloadStopped { node, pod, volume }) = event.get() {
@@ -31,7 +31,7 @@ impl UnmountAfterStop {
         } else if let Some(WorkloadKilled { node, pod, volume }) = event.get() {
             self.writers.remove(&(volume.to_string(), node.to_string(), pod.to_string()));
         } else if let Some(DiskCrashed { node }) = event.get() {
-            self.ended(facts.name(node));
+            self.ended(model.name(node));
         } else if let Some(LookupFailed { node, pod, .. }) = event.get() {
             self.unread.insert((node.to_string(), pod.to_string()));
         } else if let Some(Mounted { node, pod, .. }) = event.get() {
@@ -42,7 +42,7 @@ impl UnmountAfterStop {
             // The process of a machine has the node's name; its writers end with it, without an event.
             self.ended(&event.process);
         } else if let Some(DiskUnpublished { volume, node, path }) = event.get() {
-            return self.on_unpublished(facts, volume, facts.name(node), path);
+            return self.on_unpublished(model, volume, model.name(node), path);
         }
         None
     }
@@ -52,8 +52,8 @@ impl UnmountAfterStop {
     }
 
     /// Each writer has a target path, so fewer paths than writers means that a writer lost its path.
-    fn on_unpublished(&mut self, facts: &Facts, volume: &str, node: &str, path: &str) -> Option<Found> {
-        let left = facts.hold(volume, node).map_or(0, |hold| hold.published.len());
+    fn on_unpublished(&mut self, model: &RunModel, volume: &str, node: &str, path: &str) -> Option<Found> {
+        let left = model.hold(volume, node).map_or(0, |hold| hold.published.len());
         let writers = || self.writers.iter().filter(|(of, on, _)| of == volume && on == node);
         let (_, _, pod) = writers().nth(left)?;
         let message = format!("{volume} was taken away at {path} on {node} while the container of {pod} writes to it");
@@ -85,11 +85,11 @@ mod tests {
             happens(&world);
             world.trace().events()
         });
-        let (mut facts, mut rule) = (Facts::default(), UnmountAfterStop::default());
+        let (mut model, mut rule) = (RunModel::default(), UnmountAfterStop::default());
         let mut all = Vec::new();
         for event in &events {
-            facts.observe(event);
-            all.extend(rule.check(&facts, event).map(|found| found.message));
+            model.observe(event);
+            all.extend(rule.check(&model, event).map(|found| found.message));
         }
         all
     }

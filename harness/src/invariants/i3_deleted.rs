@@ -2,27 +2,24 @@
 //! volume is deleted or being deleted; after an OK of DeleteSnapshot the snapshot is gone, or in the recycle bin.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use csi_mock::events::{CsiCall, CsiDone};
+use csi_mock::events::CsiDone;
 use mock_ec2::events::{SnapshotChanged, SnapshotPhase, VolumeChanged, VolumePhase};
 use substrate::Event;
-use substrate::json::Text;
 
 use super::Found;
+use crate::model::RunModel;
 
-/// Volumes and snapshots of the cloud that are not being deleted, and open calls of DeleteSnapshot.
+/// Volumes and snapshots of the cloud that are not being deleted.
 #[derive(Debug, Default)]
 pub(super) struct Deleted {
     volumes: BTreeMap<String, VolumePhase>,
     snapshots: BTreeMap<String, SnapshotPhase>,
-    /// Snapshot of each open call, by process and ordinal.
-    open: BTreeMap<(Arc<str>, u64), Text>,
 }
 
 impl Deleted {
     /// Checks an event.
-    pub fn check(&mut self, event: &Event) -> Option<Found> {
+    pub fn check(&mut self, model: &RunModel, event: &Event) -> Option<Found> {
         if let Some(VolumeChanged { volume, state, .. }) = event.get() {
             if matches!(state, VolumePhase::Deleting | VolumePhase::Deleted) {
                 self.volumes.remove(volume.as_str());
@@ -35,18 +32,13 @@ impl Deleted {
             } else {
                 self.snapshots.remove(snapshot.as_str());
             }
-        } else if let Some(call) = event.get::<CsiCall>() {
-            if let Some(snapshot) = call.target.as_ref().filter(|_| call.rpc == "DeleteSnapshot") {
-                self.open.insert((event.process.clone(), call.ordinal), snapshot.clone());
-            }
         } else if let Some(done) = event.get::<CsiDone>() {
-            return self.on_done(event, done);
+            return self.on_done(model, done);
         }
         None
     }
 
-    fn on_done(&mut self, event: &Event, done: &CsiDone) -> Option<Found> {
-        let snapshot = self.open.remove(&(event.process.clone(), done.ordinal));
+    fn on_done(&self, model: &RunModel, done: &CsiDone) -> Option<Found> {
         let (thing, state) = match done.rpc.as_str() {
             _ if done.code != "OK" => return None,
             "DeleteVolume" => {
@@ -54,7 +46,7 @@ impl Deleted {
                 (volume.to_owned(), self.volumes.get(volume)?.as_str())
             }
             "DeleteSnapshot" => {
-                let snapshot = snapshot?;
+                let snapshot = model.calls.answered()?.target.as_ref()?;
                 (snapshot.to_string(), self.snapshots.get(snapshot.as_str())?.as_str())
             }
             _ => return None,
@@ -70,6 +62,7 @@ impl Deleted {
 
 #[cfg(test)]
 mod tests {
+    use csi_mock::events::CsiCall;
     use substrate::world::{Options, simulate};
 
     use super::*;
@@ -100,8 +93,12 @@ mod tests {
             }
             trace.events()
         });
-        let mut rule = Deleted::default();
-        events.iter().filter_map(|event| rule.check(event)).map(|found| found.message).collect()
+        let (mut model, mut rule) = (RunModel::default(), Deleted::default());
+        let found = events.iter().filter_map(|event| {
+            model.observe(event);
+            rule.check(&model, event)
+        });
+        found.map(|found| found.message).collect()
     }
 
     #[test]

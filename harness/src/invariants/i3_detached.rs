@@ -5,17 +5,17 @@ use csi_mock::events::CsiDone;
 use substrate::Event;
 
 use super::Found;
-use super::facts::Facts;
+use crate::model::RunModel;
 
-pub(super) fn check(facts: &Facts, event: &Event) -> Option<Found> {
+pub(super) fn check(model: &RunModel, event: &Event) -> Option<Found> {
     let done = event.get::<CsiDone>()?;
     if done.rpc != "ControllerUnpublishVolume" || done.code != "OK" {
         return None;
     }
     let volume = done.volume.as_deref()?;
     // Without a node, the request is about all nodes.
-    let asked = done.node.as_deref().map(|node| facts.name(node));
-    let mut there = facts.cloud.keys().filter(|(of, on)| of == volume && asked.is_none_or(|node| node == on));
+    let asked = done.node.as_deref().map(|node| model.name(node));
+    let mut there = model.cloud.keys().filter(|(of, on)| of == volume && asked.is_none_or(|node| node == on));
     let (_, node) = there.next()?;
     Some(Found {
         message: format!("ControllerUnpublishVolume answered OK for {volume} on {node}, where it is still attached"),
@@ -48,11 +48,11 @@ mod tests {
             world.trace().info(&"csi-controller".into(), done);
             world.trace().events()
         });
-        let mut facts = Facts::default();
+        let mut model = RunModel::default();
         let mut all = Vec::new();
         for event in &events {
-            facts.observe(event);
-            all.extend(check(&facts, event).map(|found| found.message));
+            model.observe(event);
+            all.extend(check(&model, event).map(|found| found.message));
         }
         all
     }

@@ -13,7 +13,7 @@ use substrate::Event;
 use substrate::events::ProcessCrashed;
 
 use super::Found;
-use super::facts::Facts;
+use crate::model::RunModel;
 use crate::spec::names;
 
 /// Nodes that are not checked.
@@ -24,7 +24,7 @@ pub(super) struct InUse {
 
 impl InUse {
     /// Checks an event; `may_list` returns true if the kubelet of a node may have a node in its cache that lists a volume.
-    pub fn check(&mut self, facts: &Facts, event: &Event, may_list: impl Fn(&str, &str) -> bool) -> Option<Found> {
+    pub fn check(&mut self, model: &RunModel, event: &Event, may_list: impl Fn(&str, &str) -> bool) -> Option<Found> {
         if let Some(commit) = event.get::<Commit>() {
             if commit.resource == "nodes" && commit.r#type == EventType::Deleted {
                 self.deleted.insert(commit.object.to_string());
@@ -32,15 +32,16 @@ impl InUse {
             return None;
         }
         if event.is::<ProcessCrashed>() {
-            let of_process = facts.nodes.keys().filter(|node| *names::kubelet(node) == *event.process);
-            self.deleted.extend(of_process.cloned());
+            let of_process = model.objects.nodes.keys().filter(|node| *names::kubelet(node) == *event.process);
+            self.deleted.extend(of_process.map(ToString::to_string));
             return None;
         }
         let call = event.get::<CsiCall>().filter(|call| call.rpc == "NodeStageVolume" && call.caller.is_none())?;
-        let (volume, name) = (call.volume.as_deref()?, facts.name(call.node.as_deref()?));
-        let node = facts.nodes.get(name).filter(|_| !self.deleted.contains(name))?;
+        let (volume, name) = (call.volume.as_deref()?, model.name(call.node.as_deref()?));
+        let node = model.objects.nodes.get(name).filter(|_| !self.deleted.contains(name))?;
         let end = format!("^{volume}");
-        if !facts.wants_attached(volume, name) || node.in_use.iter().any(|listed| listed.ends_with(&end)) {
+        if !model.wants_attached(volume, name) || node.state.volumes_in_use.iter().any(|listed| listed.ends_with(&end))
+        {
             return None;
         }
         let message =
@@ -94,10 +95,10 @@ mod tests {
             world.trace().info(&"node-a/csi-node".into(), call);
             world.trace().events()
         });
-        let (mut facts, mut rule, mut all) = (Facts::default(), InUse::default(), Vec::new());
+        let (mut model, mut rule, mut all) = (RunModel::default(), InUse::default(), Vec::new());
         for event in &events {
-            facts.observe(event);
-            all.extend(rule.check(&facts, event, |_, _| false).map(|found| found.message));
+            model.observe(event);
+            all.extend(rule.check(&model, event, |_, _| false).map(|found| found.message));
         }
         all
     }

@@ -7,8 +7,8 @@ use csi_mock::events::CsiCall;
 use mock_ec2::events::{AttachmentChanged, AttachmentPhase};
 use substrate::Event;
 
-use super::facts::Facts;
 use super::{Checked, Found, Id};
+use crate::model::RunModel;
 
 /// The order of calls, and the volumes that were detached because of a removed VolumeAttachment.
 #[derive(Debug, Default)]
@@ -23,13 +23,13 @@ impl Order {
     /// and a node in its cache.
     pub fn check(
         &mut self,
-        facts: &Facts,
+        model: &RunModel,
         checked: &mut Checked,
         event: &Event,
         former: impl Fn(&str, &str) -> bool,
     ) -> Option<Found> {
         if let Some(AttachmentChanged { volume, instance, state: AttachmentPhase::Attached, .. }) = event.get() {
-            self.taken.remove(&(volume.to_string(), facts.name(instance.as_str()).to_owned()));
+            self.taken.remove(&(volume.to_string(), model.name(instance.as_str()).to_owned()));
             return None;
         }
         let call = event.get::<CsiCall>()?;
@@ -37,18 +37,19 @@ impl Order {
         if call.needs_no_attachment {
             return None;
         }
-        let (volume, node) = (volume.as_str(), facts.name(node));
+        let (volume, node) = (volume.as_str(), model.name(node));
         let missing = match call.rpc.as_str() {
             "ControllerUnpublishVolume" => {
-                if facts.wants_attached(volume, node) && facts.pv_of(volume).is_some_and(|pv| former(pv, node)) {
+                if model.wants_attached(volume, node) && model.objects.pv_of(volume).is_some_and(|pv| former(pv, node))
+                {
                     self.taken.insert((volume.to_owned(), node.to_owned()));
                 }
                 return None;
             }
-            "NodePublishVolume" if call.stages_nothing => (!facts.is_attached(volume, node)).then_some("attached"),
-            "NodeStageVolume" => (!facts.is_attached(volume, node)).then_some("attached"),
+            "NodePublishVolume" if call.stages_nothing => (!model.is_attached(volume, node)).then_some("attached"),
+            "NodeStageVolume" => (!model.is_attached(volume, node)).then_some("attached"),
             "NodePublishVolume" => {
-                facts.hold(volume, node).is_none_or(|hold| hold.staged.is_none()).then_some("staged")
+                model.hold(volume, node).is_none_or(|hold| hold.staged.is_none()).then_some("staged")
             }
             _ => return None,
         };

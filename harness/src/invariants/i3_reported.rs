@@ -7,21 +7,21 @@
 use controllers::events::Detach;
 use substrate::Event;
 
-use super::facts::Facts;
 use super::{Checked, Found, Id};
+use crate::model::RunModel;
 
 /// Checks an event; `may_lack` returns true if attach-detach may have a node in its cache that does not list a volume.
 pub(super) fn check(
-    facts: &Facts,
+    model: &RunModel,
     checked: &mut Checked,
     event: &Event,
     may_lack: impl Fn(&str, &str) -> bool,
 ) -> Option<Found> {
     let Detach { volume, node, .. } = event.get()?;
-    let status = facts.nodes.get(node.as_str())?;
+    let status = &model.objects.nodes.get(node.as_str())?.state;
     checked.add(Id::I3, 1);
     let end = format!("^{volume}");
-    if !status.attached.iter().any(|listed| listed.ends_with(&end)) || may_lack(node, volume) {
+    if !status.volumes_attached.iter().any(|listed| listed.ends_with(&end)) || may_lack(node, volume) {
         return None;
     }
     let message =
@@ -48,10 +48,10 @@ mod tests {
         let detach =
             Detach { volume: "vol-1".into(), pv: "pv-1".into(), node: "node-a".into(), forced: false, reason: None };
         trace.info(&"kube-controller-manager".into(), detach);
-        let (mut facts, mut checked, mut all) = (Facts::default(), Checked::default(), Vec::new());
+        let (mut model, mut checked, mut all) = (RunModel::default(), Checked::default(), Vec::new());
         for event in &trace.events() {
-            facts.observe(event);
-            all.extend(check(&facts, &mut checked, event, |_, _| may_lack).map(|found| found.message));
+            model.observe(event);
+            all.extend(check(&model, &mut checked, event, |_, _| may_lack).map(|found| found.message));
         }
         all
     }

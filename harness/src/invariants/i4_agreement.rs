@@ -9,9 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use csi_mock::disk::{Mount, MountKind};
 use csi_mock::efs::is_handle;
+use fake_apiserver::events::Node;
+use substrate::json::Text;
 
-use super::facts::Facts;
 use super::{StoredObjects, Symptom};
+use crate::model::RunModel;
 
 /// Actual state, read from the cloud and from the disks, not from the trace.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -69,34 +71,36 @@ const LISTED: &str = "in status.volumesAttached of the node";
 type Pairs = BTreeSet<(String, String)>;
 
 /// Returns all differences, and the number of compared attachments.
-pub(super) fn compare(facts: &Facts, machines: &Machines) -> (Vec<Disagreement>, u64) {
-    let handles: BTreeSet<&str> = facts.volumes.values().map(|pv| pv.handle.as_str()).collect();
+pub(super) fn compare(model: &RunModel, machines: &Machines) -> (Vec<Disagreement>, u64) {
+    let handles: BTreeSet<&str> = model.objects.volumes().map(|(_, pv)| pv.handle()).collect();
     let known = |volume: &str| handles.contains(volume);
     let cloud: Pairs = machines
         .cloud
         .iter()
         .filter(|(volume, _)| known(volume))
-        .map(|(volume, instance)| (volume.clone(), facts.name(instance).to_owned()))
+        .map(|(volume, instance)| (volume.clone(), model.name(instance).to_owned()))
         .collect();
-    let objects: Pairs = facts
+    let objects: Pairs = model
+        .objects
         .attachments
         .values()
-        .filter(|va| va.attached)
-        .filter_map(|va| Some((facts.volumes.get(&va.pv)?.handle.clone(), va.node.clone())))
+        .filter(|va| va.state.attached)
+        .filter_map(|va| Some((model.objects.volume(va.pv())?.handle().to_owned(), va.node().to_owned())))
         .collect();
-    let of_nodes = |list: fn(&super::facts::Node) -> &BTreeSet<String>| -> Pairs {
-        let pairs = facts.nodes.iter().flat_map(|(node, object)| {
-            list(object).iter().filter_map(move |name| Some((name.split_once('^')?.1.to_owned(), node.clone())))
+    let of_nodes = |list: fn(&Node) -> &[Text]| -> Pairs {
+        let pairs = model.objects.nodes.iter().flat_map(|(node, object)| {
+            let names = list(&object.state).iter();
+            names.filter_map(move |name| Some((name.split_once('^')?.1.to_owned(), node.to_string())))
         });
         pairs.collect()
     };
-    let (attached, in_use) = (of_nodes(|n| &n.attached), of_nodes(|n| &n.in_use));
+    let (attached, in_use) = (of_nodes(|n| &n.volumes_attached), of_nodes(|n| &n.volumes_in_use));
     let here = |by_node: &BTreeMap<String, BTreeSet<String>>| -> Pairs {
         let pairs = by_node.iter().flat_map(|(node, volumes)| volumes.iter().map(|v| (v.clone(), node.clone())));
         pairs.filter(|(volume, _)| known(volume)).collect()
     };
     let (devices, mounted) = (here(&machines.devices), here(&machines.staged));
-    let holds = facts.holds.iter().filter(|((volume, _), hold)| hold.state().is_some() && known(volume));
+    let holds = model.holds.iter().filter(|((volume, _), hold)| hold.state().is_some() && known(volume));
     // A shared file system is mounted without a device, and kubelet does not report it as in use.
     let (shares, holds): (Vec<_>, Vec<_>) = holds.partition(|((volume, _), _)| is_handle(volume));
     let shares: Pairs = shares.into_iter().map(|(key, _)| key.clone()).collect();

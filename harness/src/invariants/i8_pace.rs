@@ -6,16 +6,16 @@
 //! after each start of a process.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 use std::time::Duration;
 
 use controllers::events::{Attach, Detach};
-use csi_mock::events::{CsiCall, CsiDone};
+use csi_mock::events::CsiDone;
 use substrate::Event;
 use substrate::clock::TimeScale;
 use substrate::json::Text;
 
-use super::{Found, facts::Facts};
+use super::Found;
+use crate::model::RunModel;
 
 /// Number of failures of one call within [`SPAN`] that no backoff allows.
 const MOST: usize = 30;
@@ -32,7 +32,6 @@ type Key = (Text, Text, Text, Text);
 /// Recent failures of each call.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
-    open: BTreeMap<(Arc<str>, u64), Text>,
     failures: BTreeMap<Key, VecDeque<u64>>,
     /// Calls for which a violation was reported.
     reported: BTreeSet<Key>,
@@ -41,7 +40,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    pub fn check(&mut self, facts: &Facts, scale: TimeScale, event: &Event) -> Option<Found> {
+    pub fn check(&mut self, model: &RunModel, scale: TimeScale, event: &Event) -> Option<Found> {
         if let Some(attach) = event.get::<Attach>() {
             return self.attach(scale, event.ms, attach);
         }
@@ -50,15 +49,9 @@ impl Pace {
             self.attaches.retain(|(volume, _), _| *volume != detach.volume);
             return None;
         }
-        if let Some(call) = event.get::<CsiCall>() {
-            if call.caller.is_none() {
-                let target = call.target.clone().unwrap_or_default();
-                self.open.insert((event.process.clone(), call.ordinal), target);
-            }
-            return None;
-        }
         let done = event.get::<CsiDone>()?;
-        let target = self.open.remove(&(event.process.clone(), done.ordinal))?;
+        let call = model.calls.answered().filter(|call| call.caller.is_none())?;
+        let target = call.target.clone().unwrap_or_default();
         let (volume, node) = (done.volume.clone().unwrap_or_default(), done.node.clone().unwrap_or_default());
         let key = (done.rpc.clone(), volume.clone(), node.clone(), target);
         if done.code == "OK" {
@@ -72,7 +65,7 @@ impl Pace {
         }
         let message =
             format!("{} of {volume} failed {MOST} times within {SPAN} ms: its caller does not wait", done.rpc);
-        let (volume, node) = (Some(volume.to_string()), Some(facts.name(&node).to_owned()));
+        let (volume, node) = (Some(volume.to_string()), Some(model.name(&node).to_owned()));
         let node = node.filter(|node| !node.is_empty());
         Some(Found { message, operation: done.rpc.to_string(), volume, node, ..Found::default() })
     }
@@ -103,6 +96,7 @@ fn note(times: &mut VecDeque<u64>, scale: TimeScale, now: u64, span: u64) {
 
 #[cfg(test)]
 mod tests {
+    use csi_mock::events::CsiCall;
     use substrate::world::{Options, simulate};
 
     use super::*;
@@ -123,8 +117,12 @@ mod tests {
             }
             world.trace().events()
         });
-        let (facts, mut pace) = (Facts::default(), Pace::default());
-        events.iter().filter_map(|event| pace.check(&facts, TimeScale::default(), event)).count()
+        let (mut model, mut pace) = (RunModel::default(), Pace::default());
+        let found = events.iter().filter_map(|event| {
+            model.observe(event);
+            pace.check(&model, TimeScale::default(), event)
+        });
+        found.count()
     }
 
     #[test]
@@ -151,8 +149,8 @@ mod tests {
             }
             world.trace().events()
         });
-        let (facts, mut pace) = (Facts::default(), Pace::default());
-        events.iter().filter_map(|event| pace.check(&facts, TimeScale::default(), event)).count()
+        let (model, mut pace) = (RunModel::default(), Pace::default());
+        events.iter().filter_map(|event| pace.check(&model, TimeScale::default(), event)).count()
     }
 
     #[test]

@@ -9,14 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use controllers::events::EventRecorded;
-use csi_mock::events::{CsiCall, CsiDone};
+use csi_mock::events::CsiDone;
 use fake_apiserver::events::Commit;
 use substrate::Event;
 use substrate::events::{ProcessCrashed, ProcessStarted};
 use substrate::json::Text;
 
-use super::facts::Facts;
 use super::{Checked, Found, Id};
+use crate::model::{RunModel, claims_of};
 use crate::spec::names;
 
 /// Reasons of the Events for a failure of each RPC, and the process that calls it; none for the kubelet of its node.
@@ -57,27 +57,19 @@ struct Series {
 #[derive(Debug, Default)]
 pub(super) struct Surfaced {
     running: BTreeSet<Arc<str>>,
-    open: BTreeMap<(Arc<str>, u64), Text>,
     series: BTreeMap<Key, Series>,
     /// Claim of each volume, and of each uid, as `namespace/name`.
     claims: BTreeMap<Text, Text>,
-    /// PersistentVolume of each volume.
-    volumes: BTreeMap<Text, Arc<str>>,
     /// Pods that have had each claim.
     pods: BTreeMap<String, BTreeSet<Arc<str>>>,
 }
 
 impl Surfaced {
-    pub fn observe(&mut self, facts: &Facts, checked: &mut Checked, event: &Event) {
-        if let Some(call) = event.get::<CsiCall>() {
-            if call.caller.is_none() {
-                let target = call.target.clone().unwrap_or_default();
-                self.open.insert((event.process.clone(), call.ordinal), target);
-            }
-        } else if let Some(done) = event.get::<CsiDone>() {
-            self.on_done(facts, checked, event, done);
+    pub fn observe(&mut self, model: &RunModel, checked: &mut Checked, event: &Event) {
+        if let Some(done) = event.get::<CsiDone>() {
+            self.on_done(model, checked, event, done);
         } else if let Some(recorded) = event.get::<EventRecorded>() {
-            self.on_recorded(&event.process, recorded);
+            self.on_recorded(model, &event.process, recorded);
         } else if let Some(commit) = event.get::<Commit>() {
             self.on_commit(commit);
         } else if event.is::<ProcessStarted>() || event.is::<ProcessCrashed>() {
@@ -86,26 +78,25 @@ impl Surfaced {
                 true => self.running.insert(process.clone()),
                 false => self.running.remove(process),
             };
-            self.open.retain(|(driver, _), _| driver != process);
             self.series.retain(|_, series| series.is_reported || !process.starts_with(&series.caller));
         }
     }
 
-    fn on_done(&mut self, facts: &Facts, checked: &mut Checked, event: &Event, done: &CsiDone) {
-        let Some(target) = self.open.remove(&(event.process.clone(), done.ordinal)) else { return };
+    fn on_done(&mut self, model: &RunModel, checked: &mut Checked, event: &Event, done: &CsiDone) {
+        let Some(call) = model.calls.answered().filter(|call| call.caller.is_none()) else { return };
         let Some((_, reasons, caller)) = REPORTS.iter().find(|(rpc, ..)| done.rpc == *rpc) else { return };
         if done.code == "CANCELLED" {
             return;
         }
         let volume = done.volume.clone().filter(|_| done.rpc != "CreateVolume");
-        let key = (done.rpc.clone(), volume.unwrap_or_default(), target);
+        let key = (done.rpc.clone(), volume.unwrap_or_default(), call.target.clone().unwrap_or_default());
         if done.code == "OK" {
             // The status of a snapshot keeps its error until it is ready, and the same error makes no second Event.
             let is_kept = done.rpc.starts_with("Create") && done.rpc.contains("Snapshot");
             self.series.retain(|known, series| *known != key || !series.is_reported || is_kept);
             return;
         }
-        let node = done.node.as_ref().map(|node| facts.name(node).to_owned());
+        let node = done.node.as_ref().map(|node| model.name(node).to_owned());
         let caller = match (caller, &node) {
             (Some(caller), _) => (*caller).to_owned(),
             (None, Some(node)) => names::kubelet(node),
@@ -124,7 +115,7 @@ impl Surfaced {
         self.series.insert(key, Series { reasons, caller, node, error, is_reported: false });
     }
 
-    fn on_recorded(&mut self, process: &str, recorded: &EventRecorded) {
+    fn on_recorded(&mut self, model: &RunModel, process: &str, recorded: &EventRecorded) {
         let (_, object) = recorded.object.split_once('/').unwrap_or_default();
         for ((rpc, volume, target), series) in &mut self.series {
             let by_caller = process.starts_with(&series.caller);
@@ -141,7 +132,7 @@ impl Surfaced {
                 None => true,
                 Some(claim) => {
                     object == claim.as_str()
-                        || self.volumes.get(volume).is_some_and(|name| object == &**name)
+                        || model.objects.pv_of(volume) == Some(object)
                         || self.pods.get(claim.as_str()).is_some_and(|pods| pods.contains(object))
                 }
             };
@@ -153,16 +144,12 @@ impl Surfaced {
         if let Some(claim) = &commit.pvc {
             self.claims.insert(claim.uid.clone(), (&*commit.object).into());
         } else if let Some(pv) = &commit.pv {
-            let Some(handle) = &pv.handle else { return };
-            self.volumes.insert(handle.clone(), commit.object.clone());
-            if let Some(claim) = &pv.claim {
+            if let Some((handle, claim)) = pv.handle.as_ref().zip(pv.claim.as_ref()) {
                 self.claims.insert(handle.clone(), claim.clone());
             }
         } else if let Some(pod) = &commit.pod {
-            let namespace = commit.object.split_once('/').map_or("", |(namespace, _)| namespace);
-            for claim in &pod.claims {
-                let pods = self.pods.entry(format!("{namespace}/{claim}")).or_default();
-                pods.insert(commit.object.clone());
+            for claim in claims_of(&commit.object, pod) {
+                self.pods.entry(claim).or_default().insert(commit.object.clone());
             }
         }
     }
@@ -184,6 +171,7 @@ impl Surfaced {
 
 #[cfg(test)]
 mod tests {
+    use csi_mock::events::CsiCall;
     use fake_apiserver::events::{Claim, Pod, Volume};
     use fake_apiserver::state::EventType;
     use substrate::World;
@@ -210,10 +198,10 @@ mod tests {
             happens(&world);
             world.trace().events()
         });
-        let (mut facts, mut checked, mut rule) = (Facts::default(), Checked::default(), Surfaced::default());
+        let (mut model, mut checked, mut rule) = (RunModel::default(), Checked::default(), Surfaced::default());
         for event in &events {
-            facts.observe(event);
-            rule.observe(&facts, &mut checked, event);
+            model.observe(event);
+            rule.observe(&model, &mut checked, event);
         }
         rule.at_rest().into_iter().map(|found| found.message).collect()
     }

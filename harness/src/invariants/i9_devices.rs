@@ -11,9 +11,8 @@ use substrate::Event;
 use substrate::events::FaultFired;
 use substrate::fault::Effect;
 
-use super::asked::Asked;
-use super::facts::Facts;
 use super::{Checked, Found, Id};
+use crate::model::RunModel;
 
 /// True once a fault has renamed a device.
 #[derive(Debug, Default)]
@@ -22,20 +21,20 @@ pub(super) struct Devices {
 }
 
 impl Devices {
-    /// Checks an event against the requirements before it.
-    pub fn check(&mut self, asked: &Asked, facts: &Facts, checked: &mut Checked, event: &Event) -> Option<Found> {
+    /// Checks an event.
+    pub fn check(&mut self, model: &RunModel, checked: &mut Checked, event: &Event) -> Option<Found> {
         if let Some(FaultFired { effect: Effect::WrongDevice(_), .. }) = event.get() {
             self.renamed = true;
         } else if let Some(DiskStaged { volume, node, .. }) = event.get() {
-            checked.add(Id::I9, u64::from(facts.device(volume, node).is_some()));
+            checked.add(Id::I9, u64::from(model.device(volume, node).is_some()));
         }
         if let Some(call) = event.get::<CsiCall>() {
-            return without_context(facts, call).or_else(|| published_for_writing(asked, facts, call));
+            return without_context(model, call).or_else(|| published_for_writing(model, call));
         }
         let CsiWrongDevice { volume, node, told: named, found } = event.get().filter(|_| !self.renamed)?;
         // The driver found the volume under the cloud's name, so the name in the attachment's metadata is wrong.
-        facts.device(volume, node).filter(|device| *device == found.as_str())?;
-        let node = facts.name(node).to_owned();
+        model.device(volume, node).filter(|device| *device == found.as_str())?;
+        let node = model.name(node).to_owned();
         let message = format!(
             "the attachment's metadata names {named} as the device of {volume} on {node}, and the cloud has it at \
              {found}"
@@ -46,13 +45,13 @@ impl Devices {
 }
 
 /// Finds a stage without the device that the VolumeAttachment names.
-fn without_context(facts: &Facts, call: &CsiCall) -> Option<Found> {
+fn without_context(model: &RunModel, call: &CsiCall) -> Option<Found> {
     if call.rpc != "NodeStageVolume" || call.caller.is_some() || call.device.is_some() {
         return None;
     }
-    let (volume, node) = (call.volume.as_deref()?, facts.name(call.node.as_deref()?));
-    let mut of_node = facts.attachments_of(volume).filter(|(_, attachment)| attachment.node == node);
-    let (name, device) = of_node.find_map(|(name, attachment)| Some((name, attachment.device.as_deref()?)))?;
+    let (volume, node) = (call.volume.as_deref()?, model.name(call.node.as_deref()?));
+    let mut of_node = model.attachments_of(volume).filter(|(_, attachment)| attachment.node() == node);
+    let (name, device) = of_node.find_map(|(name, attachment)| Some((name, attachment.state.device.as_deref()?)))?;
     let message = format!(
         "NodeStageVolume was called for {volume} on {node} without the metadata of volumeattachment/{name}, which names \
          {device}"
@@ -62,10 +61,10 @@ fn without_context(facts: &Facts, call: &CsiCall) -> Option<Found> {
 }
 
 /// Finds a ControllerPublishVolume for writing of a PersistentVolume that may only be read.
-fn published_for_writing(asked: &Asked, facts: &Facts, call: &CsiCall) -> Option<Found> {
+fn published_for_writing(model: &RunModel, call: &CsiCall) -> Option<Found> {
     let volume = call.volume.as_deref().filter(|_| call.for_writing && call.caller.is_none())?;
-    asked.volume_of(volume).filter(|pv| pv.spec.read_only)?;
-    let node = facts.name(call.node.as_deref()?).to_owned();
+    model.objects.volume_of(volume).filter(|pv| pv.spec.read_only)?;
+    let node = model.name(call.node.as_deref()?).to_owned();
     let message = format!(
         "ControllerPublishVolume was called for {volume} on {node} for writing, and its PersistentVolume is read-only"
     );

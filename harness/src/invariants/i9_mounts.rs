@@ -10,28 +10,27 @@ use fake_apiserver::events::{Commit, Spec, Volume};
 use substrate::Event;
 use substrate::json::Text;
 
-use super::asked::{Asked, Stored};
-use super::facts::Facts;
 use super::{Checked, Found, Id};
+use crate::model::{RunModel, Stored};
 
 /// Parameters of a StorageClass whose values become options of mkfs (aws-ebs-csi-driver, docs/parameters.md).
 const FORMAT_PARAMETERS: [&str; 5] = ["blockSize", "inodeSize", "bytesPerInode", "numberOfInodes", "ext4ClusterSize"];
 
-/// Checks an event against the requirements before it.
-pub(super) fn check(asked: &Asked, facts: &Facts, checked: &mut Checked, event: &Event) -> Option<Found> {
+/// Checks an event.
+pub(super) fn check(model: &RunModel, checked: &mut Checked, event: &Event) -> Option<Found> {
     if let Some(staged) = event.get::<DiskStaged>() {
-        let pv = asked.volume_of(&staged.volume)?;
+        let pv = model.objects.volume_of(&staged.volume)?;
         checked.add(Id::I9, 1);
         let why = wrongly_staged(pv, staged)
-            .or_else(|| wrongly_formatted(asked, pv, staged))
-            .or_else(|| too_small(asked, pv, staged))?;
+            .or_else(|| wrongly_formatted(model, pv, staged))
+            .or_else(|| too_small(model, pv, staged))?;
         let message = format!("{} was staged on {} {why}", staged.volume, staged.node);
-        return Some(found(facts, message, "NodeStageVolume", &staged.volume, &staged.node));
+        return Some(found(model, message, "NodeStageVolume", &staged.volume, &staged.node));
     }
     if let Some(published) = event.get::<DiskPublished>() {
-        let pv = asked.volume_of(&published.volume)?;
-        let node = facts.name(&published.node).to_owned();
-        let of_pods = read_only_by_pods(asked, pv, &node)?;
+        let pv = model.objects.volume_of(&published.volume)?;
+        let node = model.name(&published.node).to_owned();
+        let of_pods = read_only_by_pods(model, pv, &node)?;
         checked.add(Id::I9, 1);
         let by_volume = pv.spec.read_only || only_reads(pv);
         let why = match (published.readonly, of_pods) {
@@ -41,14 +40,15 @@ pub(super) fn check(asked: &Asked, facts: &Facts, checked: &mut Checked, event: 
             _ => return None,
         };
         let message = format!("{} was published on {node} {why}", published.volume);
-        return Some(found(facts, message, "NodePublishVolume", &published.volume, &node));
+        return Some(found(model, message, "NodePublishVolume", &published.volume, &node));
     }
     let commit = event.get::<Commit>().filter(|commit| commit.user.starts_with("kubelet"))?;
-    let (now, before) = (Stored::of(commit, commit.pvc.as_deref()?), asked.claim(&commit.object)?);
+    commit.pvc.as_ref()?;
+    let (now, before) = (model.objects.claim(&commit.object)?, model.objects.before.claim.as_ref()?);
     let capacity = now.spec.capacity.filter(|now| before.spec.capacity.is_some_and(|before| before < *now))?;
-    let pv = asked.volume(now.state.volume.as_deref()?).filter(|pv| !pv.spec.block)?;
+    let pv = model.objects.volume(now.state.volume.as_deref()?).filter(|pv| !pv.spec.block)?;
     let handle = pv.state.handle.as_deref()?;
-    let has = asked.filesystem(handle)?;
+    let has = model.objects.filesystem(handle)?;
     checked.add(Id::I9, 1);
     let message = (has < capacity).then(|| {
         format!("kubelet reports {capacity} bytes for pvc/{}, and the filesystem of {handle} has {has}", commit.object)
@@ -59,12 +59,12 @@ pub(super) fn check(asked: &Asked, facts: &Facts, checked: &mut Checked, event: 
 
 /// Returns the reason if a new filesystem lacks an option that each version of its StorageClass asks for. A volume that
 /// was not provisioned for its claim may have been made by hand, without the parameters of the class.
-fn wrongly_formatted(asked: &Asked, pv: &Stored<Volume>, staged: &DiskStaged) -> Option<String> {
-    let made = asked.volume(&format!("pvc-{}", pv.state.claim_uid.as_deref()?))?;
+fn wrongly_formatted(model: &RunModel, pv: &Stored<Volume>, staged: &DiskStaged) -> Option<String> {
+    let made = model.objects.volume(&format!("pvc-{}", pv.state.claim_uid.as_deref()?))?;
     if !staged.formatted || staged.fs_type.is_empty() || made.state.handle.as_deref() != Some(&*staged.volume) {
         return None;
     }
-    let classes = asked.class(pv.spec.class.as_deref()?).iter();
+    let classes = model.objects.class(pv.spec.class.as_deref()?).iter();
     let missing = classes.map(|class| missing_option(class, staged)).collect::<Option<Vec<_>>>()?;
     let (parameter, value) = missing.into_iter().next_back()?;
     Some(format!("without the {parameter} {value} that its StorageClass asks for"))
@@ -79,15 +79,15 @@ fn missing_option<'a>(class: &'a Spec, staged: &DiskStaged) -> Option<(&'a Text,
 }
 
 /// Returns the reason if the filesystem is smaller than the status of its claim says.
-fn too_small(asked: &Asked, pv: &Stored<Volume>, staged: &DiskStaged) -> Option<String> {
+fn too_small(model: &RunModel, pv: &Stored<Volume>, staged: &DiskStaged) -> Option<String> {
     let has = staged.size_bytes.filter(|_| !staged.readonly)?;
-    let claim = asked.claim(pv.state.claim.as_deref()?)?;
+    let claim = model.objects.claim(pv.state.claim.as_deref()?)?;
     let capacity = claim.spec.capacity.filter(|capacity| has < *capacity)?;
     Some(format!("with {has} bytes, and the status of its claim says {capacity}"))
 }
 
-fn found(facts: &Facts, message: String, operation: &str, volume: &str, node: &str) -> Found {
-    let (volume, node) = (Some(volume.to_owned()), Some(facts.name(node).to_owned()));
+fn found(model: &RunModel, message: String, operation: &str, volume: &str, node: &str) -> Found {
+    let (volume, node) = (Some(volume.to_owned()), Some(model.name(node).to_owned()));
     Found { message, operation: operation.to_owned(), volume, node, ..Found::default() }
 }
 
@@ -124,10 +124,10 @@ fn wrongly_staged(pv: &Stored<Volume>, staged: &DiskStaged) -> Option<String> {
 
 /// For the pods on a node that use the volume, returns whether no pod requests it read-only, and whether each does;
 /// `None` if there is no such pod.
-fn read_only_by_pods(asked: &Asked, pv: &Stored<Volume>, node: &str) -> Option<(bool, bool)> {
+fn read_only_by_pods(model: &RunModel, pv: &Stored<Volume>, node: &str) -> Option<(bool, bool)> {
     let claim = pv.state.claim.as_deref()?;
     let name = claim.split_once('/').map_or(claim, |(_, name)| name);
-    let here = asked.users(claim).filter(|(_, pod)| pod.state.node.as_deref() == Some(node));
+    let here = model.objects.users(claim).filter(|(_, pod)| pod.state.node.as_deref() == Some(node));
     let asks: Vec<bool> = here.map(|(_, pod)| pod.spec.read_only_claims.iter().any(|claim| claim == name)).collect();
     (!asks.is_empty()).then(|| (!asks.contains(&true), !asks.contains(&false)))
 }

@@ -11,9 +11,8 @@ use fake_apiserver::events::{Commit, Load};
 use substrate::Event;
 use substrate::json::Text;
 
-use super::asked::Asked;
-use super::facts::Facts;
 use super::{Checked, Found, Id};
+use crate::model::RunModel;
 
 /// Pods by uid.
 #[derive(Debug, Default)]
@@ -24,8 +23,8 @@ pub(super) struct Targets {
 }
 
 impl Targets {
-    /// Checks an event against the requirements before it.
-    pub fn check(&mut self, asked: &Asked, facts: &Facts, checked: &mut Checked, event: &Event) -> Option<Found> {
+    /// Checks an event.
+    pub fn check(&mut self, model: &RunModel, checked: &mut Checked, event: &Event) -> Option<Found> {
         if let Some(commit) = event.get::<Commit>() {
             let pod = commit.pod.as_ref().filter(|pod| !pod.uid.is_empty())?;
             self.pods.entry(pod.uid.clone()).or_insert_with(|| commit.object.clone());
@@ -34,24 +33,24 @@ impl Targets {
         self.is_loaded |= event.is::<Load>();
         let DiskPublished { volume, node, path, .. } = event.get()?;
         let (uid, name) = parts(path)?;
-        let pv = asked.volume_of(volume)?;
+        let pv = model.objects.volume_of(volume)?;
         checked.add(Id::I9, 1);
-        let why = self.misplaced(asked, facts.name(node), pv.state.claim.as_deref(), uid).or_else(|| {
-            let of_name = asked.volume(name).is_some_and(|pv| pv.state.handle.as_ref() == Some(volume));
+        let why = self.misplaced(model, model.name(node), pv.state.claim.as_deref(), uid).or_else(|| {
+            let of_name = model.objects.volume(name).is_some_and(|pv| pv.state.handle.as_ref() == Some(volume));
             (!of_name).then(|| format!("as {name}, which is not its PersistentVolume"))
         })?;
-        let node = facts.name(node).to_owned();
+        let node = model.name(node).to_owned();
         let message = format!("{volume} was published on {node} {why}");
         let (volume, node) = (Some(volume.to_string()), Some(node));
         Some(Found { message, operation: "NodePublishVolume".to_owned(), volume, node, ..Found::default() })
     }
 
     /// Returns the reason why a pod must not have the volume of a claim, as the end of a sentence.
-    fn misplaced(&self, asked: &Asked, node: &str, claim: Option<&str>, uid: &str) -> Option<String> {
+    fn misplaced(&self, model: &RunModel, node: &str, claim: Option<&str>, uid: &str) -> Option<String> {
         let Some(key) = self.pods.get(uid) else {
             return (!self.is_loaded).then(|| format!("for a pod with the uid {uid}, and there never was one"));
         };
-        let pod = asked.pod(key).filter(|pod| pod.state.uid == uid)?;
+        let pod = model.objects.pod(key).filter(|pod| pod.state.uid == uid)?;
         if pod.state.node.as_deref() != Some(node) {
             return Some(format!("for pod/{key}, which is not there"));
         }

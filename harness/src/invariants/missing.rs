@@ -16,7 +16,7 @@ use substrate::Event;
 use substrate::json::Text;
 
 use super::Symptom;
-use super::facts::Facts;
+use crate::model::{RunModel, claims_of, only_looks};
 
 /// A missing call or write.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -89,7 +89,7 @@ impl Last {
     }
 
     fn on_call(&mut self, event: &Event, call: &CsiCall) {
-        let Some(volume) = call.volume.as_ref().filter(|_| !super::facts::only_looks(&call.rpc)) else { return };
+        let Some(volume) = call.volume.as_ref().filter(|_| !only_looks(&call.rpc)) else { return };
         let node = call.node.as_ref().map(|node| format!(" on {node}")).unwrap_or_default();
         self.calls.insert(volume.to_string(), format!("{}{node} at {}", call.rpc, moment(event.ms)));
     }
@@ -105,10 +105,8 @@ impl Last {
         }
         writes.remove(&*commit.object);
         if let Some(pod) = &commit.pod {
-            let (namespace, _) = commit.object.split_once('/').unwrap_or(("default", &commit.object));
-            for claim in &pod.claims {
-                let text = format!("pod/{} was deleted at {}", commit.object, moment(event.ms));
-                self.pods.insert(format!("{namespace}/{claim}"), text);
+            for claim in claims_of(&commit.object, pod) {
+                self.pods.insert(claim, format!("pod/{} was deleted at {}", commit.object, moment(event.ms)));
             }
         } else if commit.pvc.is_some() {
             self.pods.remove(&*commit.object);
@@ -119,7 +117,7 @@ impl Last {
     /// leftover that shows it.
     pub fn missing(
         &self,
-        facts: &Facts,
+        model: &RunModel,
         symptom: Symptom,
         first: &str,
         (volume, node): (Option<&str>, Option<&str>),
@@ -135,21 +133,21 @@ impl Last {
             _ => first.to_owned(),
         };
         let on = node.filter(|node| !of.contains(*node)).map(|node| format!(" on {node}")).unwrap_or_default();
-        let claim = volume.and_then(|volume| facts.volumes.get(facts.pv_of(volume)?)?.claim.as_deref());
+        let claim = volume.and_then(|volume| model.objects.volume_of(volume)?.state.claim.as_deref());
         let after =
             claim.and_then(|claim| self.pods.get(claim)).map(|pod| format!(", after {pod}")).unwrap_or_default();
         let mut text = format!("expected: {act} for {of}{on}{after}");
         if let Some(call) = volume.and_then(|volume| self.calls.get(volume)) {
             text += &format!("; the last call was {call}");
         }
-        if let Some(write) = self.write(facts, first, volume) {
+        if let Some(write) = self.write(model, first, volume) {
             text += &format!("; the last write was {write}");
         }
         Some(Missing { place, act, text })
     }
 
     /// Returns the last write of the object that a symptom names, or of the volume's PersistentVolume.
-    fn write(&self, facts: &Facts, first: &str, volume: Option<&str>) -> Option<String> {
+    fn write(&self, model: &RunModel, first: &str, volume: Option<&str>) -> Option<String> {
         let of = |resource: &str, key: &str| {
             let (verb, user, ms) = self.writes.get(resource)?.get(key)?;
             let user = user.split('/').next().unwrap_or_default();
@@ -166,7 +164,7 @@ impl Last {
             }
         });
         let bare = || of("volumeattachments", first).or_else(|| of("persistentvolumes", first));
-        named.or_else(bare).or_else(|| of("persistentvolumes", facts.pv_of(volume?)?))
+        named.or_else(bare).or_else(|| of("persistentvolumes", model.objects.pv_of(volume?)?))
     }
 }
 
@@ -185,7 +183,7 @@ mod tests {
     use super::*;
 
     fn act(symptom: Symptom, first: &str) -> Option<String> {
-        Last::default().missing(&Facts::default(), symptom, first, (None, None)).map(|missing| missing.act)
+        Last::default().missing(&RunModel::default(), symptom, first, (None, None)).map(|missing| missing.act)
     }
 
     #[test]
@@ -242,13 +240,13 @@ mod tests {
             tell.info(&apiserver, Commit { pod, ..Commit::new("pods", "default/web", 2, EventType::Deleted) });
             tell.events()
         });
-        let (mut facts, mut last) = (Facts::default(), Last::default());
+        let (mut model, mut last) = (RunModel::default(), Last::default());
         for event in &events {
-            facts.observe(event);
+            model.observe(event);
             last.observe(event);
         }
         let of = (Some("vol-1"), Some("node-a"));
-        let missing = last.missing(&facts, Symptom::AwaitsUnstage, "vol-1", of).unwrap();
+        let missing = last.missing(&model, Symptom::AwaitsUnstage, "vol-1", of).unwrap();
         assert_eq!(
             missing.text,
             "expected: NodeUnstageVolume for vol-1 on node-a, after pod/default/web was deleted at 1.500s; the last call \

@@ -21,16 +21,15 @@
 //! detach of that volume from that node, until the volume is staged there again.
 //!
 //! Each invariant counts the occasions on which it could have been broken ([`Checked`]): a run without occasions proves
-//! nothing about it. The checkers are pure: their only input is typed events of the trace. `facts` has the state that
-//! several of them need, and `orphaned_stagings` distinguishes leftovers. Each invariant has its own file.
+//! nothing about it. The checkers are pure: their only input is typed events of the trace. `crate::model` folds them once
+//! to the state of the run, and each checker keeps only the history of its own rule. `staleness` knows what the caches of
+//! control loops may have, `attribution` and `orphaned_*` distinguish causes. Each invariant has its own file.
 
-mod asked;
 mod at_end;
 mod attribution;
 mod checked;
 mod converge;
 pub mod declared;
-mod facts;
 mod found;
 mod i10_changed;
 mod i10_cloud;
@@ -73,7 +72,6 @@ mod i9_mounts;
 mod i9_targets;
 mod iops;
 mod missing;
-mod node_volume;
 mod orphaned_stagings;
 mod orphaned_volumes;
 mod quiescence;
@@ -104,7 +102,7 @@ use substrate::clock::TimeScale;
 use substrate::events::{ProcessFailed, ProcessPanicked};
 use tokio::sync::Notify;
 
-use facts::Facts;
+use crate::model::RunModel;
 use found::Found;
 
 /// Maximum number of kept violations: one bug can break an invariant at every later event.
@@ -122,8 +120,7 @@ pub struct Invariants {
 
 #[derive(Debug, Default)]
 struct State {
-    facts: Facts,
-    asked: asked::Asked,
+    model: RunModel,
     attribution: attribution::Attribution,
     staleness: staleness::Staleness,
     orphaned_stagings: orphaned_stagings::OrphanedStagings,
@@ -172,7 +169,7 @@ impl Invariants {
     /// Creates the invariants of a run without events, whose loops divide their waits by `scale`.
     pub fn new(scale: TimeScale) -> Self {
         let mut state = State::default();
-        state.facts.scale = scale;
+        state.model.scale = scale;
         state.staleness = staleness::Staleness::new(scale);
         Self { state: Mutex::new(state), spins: Notify::new() }
     }
@@ -192,8 +189,7 @@ impl Invariants {
     pub fn observe(&self, event: &Event) {
         let state = &mut *self.state();
         let State {
-            facts,
-            asked,
+            model,
             attribution,
             staleness,
             orphaned_stagings,
@@ -238,69 +234,68 @@ impl Invariants {
             let found = contract.check(event, checked);
             return state.at(event, Id::I13, found);
         }
-        staleness.observe(event, |instance| facts.name(instance).to_owned());
-        orphaned_volumes.observe(event);
+        staleness.observe(event, |instance| model.name(instance).to_owned());
+        model.observe(event);
+        orphaned_volumes.observe(&model.calls, event);
         if streams.sees(event) {
             let found = streams.check(event, checked);
             return state.at(event, Id::I7, found);
         }
-        // Needs the state before a claim or volume is removed.
-        let i11 = lifetimes.check(asked, facts, checked, event);
-        facts.observe(event);
-        facts.note_left(event);
+        let i11 = lifetimes.check(model, checked, event);
+        model.note_left(event);
         // The write may follow the decision after some seconds.
         let moments = [event.ms, event.ms.saturating_sub(30_000)];
-        facts.note_report(|node, volume| moments.iter().any(|ms| staleness.may_lack_volume(node, volume, *ms)));
+        model.note_report(|node, volume| moments.iter().any(|ms| staleness.may_lack_volume(node, volume, *ms)));
         if let Some(detach) = event.get::<Detach>() {
             let unready = staleness.may_cache_unready(&detach.node, event.ms);
-            facts.note_cache(detach, staleness.may_cache_taint(&detach.node, event.ms), unready);
+            model.note_cache(detach, staleness.may_cache_taint(&detach.node, event.ms), unready);
             let lacks = staleness.may_lack_volume(&detach.node, &detach.volume, event.ms);
-            facts.note_listed(detach, lacks);
+            model.note_listed(detach, lacks);
         }
         let former_claim = |claim: &str| staleness.may_schedule_by_former_claim(claim, event.ms);
-        attribution.observe(event, |instance| facts.name(instance).to_owned(), former_claim);
-        orphaned_stagings.observe(event, |instance| facts.name(instance).to_owned());
+        attribution.observe(model, event, former_claim);
+        orphaned_stagings.observe(model, event);
         last_acts.observe(event);
-        let i1 = one_writer.check(facts, checked, event);
+        let i1 = one_writer.check(model, checked, event);
         let compares = !*is_mixed;
-        let attaches = compares.then(|| i1_one_attachment::check(facts, event)).flatten();
+        let attaches = compares.then(|| i1_one_attachment::check(model, event)).flatten();
         let former = |pv: &str, node: &str| staleness.may_have_former_attachment(pv, node, event.ms);
-        let i2 = detach_after_unstage.check(facts, checked, event, former);
-        let i3 = order.check(facts, checked, event, former);
-        let unmounts = unmount_after_stop.check(facts, event).filter(|_| compares);
-        let detached = compares.then(|| i3_detached::check(facts, event)).flatten();
-        let leads = leaders.check(facts.scale, event);
+        let i2 = detach_after_unstage.check(model, checked, event, former);
+        let i3 = order.check(model, checked, event, former);
+        let unmounts = unmount_after_stop.check(model, event).filter(|_| compares);
+        let detached = compares.then(|| i3_detached::check(model, event)).flatten();
+        let leads = leaders.check(model.scale, event);
         let i6 = durable_bytes.check(checked, event);
         let claims = released.check(event, |claim| staleness.may_have_former_claim(claim, event.ms));
-        let i9 = devices.check(asked, facts, checked, event);
+        let i9 = devices.check(model, checked, event);
         // These two compare events of two processes at one moment.
-        let mounts = i9_mounts::check(asked, facts, checked, event)
-            .filter(|found| compares || found.operation != "NodeExpandVolume");
-        let i10 = i10_placement::check(asked, facts, checked, event)
+        let mounts =
+            i9_mounts::check(model, checked, event).filter(|found| compares || found.operation != "NodeExpandVolume");
+        let i10 = i10_placement::check(model, checked, event)
             .filter(|found| compares || found.operation != "NodePublishVolume");
         let apart = [
-            (Id::I2, teardown.check(facts, event)),
-            (Id::I3, in_use.check(facts, event, |node, volume| staleness.kubelet_may_list(node, volume, event.ms))),
-            (Id::I3, deleted.check(event)),
-            (Id::I3, i3_reported::check(facts, checked, event, |node, v| staleness.may_lack_volume(node, v, event.ms))),
-            (Id::I9, targets.check(asked, facts, checked, event)),
-            (Id::I10, i10_changed::check(asked, checked, event)),
+            (Id::I2, teardown.check(model, event)),
+            (Id::I3, in_use.check(model, event, |node, volume| staleness.kubelet_may_list(node, volume, event.ms))),
+            (Id::I3, deleted.check(model, event)),
+            (Id::I3, i3_reported::check(model, checked, event, |node, v| staleness.may_lack_volume(node, v, event.ms))),
+            (Id::I9, targets.check(model, checked, event)),
+            (Id::I10, i10_changed::check(model, checked, event)),
         ];
         let apart = apart.map(|(id, found)| (id, found.filter(|_| compares)));
-        let waits = pace.check(facts, facts.scale, event);
-        let spins = writes.check(facts.scale, event);
+        let waits = pace.check(model, model.scale, event);
+        let spins = writes.check(model.scale, event);
         if spins.is_some() {
             self.spins.notify_one();
         }
-        surfaced.observe(facts, checked, event);
+        surfaced.observe(model, checked, event);
         idle.observe(event);
-        let lost = heartbeats.check(facts.scale, event);
-        let placed = scheduled.check(asked, facts, checked, event);
+        let lost = heartbeats.check(model.scale, event);
+        let placed = scheduled.check(model, checked, event);
         let placed = placed.filter(|found| compares || found.operation != "AttachVolume");
-        let tainted = taints.check(asked, checked, event);
+        let tainted = taints.check(model, checked, event);
         let may_evict = |node: &str| staleness.may_evict(node, event.ms);
-        let collects = collected.check(asked, facts, checked, event, may_evict);
-        let of_cloud = [(Id::I3, states.check(checked, event)), (Id::I10, cloud.check(asked, facts, checked, event))];
+        let collects = collected.check(model, checked, event, may_evict);
+        let of_cloud = [(Id::I3, states.check(checked, event)), (Id::I10, cloud.check(model, checked, event))];
         let of_workloads = [
             (Id::I3, ordinals.check(checked, event)),
             (Id::I10, replicas.check(checked, event)),
@@ -308,10 +303,9 @@ impl Invariants {
             (Id::I11, evictions.check(checked, event)),
         ];
         let is_unseen = |claim: &str| staleness.may_lack_finalizer(claim, event.ms);
-        let volume_of = |claim: &str| facts.handle_of_claim(claim).map(str::to_owned);
+        let volume_of = |claim: &str| model.objects.handle_of_claim(claim).map(str::to_owned);
         let released = sources.check(checked, event, is_unseen, volume_of);
-        asked.observe(event);
-        present.observe(event);
+        present.observe(model, event);
         streams.learn(event, checked);
         contract.learn(event);
         if event.is::<Reset>() {
@@ -367,13 +361,13 @@ impl Invariants {
     /// Returns true if a cloud volume stays when everything is deleted, because the last version of its
     /// PersistentVolume keeps it.
     pub fn keeps(&self, volume: &str) -> bool {
-        self.state().facts.is_kept(volume)
+        self.state().model.is_kept(volume)
     }
 
     /// Returns the volume of an object, a mount, a directory or a device, as a report or a step names it.
     pub fn volume_of(&self, thing: &str) -> Option<String> {
         let state = self.state();
-        state.attribution.volume_of(&state.facts, thing)
+        state.attribution.volume_of(&state.model, thing)
     }
 
     /// Returns the violations so far, oldest first; at most the first 50.
@@ -413,10 +407,9 @@ fn broken(event: &Event) -> Option<String> {
 impl State {
     /// Forgets everything except the nodes.
     fn forget(&mut self) {
-        self.facts = self.facts.of_a_reset();
+        self.model = self.model.of_a_reset();
         self.attribution = attribution::Attribution::default();
-        self.asked = asked::Asked::default();
-        self.staleness = staleness::Staleness::new(self.facts.scale);
+        self.staleness = staleness::Staleness::new(self.model.scale);
         self.last_acts = missing::Last::default();
         (
             self.one_writer,

@@ -14,6 +14,7 @@ use substrate::Event;
 use substrate::events::{ProcessCrashed, ProcessStarted};
 use substrate::json::Text;
 
+use crate::model::{RunModel, target};
 use crate::spec::names::kubelet;
 
 /// Work of a kubelet on a volume, according to the calls of its driver.
@@ -32,8 +33,6 @@ struct Staging {
 #[derive(Debug, Default)]
 pub(super) struct OrphanedStagings {
     stagings: BTreeMap<(String, String), Staging>,
-    /// Target paths of open calls, by process and ordinal.
-    open: BTreeMap<(String, u64), Text>,
     /// Volumes of the cloud, including deleted ones.
     volumes: BTreeSet<String>,
     /// Volumes and nodes for which a driver was ever asked to stage.
@@ -43,12 +42,12 @@ pub(super) struct OrphanedStagings {
 }
 
 impl OrphanedStagings {
-    /// Records an event; `node_of` gives the node of an instance.
-    pub fn observe(&mut self, event: &Event, node_of: impl Fn(&str) -> String) {
+    /// Records an event.
+    pub fn observe(&mut self, model: &RunModel, event: &Event) {
         if let Some(call) = event.get::<CsiCall>() {
-            self.on_call(event, call);
+            self.on_call(call);
         } else if let Some(done) = event.get::<CsiDone>() {
-            self.on_done(event, done);
+            self.on_done(model, done);
         } else if let Some(VolumeChanged { volume, .. }) = event.get() {
             self.volumes.insert(volume.to_string());
         } else if let Some(ProcessStarted { incarnation }) = event.get() {
@@ -60,7 +59,7 @@ impl OrphanedStagings {
             self.on_end(&event.process);
         } else if let Some(AttachmentChanged { volume, instance, state: AttachmentPhase::Detached, .. }) = event.get() {
             // Attach-detach waits for the kubelet, which reports a volume until its directory is gone.
-            let key = (volume.to_string(), node_of(instance.as_str()));
+            let key = (volume.to_string(), model.name(instance.as_str()).to_owned());
             if self.stagings.get(&key).is_some_and(|staging| staging.unstaged && !staging.forgotten) {
                 self.stagings.remove(&key);
             }
@@ -74,10 +73,9 @@ impl OrphanedStagings {
         }
     }
 
-    fn on_call(&mut self, event: &Event, call: &CsiCall) {
+    fn on_call(&mut self, call: &CsiCall) {
         let (Some(volume), Some(node)) = (&call.volume, &call.node) else { return };
         let key = (volume.to_string(), node.to_string());
-        let target = call.target.clone().unwrap_or_default();
         match call.rpc.as_str() {
             "NodeStageVolume" => {
                 self.asked.insert(key.clone());
@@ -87,22 +85,19 @@ impl OrphanedStagings {
             "NodePublishVolume" | "NodeUnpublishVolume" | "NodeUnstageVolume" => {
                 let Some(staging) = self.stagings.get_mut(&key) else { return };
                 staging.forgotten = false;
-                match call.rpc.as_str() {
-                    "NodePublishVolume" => drop(staging.published.insert(target)),
-                    "NodeUnpublishVolume" => drop(self.open.insert((event.process.to_string(), call.ordinal), target)),
-                    _ => {}
+                if call.rpc == "NodePublishVolume" {
+                    staging.published.insert(call.target.clone().unwrap_or_default());
                 }
             }
             _ => {}
         }
     }
 
-    fn on_done(&mut self, event: &Event, done: &CsiDone) {
-        let target = self.open.remove(&(event.process.to_string(), done.ordinal));
+    fn on_done(&mut self, model: &RunModel, done: &CsiDone) {
         let (Some(volume), Some(node)) = (&done.volume, &done.node) else { return };
         let Some(staging) = self.stagings.get_mut(&(volume.to_string(), node.to_string())) else { return };
-        match (done.rpc.as_str(), done.code.as_str(), target) {
-            ("NodeUnpublishVolume", "OK", Some(target)) => drop(staging.published.remove(&target)),
+        match (done.rpc.as_str(), done.code.as_str(), model.calls.answered()) {
+            ("NodeUnpublishVolume", "OK", Some(call)) => drop(staging.published.remove(target(call))),
             ("NodeUnstageVolume", "OK", _) => staging.unstaged = true,
             _ => {}
         }

@@ -17,6 +17,8 @@ use substrate::events::{FaultFired, ProcessCrashed, ProcessStarted};
 use substrate::fault::Effect;
 use substrate::json::Text;
 
+use crate::model::{CallKey, Calls};
+
 /// The processes that create volumes; a second replica has a number after its name.
 const PROVISIONERS: [&str; 2] = ["csi-provisioner", "efs-csi-provisioner"];
 
@@ -40,12 +42,16 @@ const ASKS_WITHIN: u64 = 60_000;
 /// longest pause is five minutes.
 const ASKS_AGAIN_WITHIN: u64 = 20 * 60_000;
 
-/// A call of CreateVolume.
-#[derive(Debug)]
-struct Call {
-    name: Text,
-    /// True if the provisioner that waited for the answer has ended.
-    abandoned: bool,
+/// Returns those calls that create a volume.
+fn creations<'a>(
+    calls: impl Iterator<Item = (&'a CallKey, &'a CsiCall)>,
+) -> impl Iterator<Item = (&'a CallKey, &'a CsiCall)> {
+    calls.filter(|(_, call)| call.rpc == "CreateVolume")
+}
+
+/// Returns the name of the volume that a call creates.
+fn name(call: &CsiCall) -> Text {
+    call.target.clone().unwrap_or_default()
 }
 
 /// Volumes of the cloud.
@@ -71,8 +77,8 @@ pub(super) struct OrphanedVolumes {
     denied: BTreeMap<String, u64>,
     /// Time of the last event in milliseconds.
     now: u64,
-    /// Open CreateVolume calls, by process and ordinal.
-    open: BTreeMap<(String, u64), Call>,
+    /// Open CreateVolume calls whose answer no provisioner waits for, because it has ended.
+    abandoned: BTreeSet<CallKey>,
     /// Number of abandoned calls: the cloud may still create a volume for each.
     given_up: usize,
     /// Number of calls that were open or abandoned when a provisioner restarted, and that have not created a volume
@@ -88,20 +94,20 @@ pub(super) struct OrphanedVolumes {
 
 impl OrphanedVolumes {
     /// Records an event.
-    pub fn observe(&mut self, event: &Event) {
+    pub fn observe(&mut self, calls: &Calls, event: &Event) {
         self.now = event.ms;
         if event.is::<FaultFired>() || event.is::<ProcessCrashed>() {
-            self.disturbed.extend(self.open.values().map(|call| call.name.clone()));
+            self.disturbed.extend(creations(calls.open().chain(calls.ended())).map(|(_, call)| name(call)));
             let effect = event.get::<FaultFired>().map(|fired| &fired.effect);
             self.is_cut |= matches!(effect, Some(Effect::Partition(_) | Effect::PartitionOneWay(_)));
         }
         if let Some(VolumeChanged { volume, state: VolumePhase::Creating, .. }) = event.get() {
-            self.on_made(volume.as_str());
+            self.on_made(calls, volume.as_str());
         } else if let Some(VolumeChanged { volume, state: VolumePhase::Deleted, .. }) = event.get() {
             self.on_deleted(volume.as_str());
         } else if let Some(changed) = event.get::<AccessPointChanged>() {
             match changed.state {
-                AccessPointState::Created => self.on_made(&changed.volume()),
+                AccessPointState::Created => self.on_made(calls, &changed.volume()),
                 AccessPointState::Deleted => self.on_deleted(&changed.volume()),
             }
         } else if let Some(commit) = event.get::<Commit>() {
@@ -113,32 +119,29 @@ impl OrphanedVolumes {
         } else if is_provisioner(&event.process)
             && event.get::<ProcessStarted>().is_some_and(|started| started.incarnation > 1)
         {
-            self.on_restart(is_of_shares(&event.process));
+            self.on_restart(calls, is_of_shares(&event.process));
         } else if event.is::<ProcessStarted>() || event.is::<ProcessCrashed>() {
-            let before = self.open.len();
-            self.open.retain(|(process, _), _| *process != *event.process);
-            self.given_up += before - self.open.len();
-        } else if let Some(CsiCall { rpc, ordinal, target, .. }) = event.get() {
-            if &**rpc == "CreateVolume" {
-                let name = target.clone().unwrap_or_default();
-                let call = Call { name: name.clone(), abandoned: false };
-                self.open.insert((event.process.to_string(), *ordinal), call);
-                self.asked.insert(name.clone());
-                self.known.insert(name);
+            for (key, _) in creations(calls.ended()) {
+                self.abandoned.remove(key);
+                self.given_up += 1;
             }
+        } else if let Some(call) = event.get::<CsiCall>().filter(|call| call.rpc == "CreateVolume") {
+            self.abandoned.remove(&(event.process.clone(), call.ordinal));
+            self.asked.insert(name(call));
+            self.known.insert(name(call));
         } else if let Some(done) = event.get::<CsiDone>().filter(|done| &*done.rpc == "CreateVolume") {
-            self.on_done(&event.process, done);
+            self.on_done(calls, done);
         }
     }
 
     /// Records that the provisioner of shared file systems, or the other one, restarts: it knows only what is stored.
-    fn on_restart(&mut self, shares: bool) {
+    fn on_restart(&mut self, calls: &Calls, shares: bool) {
         let restarted = self.restarted.iter_mut().filter(|(volume, _)| is_handle(volume) == shares);
         restarted.for_each(|(_, restarted)| *restarted = true);
-        let is_its = |process: &str| is_of_shares(process) == shares;
-        let open = self.open.iter_mut().filter(|((process, _), _)| is_its(process));
-        open.for_each(|(_, call)| call.abandoned = true);
-        self.lost = self.open.keys().filter(|(process, _)| is_its(process)).count() + self.given_up;
+        let open = creations(calls.open()).filter(|((process, _), _)| is_of_shares(process) == shares);
+        let open: Vec<CallKey> = open.map(|(key, _)| key.clone()).collect();
+        self.lost = open.len() + self.given_up;
+        self.abandoned.extend(open);
         self.lost_shares = shares;
         // The other provisioner still knows what it has asked for.
         let others = self.names.iter().filter(|(volume, _)| is_handle(volume) != shares);
@@ -147,9 +150,9 @@ impl OrphanedVolumes {
         self.watches_since = None;
     }
 
-    fn on_made(&mut self, volume: &str) {
+    fn on_made(&mut self, calls: &Calls, volume: &str) {
         let is_lost = self.lost > 0 && self.lost_shares == is_handle(volume);
-        if self.open.is_empty() {
+        if creations(calls.open()).next().is_none() {
             (self.lost, self.given_up) = (self.lost.saturating_sub(1), self.given_up.saturating_sub(1));
         }
         *self.restarted.entry(volume.to_owned()).or_default() |= is_lost;
@@ -194,13 +197,13 @@ impl OrphanedVolumes {
         names.any(|name| self.gone.contains(name) && !self.known.contains(name) && !self.unserved.contains(name))
     }
 
-    fn on_done(&mut self, process: &str, done: &CsiDone) {
-        let call = self.open.remove(&(process.to_owned(), done.ordinal));
-        let is_received = call.as_ref().is_none_or(|call| !call.abandoned);
-        let is_disturbed = self.is_cut || call.as_ref().is_some_and(|call| self.disturbed.contains(&call.name));
+    fn on_done(&mut self, calls: &Calls, done: &CsiDone) {
+        let is_received = !calls.ended().any(|(key, _)| self.abandoned.remove(key));
+        let name = calls.answered().map(name);
+        let is_disturbed = self.is_cut || name.as_ref().is_some_and(|name| self.disturbed.contains(name));
         let volume = done.volume.as_deref();
-        if let Some((volume, call)) = volume.zip(call) {
-            self.names.insert(volume.to_owned(), [call.name].into());
+        if let Some((volume, name)) = volume.zip(name) {
+            self.names.insert(volume.to_owned(), [name].into());
         }
         if done.code == "OK" {
             // An abandoned request was repeated under the same name.
@@ -259,6 +262,7 @@ mod tests {
     enum Does {
         Asks,
         Answers,
+        Succeeds,
         Denies,
         Made,
         Starts(u32),
@@ -282,8 +286,11 @@ mod tests {
     }
 
     fn why_after(steps: &[Does]) -> Option<&'static str> {
-        let mut unsaved = OrphanedVolumes::default();
-        replay(steps, &mut |event| unsaved.observe(event));
+        let (mut calls, mut unsaved) = (Calls::default(), OrphanedVolumes::default());
+        replay(steps, &mut |event| {
+            calls.observe(event);
+            unsaved.observe(&calls, event);
+        });
         unsaved.why(VOLUME)
     }
 
@@ -308,6 +315,10 @@ mod tests {
             }
             Answers => {
                 let (rpc, code) = ("CreateVolume".into(), "INTERNAL".into());
+                trace.info(&driver, CsiDone { rpc, volume, node, ordinal: 1, code, took_ms: 1, message: None });
+            }
+            Succeeds => {
+                let (rpc, volume, code) = ("CreateVolume".into(), Some(VOLUME.into()), "OK".into());
                 trace.info(&driver, CsiDone { rpc, volume, node, ordinal: 1, code, took_ms: 1, message: None });
             }
             Denies => {
@@ -391,8 +402,11 @@ mod tests {
                 }
                 trace.info(&driver, done(code));
             }
-            let mut unsaved = OrphanedVolumes::default();
-            trace.events().iter().for_each(|event| unsaved.observe(event));
+            let (mut calls, mut unsaved) = (Calls::default(), OrphanedVolumes::default());
+            for event in trace.events() {
+                calls.observe(&event);
+                unsaved.observe(&calls, &event);
+            }
             unsaved.why(VOLUME)
         };
         let why = |codes: &[&str]| answers(codes, true);
@@ -406,9 +420,7 @@ mod tests {
     fn a_volume_that_was_denied_is_asked_for_again_while_its_claim_is_there() {
         let why = |minutes: u64| {
             let steps: Vec<Does> = (0..minutes).map(|_| Waits).chain([ClaimGoes]).collect();
-            let mut volumes = OrphanedVolumes::default();
-            replay(&[&[Asks, Denies][..], &steps[..]].concat(), &mut |event| volumes.observe(event));
-            volumes.why(VOLUME)
+            why_after(&[&[Asks, Denies][..], &steps[..]].concat())
         };
         assert_eq!(why(5), Some("madeByFailedCall"));
         assert_eq!(why(30), None, "the provisioner has given up the claim");
@@ -416,36 +428,16 @@ mod tests {
 
     #[test]
     fn a_provisioner_that_knew_the_volume_is_not_excused() {
-        let why = |then: &[Does]| {
-            let mut unsaved = OrphanedVolumes::default();
-            let mut observe = |event: &Event| {
-                unsaved.observe(event);
-                // The driver answers with the volume at once.
-                if event.get::<CsiCall>().is_some() && event.n > 3 {
-                    let (rpc, volume, code) = ("CreateVolume".into(), Some(VOLUME.into()), "OK".into());
-                    let done = CsiDone { rpc, volume, node: None, ordinal: 1, code, took_ms: 1, message: None };
-                    unsaved.on_done("csi-controller", &done);
-                }
-            };
-            replay(&[&[Asks, Made, Starts(2)][..], then].concat(), &mut observe);
-            unsaved.why(VOLUME)
-        };
+        let why = |then: &[Does]| why_after(&[&[Asks, Made, Starts(2)][..], then].concat());
         assert_eq!(why(&[ClaimGoes]), Some("provisionerRestartedSinceMade"));
-        assert_eq!(why(&[Asks, ClaimGoes]), None);
-        assert_eq!(why(&[Asks, Starts(3), ClaimGoes]), Some("provisionerRestartedSinceMade"));
+        assert_eq!(why(&[Asks, Succeeds, ClaimGoes]), None);
+        assert_eq!(why(&[Asks, Succeeds, Starts(3), ClaimGoes]), Some("provisionerRestartedSinceMade"));
     }
 
     #[test]
     fn an_answer_to_an_ended_provisioner_does_not_reach_the_next() {
-        let why = |steps: &[Does]| {
-            let mut volumes = OrphanedVolumes::default();
-            replay(steps, &mut |event| volumes.observe(event));
-            let (rpc, volume, code) = ("CreateVolume".into(), Some(VOLUME.into()), "OK".into());
-            let done = CsiDone { rpc, volume, node: None, ordinal: 1, code, took_ms: 1, message: None };
-            volumes.on_done("csi-controller", &done);
-            volumes.why(VOLUME)
-        };
-        assert_eq!(why(&[Asks, Made, ClaimGoes, Starts(2)]), Some("provisionerRestartedSinceMade"));
-        assert_eq!(why(&[Starts(2), Asks, Made, ClaimGoes]), None, "the answer comes to the one that asked");
+        assert_eq!(why_after(&[Asks, Made, ClaimGoes, Starts(2), Succeeds]), Some("provisionerRestartedSinceMade"));
+        let asked_after = [Starts(2), Asks, Made, ClaimGoes, Succeeds];
+        assert_eq!(why_after(&asked_after), None, "the answer comes to the one that asked");
     }
 }

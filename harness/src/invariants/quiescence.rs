@@ -10,7 +10,7 @@ impl Invariants {
     /// Returns the work that a cluster without faults still has to do, according to the trace; empty when it has
     /// converged.
     pub fn pending(&self) -> Vec<Pending> {
-        self.state().facts.pending()
+        self.state().model.pending()
     }
 
     /// Returns true if the API server has objects of a resource, apart from the Service that it creates itself.
@@ -21,13 +21,13 @@ impl Invariants {
     /// Returns the time of the last change that is not a heartbeat, in milliseconds since the start of the world, and
     /// its description.
     pub fn unrest(&self) -> (u64, String) {
-        self.state().facts.unrest()
+        self.state().model.unrest()
     }
 
     /// Returns the current disagreements between the cloud, Kubernetes and the nodes, in words (I4), and the number of
     /// comparisons.
     pub fn disagreements(&self, machines: &Machines) -> (Vec<Disagreement>, u64) {
-        i4_agreement::compare(&self.state().facts, machines)
+        i4_agreement::compare(&self.state().model, machines)
     }
 
     /// Counts `compared` comparisons of I4, and reports the disagreements at quiescence.
@@ -36,7 +36,7 @@ impl Invariants {
         state.checked.add(Id::I4, compared);
         for Disagreement { volume, node, message, symptom } in disagreements {
             let mut details = state.waits(&message).unwrap_or_default();
-            let unlisted = volume.as_ref().zip(node.as_ref()).is_some_and(|(v, n)| state.facts.was_unlisted(v, n));
+            let unlisted = volume.as_ref().zip(node.as_ref()).is_some_and(|(v, n)| state.model.was_unlisted(v, n));
             details.insert("nodeInCacheLackedVolume", unlisted.into());
             let first = volume.clone().unwrap_or_default();
             state.found_at_end(Id::I4, symptom, &first, Found { message, volume, node, details, ..Found::default() });
@@ -46,8 +46,7 @@ impl Invariants {
     /// Returns the current differences between the cluster and its manifests (I12), and the number of comparisons.
     pub(crate) fn differences(&self, applied_objects: &AppliedObjects, machines: &Machines) -> (Vec<Difference>, u64) {
         let state = self.state();
-        let (mut found, judged) =
-            i12_as_asked::compare(applied_objects, &state.present, &state.asked, &state.facts, machines);
+        let (mut found, judged) = i12_as_asked::compare(applied_objects, &state.present, &state.model, machines);
         // I8 reports these claims.
         let kept: Vec<String> = state.staleness.kept().map(|claim| format!("pvc/{claim} ")).collect();
         found.retain(|difference| !kept.iter().any(|claim| difference.message.starts_with(claim.as_str())));
@@ -106,7 +105,7 @@ impl Invariants {
         let mut state = self.state();
         let orphaned_volumes = state.orphaned_volumes.restarted().filter(|volume| seen.contains(*volume)).cloned();
         for volume in orphaned_volumes.collect::<Vec<_>>() {
-            if !state.facts.was_saved(&volume) {
+            if !state.model.was_saved(&volume) {
                 state.forgotten_volume(volume);
             }
         }
@@ -127,13 +126,13 @@ impl Invariants {
     /// Reports leftovers after every object was deleted (I5).
     pub fn at_end(&self, leftovers: &Leftovers) {
         let mut state = self.state();
-        let made = state.facts.made();
+        let made = state.model.made();
         state.checked.add(Id::I5, made);
         state.unreported();
         let (orphaned_stagings, others) =
             leftovers.split(|node, path| state.orphaned_stagings.volume(node, path).map(str::to_owned));
         let is_unsaved =
-            |volume: &String| state.orphaned_volumes.why(volume).is_some() && !state.facts.was_saved(volume);
+            |volume: &String| state.orphaned_volumes.why(volume).is_some() && !state.model.was_saved(volume);
         let (orphaned_volumes, volumes): (Vec<String>, Vec<String>) =
             others.cloud_volumes.into_iter().partition(is_unsaved);
         let others = Leftovers { cloud_volumes: volumes, ..others };

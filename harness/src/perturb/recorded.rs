@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use csi_mock::events::{CsiCall, CsiDone};
+use csi_mock::events::CsiDone;
 use fake_apiserver::events::RequestEnded as KubernetesRequest;
 use indexmap::IndexMap;
 use mock_ec2::events::RequestEnded as CloudRequest;
@@ -16,6 +16,7 @@ use substrate::{Event, EventType as _, World};
 use super::call::{DRIVER, ObservedCall};
 use super::faults::{FAULT, GOES_ON};
 use crate::events::{ProgramEnded, ProgramStarted, ScenarioStep};
+use crate::model::Calls;
 use crate::spec::ProgramSpec;
 
 /// Prefix of the names of faults that only count.
@@ -70,8 +71,7 @@ pub struct Recorder(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     recorded: Recorded,
-    /// Calls to the driver that are in progress: caller and method, by ordinal.
-    open: BTreeMap<u64, (String, String)>,
+    calls: Calls,
 }
 
 /// Returns the number of lines that each program has printed.
@@ -158,6 +158,7 @@ impl Recorder {
     fn event(&self, event: &Event, names: &[String]) {
         let is_own = |caller: &str| names.iter().any(|name| name == caller);
         let mut state = self.state();
+        state.calls.observe(event);
         if let Some(ScenarioStep { does, .. }) = event.get() {
             state.recorded.steps.push(event.ms);
             return state.note(event.ms, format!("user: {does}"));
@@ -182,14 +183,12 @@ impl Recorder {
                 let code = request.error.as_ref().map_or("OK", |code| code.as_str());
                 state.note(event.ms, format!("{}: {}: {code}", request.caller, request.action));
             }
-        } else if let Some(call) = event.get::<CsiCall>() {
+        } else if let Some(done) = event.get::<CsiDone>() {
+            let Some(call) = state.calls.answered() else { return };
             if let Some(caller) = call.caller.as_ref().filter(|caller| is_own(caller)) {
                 let node = call.node.as_ref().map(|node| format!(" on {node}")).unwrap_or_default();
-                state.open.insert(call.ordinal, (caller.to_string(), format!("{}{node}", call.rpc)));
-            }
-        } else if let Some(done) = event.get::<CsiDone>() {
-            if let Some((caller, what)) = state.open.remove(&done.ordinal) {
-                state.note(event.ms, format!("{caller}: {what}: {}", done.code));
+                let text = format!("{caller}: {}{node}: {}", call.rpc, done.code);
+                state.note(event.ms, text);
             }
         } else if let Some(fired) = event.get::<FaultFired>() {
             if fired.fault == FAULT {

@@ -14,6 +14,7 @@ use substrate::{Event, Line};
 
 use super::trace_line;
 use crate::events::{ClusterNode, ScenarioStep};
+use crate::model::claims_of;
 use crate::spec::object::{Kind, ObjectRef};
 
 /// Resource and key of an object.
@@ -51,9 +52,7 @@ impl Bonds {
             let Some(commit) = event.get::<Commit>() else { continue };
             let object = commit.object.to_string();
             if let Some(pod) = &commit.pod {
-                let (namespace, _) = object.split_once('/').unwrap_or(("default", ""));
-                let claims = pod.claims.iter().map(|claim| format!("{namespace}/{claim}"));
-                bonds.claims.entry(object.clone()).or_default().extend(claims);
+                bonds.claims.entry(object.clone()).or_default().extend(claims_of(&object, pod));
             }
             if let Some(volume) = commit.pvc.as_ref().and_then(|pvc| pvc.volume.as_ref()) {
                 bonds.volumes.entry(object.clone()).or_default().insert(volume.to_string());

@@ -21,6 +21,7 @@ use substrate::events::{
 use substrate::fault::Effect;
 
 use crate::events::{ClusterNode, ScenarioStep};
+use crate::model::claims_of;
 use crate::output::took;
 use crate::spec::Kind;
 use crate::spec::names::RUNNER;
@@ -156,8 +157,7 @@ impl Facts {
         self.name(sort, &commit.object);
         let mut now: Vec<String> = Vec::new();
         if let Some(pod) = &commit.pod {
-            let (namespace, _) = commit.object.split_once('/').unwrap_or(("default", ""));
-            pod.claims.iter().for_each(|claim| self.name("pvc", &format!("{namespace}/{claim}")));
+            claims_of(&commit.object, pod).for_each(|claim| self.name("pvc", &claim));
             self.name("node", pod.node.as_deref().unwrap_or_default());
             now.extend(pod.phase.as_deref().map(str::to_owned));
             now.extend(pod.node.as_ref().map(|node| format!("on {node}")));

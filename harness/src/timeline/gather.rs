@@ -19,6 +19,7 @@ use super::names::Names;
 use super::waits::Waits;
 use super::{Row, Shape, Timeline, Volume};
 use crate::events::ClusterRested;
+use crate::model::claims_of;
 
 /// RPCs that are phases of a volume, with their names in the timeline.
 const RPCS: [(&str, &str); 9] = [
@@ -216,7 +217,6 @@ impl Gather {
     }
 
     fn on_pod(&mut self, commit: &Commit, ms: u64) {
-        let (namespace, _) = commit.object.split_once('/').unwrap_or(("default", ""));
         let (added, deleted) = (commit.r#type == EventType::Added, commit.r#type == EventType::Deleted);
         if added {
             self.pods.insert(commit.object.to_string(), Pod { created: ms, ..Pod::default() });
@@ -224,8 +224,8 @@ impl Gather {
         let claims: Vec<usize> = commit
             .pod
             .iter()
-            .flat_map(|pod| &pod.claims)
-            .filter_map(|name| self.claims.get(&format!("{namespace}/{name}")).copied())
+            .flat_map(|pod| claims_of(&commit.object, pod))
+            .filter_map(|claim| self.claims.get(&claim).copied())
             .collect();
         let short = short(&commit.object);
         let Some(pod) = self.pods.get_mut(&*commit.object) else { return };

@@ -7,6 +7,7 @@ use substrate::json::Text;
 use substrate::{Clock, Level, Trace};
 
 use super::*;
+use crate::events::ClusterNode;
 use crate::invariants::{Invariants, Leftovers, Symptom, declared};
 
 const VOLUME: &str = "vol-0123456789abcdef0";
@@ -16,10 +17,14 @@ const NODE: &str = "node-a";
 /// Returns the history of the volume after these steps.
 fn details_after(tell: impl Fn(&History)) -> Vec<&'static str> {
     let history = History { trace: Trace::new(Clock::live(), Level::Info) };
+    let (node, instance, zone) = (NODE.into(), INSTANCE.into(), "us-east-1a".into());
+    history.trace.info(&"scenario".into(), ClusterNode { node, instance, zone });
     tell(&history);
-    let mut blame = Attribution::default();
-    let node_of = |name: &str| if name == INSTANCE { NODE.to_owned() } else { name.to_owned() };
-    history.trace.events().iter().for_each(|event| blame.observe(event, node_of, |_| true));
+    let (mut model, mut blame) = (RunModel::default(), Attribution::default());
+    for event in history.trace.events() {
+        model.observe(&event);
+        blame.observe(&model, &event, |_| true);
+    }
     blame.details(VOLUME, Some(NODE)).into_keys().collect()
 }
 

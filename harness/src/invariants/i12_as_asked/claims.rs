@@ -4,16 +4,16 @@ use csi_mock::efs::EFS_DRIVER_NAME;
 use fake_apiserver::events::{Claim, Volume};
 
 use super::{Applied, Comparison};
-use crate::invariants::asked::Stored;
+use crate::model::Stored;
 use crate::spec::object::Kind;
 
 impl Comparison<'_> {
     /// Compares each claim with its manifest, and its size with its request.
     pub(super) fn claims(&mut self) {
-        let (asked, applied_objects) = (self.asked, self.applied_objects);
-        for (key, claim) in asked.claims() {
+        let (model, applied_objects) = (self.model, self.applied_objects);
+        for (key, claim) in model.objects.claims() {
             let applied = applied_objects.of(Kind::claim(), key);
-            let volume = claim.state.volume.as_deref().and_then(|name| asked.volume(name));
+            let volume = claim.state.volume.as_deref().and_then(|name| model.objects.volume(name));
             let handle = volume.and_then(|pv| pv.state.handle.as_deref());
             let differs = applied.and_then(|applied| self.unlike_its_manifest(claim, applied));
             let differs = differs.or_else(|| match volume {
@@ -61,7 +61,7 @@ impl Comparison<'_> {
         }
         // A node expands a filesystem only while a pod can write to it.
         let name = key.split_once('/').map_or(key, |(_, name)| name);
-        let mut users = self.asked.users(key).map(|(_, pod)| pod);
+        let mut users = self.model.objects.users(key).map(|(_, pod)| pod);
         let has_writer = users.any(|pod| {
             let writes = !pv.spec.read_only && !pod.spec.read_only_claims.iter().any(|claim| claim == name);
             writes && pod.state.phase.as_deref() == Some("Running")
@@ -80,7 +80,7 @@ impl Comparison<'_> {
         if let Some(of_volume) = pv.spec.capacity.filter(|of_volume| capacity < *of_volume) {
             return Some(format!("has a PersistentVolume of {of_volume} bytes, and its status says {capacity}"));
         }
-        let filesystem = self.asked.filesystem(handle).filter(|has| *has < capacity && !pv.spec.block)?;
+        let filesystem = self.model.objects.filesystem(handle).filter(|has| *has < capacity && !pv.spec.block)?;
         Some(format!("has a filesystem of {filesystem} bytes, and its status says {capacity}"))
     }
 

@@ -16,16 +16,15 @@ mod volumes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use csi_mock::events::{CsiCall, CsiDone};
-use fake_apiserver::events::{Commit, CsiNode};
+use csi_mock::events::CsiDone;
+use fake_apiserver::events::{Commit, CsiNode, Node};
 use fake_apiserver::state::EventType;
 use substrate::Event;
 use substrate::events::FaultFired;
 use substrate::json::Text;
 
 use super::Machines;
-use super::asked::Asked;
-use super::facts::Facts;
+use crate::model::RunModel;
 pub(crate) use applied::{Applied, AppliedObjects};
 pub use forms::StoredObjects;
 
@@ -76,13 +75,9 @@ pub(super) struct Present {
     nodes_of_pods: BTreeMap<Arc<str>, Text>,
     /// PersistentVolumes that the provisioner created.
     provisioned: BTreeSet<Arc<str>>,
-    /// Number of taints of each node.
-    taints: BTreeMap<Arc<str>, usize>,
     /// Nodes that are gone, or from which pods may have been evicted.
     left: BTreeSet<Arc<str>>,
     drivers: BTreeMap<Arc<str>, CsiNode>,
-    /// RPC and subject of each open call, by process and ordinal.
-    open: BTreeMap<(Arc<str>, u64), (Text, Text)>,
     /// Volumes about which a fault falsified an answer of the driver.
     falsified: BTreeSet<String>,
     /// True if a user wrote a content of a snapshot, or changed or removed a class.
@@ -95,22 +90,19 @@ pub(super) struct Present {
 
 impl Present {
     /// Records an event.
-    pub fn observe(&mut self, event: &Event) {
+    pub fn observe(&mut self, model: &RunModel, event: &Event) {
         if let Some(commit) = event.get::<Commit>() {
             self.on_commit(commit);
-        } else if let Some(call) = event.get::<CsiCall>() {
-            if let Some(subject) = call.volume.as_ref().or(call.target.as_ref()) {
-                self.open.insert((event.process.clone(), call.ordinal), (call.rpc.clone(), subject.clone()));
-            }
         } else if let Some(fired) = event.get::<FaultFired>() {
             self.repeats_creations |= fired.op == "create";
             if ["wrong_device", "no_context"].contains(&fired.effect.kind().name()) {
                 self.falsified.extend(fired.attributes.get("volume").cloned());
             }
         } else if let Some(done) = event.get::<CsiDone>()
-            && let Some(call) = self.open.remove(&(event.process.clone(), done.ordinal))
+            && let Some(call) = model.calls.answered()
+            && let Some(subject) = call.volume.as_ref().or(call.target.as_ref())
         {
-            self.answers.insert(call, done.code.clone());
+            self.answers.insert((call.rpc.clone(), subject.clone()), done.code.clone());
         }
     }
 
@@ -150,14 +142,12 @@ impl Present {
                 self.nodes_of_pods.insert(object.clone(), node.clone());
             }
         } else if commit.resource == "nodes" {
-            let node = commit.node.as_deref().cloned().unwrap_or_default();
-            if is_gone
-                || node.ready.as_deref() != Some("True")
-                || node.taints.iter().any(|taint| taint.ends_with(":NoExecute"))
-            {
+            let keeps = |node: &Node| {
+                node.ready.as_deref() == Some("True") && !node.taints.iter().any(|taint| taint.ends_with(":NoExecute"))
+            };
+            if is_gone || !commit.node.as_deref().is_some_and(keeps) {
                 self.left.insert(object.clone());
             }
-            self.taints.insert(object.clone(), node.taints.len());
         } else if commit.resource == "csinodes" {
             self.drivers.insert(object.clone(), commit.csinode.as_deref().cloned().unwrap_or_default());
         }
@@ -196,8 +186,7 @@ impl Present {
 struct Comparison<'a> {
     applied_objects: &'a AppliedObjects,
     present: &'a Present,
-    asked: &'a Asked,
-    facts: &'a Facts,
+    model: &'a RunModel,
     machines: &'a Machines,
     found: Vec<Difference>,
     compared: u64,
@@ -207,12 +196,10 @@ struct Comparison<'a> {
 pub(super) fn compare(
     applied_objects: &AppliedObjects,
     present: &Present,
-    asked: &Asked,
-    facts: &Facts,
+    model: &RunModel,
     machines: &Machines,
 ) -> (Vec<Difference>, u64) {
-    let mut comparison =
-        Comparison { applied_objects, present, asked, facts, machines, found: Vec::new(), compared: 0 };
+    let mut comparison = Comparison { applied_objects, present, model, machines, found: Vec::new(), compared: 0 };
     comparison.existence();
     comparison.claims();
     comparison.pods();
@@ -237,7 +224,7 @@ impl Comparison<'_> {
             let name = format!("{}/{key}", applied.object.kind.short());
             let differs = match resource {
                 "persistentvolumeclaims" if applied.deleted => {
-                    let is_used = || self.asked.users(&key).next().is_some();
+                    let is_used = || self.model.objects.users(&key).next().is_some();
                     (is_there && !is_used()).then(|| format!("{name} exists, although it was deleted"))
                 }
                 "pods" if applied.deleted => is_there.then(|| format!("{name} exists, although it was deleted")),

@@ -6,8 +6,8 @@ use fake_apiserver::events::{Pod, Volume};
 use substrate::json::Value;
 
 use super::{Applied, Comparison};
-use crate::invariants::asked::Stored;
 use crate::invariants::i9_mounts::only_reads;
+use crate::model::{Stored, claims_of};
 use crate::spec::object::Kind;
 
 /// Fields in which a pod has requirements for the scheduler besides its volumes.
@@ -17,8 +17,8 @@ const PLACED_BY: &[&str] =
 impl Comparison<'_> {
     /// Compares each pod that a user applied with its manifest.
     pub(super) fn pods(&mut self) {
-        let (asked, applied_objects) = (self.asked, self.applied_objects);
-        for (key, pod) in asked.pods().filter(|(_, pod)| !pod.state.deleting) {
+        let (model, applied_objects) = (self.model, self.applied_objects);
+        for (key, pod) in model.objects.pods().filter(|(_, pod)| !pod.state.deleting) {
             let Some(applied) = applied_objects.of(Kind::pod(), key).filter(|applied| !applied.manifest.is_null())
             else {
                 continue;
@@ -39,8 +39,8 @@ impl Comparison<'_> {
         let Some(mounts) = self.machines.mounts.get(node) else { return };
         let namespace = key.split_once('/').map_or("default", |(namespace, _)| namespace);
         for name in used_claims(&applied.manifest["spec"]) {
-            let claim = self.asked.claim(&format!("{namespace}/{name}"));
-            let pv = claim.and_then(|claim| self.asked.volume(claim.state.volume.as_deref()?));
+            let claim = self.model.objects.claim(&format!("{namespace}/{name}"));
+            let pv = claim.and_then(|claim| self.model.objects.volume(claim.state.volume.as_deref()?));
             let Some((pv, handle)) = pv.and_then(|pv| Some((pv, pv.state.handle.as_deref()?))) else { continue };
             let mut of_pod = mounts.iter().filter(|mount| mount.path.to_string_lossy().contains(&applied.uid));
             let mount = of_pod.find(|mount| mount.volume == handle);
@@ -95,17 +95,15 @@ impl Comparison<'_> {
         if !is_plain || !self.applied_objects.have(&["kube-scheduler", "csi-mock", "kubelet"]) {
             return None;
         }
-        let namespace = key.split_once('/').map_or("default", |(namespace, _)| namespace);
         let mut zones: Option<BTreeSet<&str>> = None;
         let mut volumes = BTreeSet::new();
-        for name in &pod.state.claims {
-            let of = format!("{namespace}/{name}");
-            let claim = self.asked.claim(&of).filter(|claim| !claim.state.deleting)?;
+        for of in claims_of(key, &pod.state) {
+            let claim = self.model.objects.claim(&of).filter(|claim| !claim.state.deleting)?;
             let alone = claim.spec.access_modes.iter().any(|mode| mode == "ReadWriteOncePod");
-            if alone && self.asked.users(&of).any(|(user, _)| **user != *key) {
+            if alone && self.model.objects.users(&of).any(|(user, _)| **user != *key) {
                 return None;
             }
-            if let Some(pv) = claim.state.volume.as_deref().and_then(|name| self.asked.volume(name)) {
+            if let Some(pv) = claim.state.volume.as_deref().and_then(|name| self.model.objects.volume(name)) {
                 if !pv.spec.zones.is_empty() {
                     let of_pv: BTreeSet<&str> = pv.spec.zones.iter().map(|zone| zone.as_str()).collect();
                     zones = Some(zones.map_or(of_pv.clone(), |zones| zones.intersection(&of_pv).copied().collect()));
@@ -113,16 +111,16 @@ impl Comparison<'_> {
             } else {
                 let applied = self.applied_objects.of(Kind::claim(), &of)?;
                 let class = claim.spec.class.as_deref()?;
-                let is_free = self.asked.class(class).iter().all(|class| class.zones.is_empty());
+                let is_free = self.model.objects.class(class).iter().all(|class| class.zones.is_empty());
                 if !is_free || !self.can_provision(claim, applied) || self.class(claim)?.1 != "WaitForFirstConsumer" {
                     return None;
                 }
             }
             volumes.insert(of);
         }
-        let mut nodes = self.facts.nodes.iter().filter(|(_, node)| node.ready.as_deref() == Some("True"));
+        let mut nodes = self.model.objects.nodes.iter().filter(|(_, node)| node.state.ready.as_deref() == Some("True"));
         let (node, _) = nodes.find(|(node, _)| {
-            let zone = self.asked.zone(node).map(|zone| zone.as_str());
+            let zone = self.model.objects.zone(node).map(|zone| zone.as_str());
             let is_in = zones.as_ref().is_none_or(|zones| zone.is_some_and(|zone| zones.contains(zone)));
             is_in && self.is_open(node) && self.has_room(node, &volumes)
         })?;
@@ -131,10 +129,10 @@ impl Comparison<'_> {
 
     /// Returns true if a node has no taint, was not cordoned by the user, and has the driver.
     fn is_open(&self, node: &str) -> bool {
-        let taints = self.present.taints.get(node).copied().unwrap_or_default();
+        let is_tainted = self.model.objects.nodes.get(node).is_some_and(|node| !node.state.taints.is_empty());
         let drivers = self.present.drivers.get(node).map(|csi| csi.drivers.as_slice()).unwrap_or_default();
         let has_driver = drivers.iter().any(|driver| driver.name == self.applied_objects.driver());
-        taints == 0 && !self.applied_objects.has_cordoned(node) && has_driver
+        !is_tainted && !self.applied_objects.has_cordoned(node) && has_driver
     }
 
     /// Returns true if the node's volume limit allows these claims beside those of its pods.
@@ -143,9 +141,8 @@ impl Comparison<'_> {
         let driver = drivers.iter().find(|driver| driver.name == self.applied_objects.driver());
         let Some(limit) = driver.and_then(|driver| driver.limit) else { return true };
         let mut all = claims.clone();
-        for (key, pod) in self.asked.pods().filter(|(_, pod)| pod.state.node.as_deref() == Some(node)) {
-            let namespace = key.split_once('/').map_or("default", |(namespace, _)| namespace);
-            all.extend(pod.state.claims.iter().map(|claim| format!("{namespace}/{claim}")));
+        for (key, pod) in self.model.objects.pods().filter(|(_, pod)| pod.state.node.as_deref() == Some(node)) {
+            all.extend(claims_of(key, &pod.state));
         }
         all.len() as u64 <= limit
     }

@@ -1,4 +1,5 @@
 use csi_mock::disk::{Mount, MountKind};
+use csi_mock::events::CsiCall;
 use fake_apiserver::events::Driver;
 use serde_json::{Value, json};
 use substrate::json::to_value;
@@ -192,13 +193,12 @@ impl History {
 
     /// Returns the differences.
     fn found(self) -> Vec<String> {
-        let (mut present, mut asked, mut facts) = (Present::default(), Asked::default(), Facts::default());
+        let (mut present, mut model) = (Present::default(), RunModel::default());
         for event in self.trace.events() {
-            facts.observe(&event);
-            asked.observe(&event);
-            present.observe(&event);
+            model.observe(&event);
+            present.observe(&model, &event);
         }
-        let (found, compared) = compare(&self.applied_objects, &present, &asked, &facts, &self.machines);
+        let (found, compared) = compare(&self.applied_objects, &present, &model, &self.machines);
         assert!(compared > 0, "there was an occasion");
         found.into_iter().map(|difference| difference.message).collect()
     }

@@ -6,16 +6,17 @@ use fake_apiserver::events::Volume;
 
 use super::Comparison;
 use crate::invariants::Made;
-use crate::invariants::asked::Stored;
+use crate::model::Stored;
 
 impl Comparison<'_> {
     /// Compares each provisioned PersistentVolume with its claim and with the cloud.
     pub(super) fn volumes(&mut self) {
-        let asked = self.asked;
-        let provisioned = asked.volumes().filter(|(name, _)| self.present.provisioned.contains(*name));
+        let model = self.model;
+        let provisioned = model.objects.volumes().filter(|(name, _)| self.present.provisioned.contains(*name));
         for (name, pv) in provisioned.collect::<Vec<_>>() {
             let Some((handle, claim)) = pv.state.handle.as_deref().zip(pv.state.claim.as_deref()) else { continue };
-            let is_claimed = asked.claim(claim).is_some_and(|claim| claim.state.volume.as_deref() == Some(name));
+            let is_claimed =
+                model.objects.claim(claim).is_some_and(|claim| claim.state.volume.as_deref() == Some(name));
             let differs = if self.applied_objects.has_touched(handle) {
                 continue;
             } else if is_claimed || pv.state.reclaim.is_some() {
@@ -47,7 +48,7 @@ impl Comparison<'_> {
         if let Some(bytes) = pv.spec.capacity.filter(|bytes| *bytes > cloud.size_gib << 30) {
             return Some(format!("has {bytes} bytes, and {handle} has {} GiB in the cloud", cloud.size_gib));
         }
-        let claim = self.asked.claim(pv.state.claim.as_deref()?).filter(|_| is_claimed)?;
+        let claim = self.model.objects.claim(pv.state.claim.as_deref()?).filter(|_| is_claimed)?;
         if let Some(class) = &claim.spec.attributes_class {
             let manifest = self.applied_objects.manifest("VolumeAttributesClass", class)?;
             if !self.applied_objects.have(&["csi-resizer"]) || self.present.is_refused("ControllerModifyVolume", handle)
@@ -61,7 +62,8 @@ impl Comparison<'_> {
         }
         let name = claim.spec.class.as_deref()?;
         let differs = self
-            .asked
+            .model
+            .objects
             .class(name)
             .iter()
             .map(|class| unlike(cloud, class.parameters.iter().map(|(key, value)| (key.as_str(), value.as_str()))));

@@ -12,6 +12,8 @@ use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
 use substrate::Event;
 
+use crate::model::claims_of;
+
 /// A pod with claims.
 #[derive(Debug)]
 struct PodWithClaims {
@@ -77,11 +79,7 @@ impl Early {
                         limit.counts_from = (known(node) >= limit.since).then_some(commit.rv);
                     }
                 }
-                let new = || {
-                    let (namespace, _) = object.split_once('/').unwrap_or(("default", object));
-                    let claims = pod.claims.iter().map(|claim| format!("{namespace}/{claim}")).collect();
-                    PodWithClaims { node: None, claims, created: commit.rv }
-                };
+                let new = || PodWithClaims { node: None, claims: claims_of(object, pod).collect(), created: commit.rv };
                 let one = self.pods.entry(object.to_owned()).or_insert_with(new);
                 let node = pod.node.as_deref().filter(|node| !node.is_empty());
                 one.node = one.node.take().or_else(|| node.map(str::to_owned));

@@ -24,6 +24,7 @@ use substrate::json::Text;
 
 use super::attribution::namespaced;
 use super::violation::OBJECT;
+use crate::model::is_out_of_service;
 
 /// The process of attach-detach and the binder, and the User-Agent of the client that watches for them.
 const CONTROLLER_MANAGER: &str = "kube-controller-manager";
@@ -47,12 +48,11 @@ impl Node {
         let Some(node) = commit.node.as_ref().filter(|_| commit.r#type != EventType::Deleted) else {
             return Self::default();
         };
-        let is = |taint: &Text| taint.starts_with("node.kubernetes.io/out-of-service:");
         Self {
             exists: true,
             ready: node.ready.as_deref() == Some("True"),
             evicts: node.taints.iter().any(|taint| taint.ends_with(":NoExecute")),
-            out_of_service: node.taints.iter().any(is),
+            out_of_service: is_out_of_service(node),
             attached: node.volumes_attached.clone(),
         }
     }

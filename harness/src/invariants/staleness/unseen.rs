@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
 
+use crate::model::claims_of;
+
 /// State of a deleted claim that still exists.
 #[derive(Debug, Default)]
 struct Kept {
@@ -37,9 +39,8 @@ impl Unseen {
             return;
         }
         let Some(pod) = commit.pod.as_ref().filter(|_| commit.r#type == EventType::Deleted) else { return };
-        let namespace = object.split_once('/').map_or("default", |(namespace, _)| namespace);
-        for name in &pod.claims {
-            if let Some(kept) = self.claims.get_mut(&format!("{namespace}/{name}")) {
+        for claim in claims_of(object, pod) {
+            if let Some(kept) = self.claims.get_mut(&claim) {
                 kept.unseen = !was_seen;
             }
         }

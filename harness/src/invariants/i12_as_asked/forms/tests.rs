@@ -137,14 +137,13 @@ pub(super) fn found_by(
     made.pv = Some(Box::default());
     made.user = "csi-provisioner".into();
     trace.info(&"fake-apiserver".into(), made);
-    let mut present = super::super::Present::default();
-    trace.events().iter().for_each(|event| present.observe(event));
+    let (mut present, model) = (super::super::Present::default(), crate::model::RunModel::default());
+    trace.events().iter().for_each(|event| present.observe(&model, event));
     let left_out: BTreeSet<String> = left_out.iter().map(|name| (*name).to_owned()).collect();
     let mut comparison = Comparison {
         applied_objects: &super::super::AppliedObjects::new(DRIVER, &left_out),
         present: &present,
-        asked: &crate::invariants::asked::Asked::default(),
-        facts: &crate::invariants::facts::Facts::default(),
+        model: &model,
         machines: &Machines { stored, ..Machines::default() },
         found: Vec::new(),
         compared: 0,

@@ -1,13 +1,15 @@
 //! Answers about volumes, nodes, claims and pods.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use fake_apiserver::events::{Attachment, Pod};
 use mock_ec2::events::AttachmentPhase;
 
-use super::{Attachment, FORCE_AFTER, Facts, Pod};
-use crate::invariants::node_volume::NodeVolume;
+use super::node_volume::NodeVolume;
+use super::{FORCE_AFTER, RunModel, Stored};
 
-impl Facts {
+impl RunModel {
     /// Returns the node's name; `node` is a name or an instance id.
     pub fn name<'a>(&'a self, node: &'a str) -> &'a str {
         self.instances.get(node).map_or(node, String::as_str)
@@ -30,8 +32,8 @@ impl Facts {
     /// Returns true if several nodes may write to the volume: by its access modes if Kubernetes knows it, else by the
     /// cloud.
     pub fn is_shared(&self, volume: &str) -> bool {
-        match self.by_handle.get(volume).and_then(|pv| self.volumes.get(pv)) {
-            Some(pv) => pv.shared,
+        match self.objects.volume_of(volume) {
+            Some(pv) => pv.is_shared(),
             None => self.multi_attach.contains(volume),
         }
     }
@@ -44,44 +46,39 @@ impl Facts {
         if self.in_our_cloud.contains(volume) && !in_cloud {
             return false;
         }
-        if self.known.contains(volume) {
-            let of_volume = |a: &Attachment| self.volumes.get(&a.pv).is_some_and(|pv| pv.handle == volume);
+        if self.was_saved(volume) {
             // The node is cheaper to compare, and few attachments are of one node.
-            return self.attachments.values().any(|a| a.attached && a.node == node && of_volume(a));
+            let mut all = self.objects.attachments.values();
+            return all.any(|a| a.state.attached && a.node() == node && self.is_of(a, volume));
         }
         in_cloud
     }
 
     /// Returns the VolumeAttachments of a volume, each with its name.
-    pub fn attachments_of<'a>(&'a self, volume: &'a str) -> impl Iterator<Item = (&'a str, &'a Attachment)> {
-        let of_volume = move |a: &Attachment| self.volumes.get(&a.pv).is_some_and(|pv| pv.handle == volume);
-        self.attachments.iter().filter(move |(_, a)| of_volume(a)).map(|(name, a)| (name.as_str(), a))
+    pub fn attachments_of<'a>(&'a self, volume: &'a str) -> impl Iterator<Item = (&'a str, &'a Stored<Attachment>)> {
+        self.objects.attachments.iter().filter(move |(_, a)| self.is_of(a, volume)).map(|(name, a)| (&**name, a))
+    }
+
+    fn is_of(&self, attachment: &Stored<Attachment>, volume: &str) -> bool {
+        self.objects.volume(attachment.pv()).is_some_and(|pv| pv.handle() == volume)
     }
 
     /// Returns true if a VolumeAttachment that is not being deleted wants the volume on the node.
     pub fn wants_attached(&self, volume: &str, node: &str) -> bool {
-        let of_volume = |a: &Attachment| self.volumes.get(&a.pv).is_some_and(|pv| pv.handle == volume);
-        self.attachments.values().any(|a| !a.deleting && a.node == node && of_volume(a))
+        self.objects.attachments.values().any(|a| !a.state.deleting && a.node() == node && self.is_of(a, volume))
     }
 
     /// Returns true if all pods that want the volume on the node have been terminating for as long as attach-detach
     /// waits before it forces a detach, and none was ever reported as running.
     pub fn are_unseen(&self, volume: &str, node: &str, ms: u64) -> bool {
-        let claims = self.volumes.values().filter(|pv| pv.handle == volume).filter_map(|pv| pv.claim.as_deref());
-        let mut pods = claims.flat_map(|claim| self.users_of(claim)).filter(|pod| pod.node.as_deref() == Some(node));
+        let volumes = self.objects.volumes().filter(|(_, pv)| pv.handle() == volume);
+        let pods = volumes.filter_map(|(_, pv)| pv.state.claim.as_deref()).flat_map(|claim| self.objects.users(claim));
+        let mut pods = pods.filter(|(_, pod)| pod.node() == Some(node));
         let waited = |since: u64| Duration::from_millis(ms.saturating_sub(since)) >= self.scale.apply(FORCE_AFTER);
-        let is_unseen = |pod: &Pod| pod.deleting_since.is_some_and(waited) && pod.phase == "Pending";
+        let is_unseen = |(key, pod): (&Arc<str>, &Stored<Pod>)| {
+            self.deleting_since.get(key).is_some_and(|since| waited(*since)) && pod.is("Pending")
+        };
         pods.next().is_some_and(|first| is_unseen(first) && pods.all(is_unseen))
-    }
-
-    /// Returns the volumes that Kubernetes knows or has known, each with the name of its PersistentVolume.
-    pub fn handles(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.by_handle.iter().map(|(handle, pv)| (handle.as_str(), pv.as_str()))
-    }
-
-    /// Returns the name of the PersistentVolume of a volume.
-    pub fn pv_of(&self, volume: &str) -> Option<&str> {
-        self.by_handle.get(volume).map(String::as_str)
     }
 
     /// Returns the volume that the cloud attached to a node as a device.
@@ -97,10 +94,10 @@ impl Facts {
 
     /// Returns the pod that runs with a volume, by the claim of the volume.
     pub fn running_with(&self, volume: &str) -> Option<&str> {
-        let pv = self.volumes.get(self.by_handle.get(volume)?).filter(|pv| pv.bound)?;
-        let claim = pv.claim.as_deref()?;
-        let runs = |pod: &&String| self.pods.get(*pod).is_some_and(|pod| pod.phase == "Running");
-        self.users.get(claim)?.iter().find(runs).map(String::as_str)
+        // A volume that is not Bound belongs to an earlier claim of that name.
+        let pv = self.objects.volume_of(volume).filter(|pv| pv.state.phase.as_deref() == Some("Bound"))?;
+        let mut pods = self.objects.pods_of(pv.state.claim.as_deref()?);
+        pods.find(|(_, pod)| pod.is("Running")).map(|(key, _)| &**key)
     }
 
     /// Returns the device name of a volume on a node in the cloud.
@@ -110,18 +107,7 @@ impl Facts {
 
     /// Returns true if a PersistentVolume was ever saved for a volume.
     pub fn was_saved(&self, volume: &str) -> bool {
-        self.known.contains(volume)
-    }
-
-    /// Returns the handle of a claim's volume.
-    pub fn handle_of_claim(&self, claim: &str) -> Option<&str> {
-        self.volumes.get(self.pv_of_claim.get(claim)?).map(|pv| pv.handle.as_str())
-    }
-
-    /// Returns the pods that use a claim and have not finished.
-    pub fn users_of(&self, claim: &str) -> impl Iterator<Item = &Pod> {
-        let pods = self.users.get(claim).into_iter().flatten();
-        pods.filter_map(|pod| self.pods.get(pod)).filter(|pod| !pod.is_over())
+        self.objects.pv_of(volume).is_some()
     }
 }
 
@@ -148,9 +134,9 @@ mod tests {
                 }
                 world.trace().events()
             });
-            let mut facts = Facts::default();
-            events.iter().for_each(|event| facts.observe(event));
-            facts.are_unseen("vol-1", "node-a", ms)
+            let mut model = RunModel::default();
+            events.iter().for_each(|event| model.observe(event));
+            model.are_unseen("vol-1", "node-a", ms)
         };
         assert!(is_unseen("Pending", 360_000));
         assert!(!is_unseen("Pending", 359_999), "the detach was forced early");

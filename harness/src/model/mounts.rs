@@ -1,12 +1,11 @@
 //! Mounts of volumes on nodes, as reported by the disk and by the answers of the driver.
 
 use csi_mock::events::{CsiCall, CsiDone, DiskStaged};
-use substrate::Event;
 
-use super::Facts;
+use super::RunModel;
 use crate::spec::names;
 
-impl Facts {
+impl RunModel {
     /// Records that the kubelet that requests a volume knows it.
     pub(super) fn on_kubelet_asks(&mut self, call: &CsiCall) {
         let (Some(volume), Some(node)) = (&call.volume, &call.node) else { return };
@@ -84,12 +83,12 @@ impl Facts {
     }
 
     /// Handles the same case for a target path. If a driver does not stage, this is the only report of the filesystem.
-    pub(super) fn on_published_by_word(&mut self, event: &Event, done: &CsiDone) {
-        let target = self.publishing.remove(&(event.process.to_string(), done.ordinal));
-        let (Some(target), Some(volume), Some(node)) = (target, &done.volume, &done.node) else { return };
-        if done.code != "OK" {
+    pub(super) fn on_published_by_word(&mut self, done: &CsiDone) {
+        if done.rpc != "NodePublishVolume" || done.code != "OK" {
             return;
         }
+        let target = self.calls.answered().map(|call| call.target.clone().unwrap_or_default());
+        let (Some(target), Some(volume), Some(node)) = (target, &done.volume, &done.node) else { return };
         let hold = self.of(volume, node);
         if hold.published.contains_key(target.as_str()) {
             return;

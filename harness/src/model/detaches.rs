@@ -9,12 +9,12 @@ use fake_apiserver::state::EventType;
 use mock_ec2::events::{AttachmentChanged, AttachmentPhase};
 use substrate::Event;
 
-use super::{FORCE_AFTER, Facts};
+use super::{FORCE_AFTER, RunModel, is_out_of_service};
 
 /// Time after which attach-detach, which reads a node before it detaches a volume, has seen what the node lists.
 const HAS_READ: Duration = Duration::from_secs(60);
 
-impl Facts {
+impl RunModel {
     pub(super) fn on_cloud_attachment(&mut self, changed: &AttachmentChanged) {
         let key = (changed.volume.to_string(), self.name(changed.instance.as_str()).to_owned());
         if changed.forced
@@ -64,7 +64,7 @@ impl Facts {
         }
         let commit = event.get::<Commit>().filter(|commit| commit.r#type == EventType::Deleted)?;
         let pv = commit.volumeattachment.as_ref()?.pv.as_deref()?;
-        Some(self.volumes.get(pv)?.handle.clone())
+        Some(self.objects.volume(pv)?.handle().to_owned())
     }
 
     /// Returns the ordinal of the last event that left a volume without any node.
@@ -124,15 +124,15 @@ impl Facts {
     /// Returns true if the stored Node has listed the volume in volumesInUse for so long that attach-detach knows it.
     fn is_long_in_use(&self, (volume, node): &(String, String), ms: u64) -> bool {
         let end = format!("^{volume}");
-        let mut listed = self.nodes.get(node).into_iter().flat_map(|node| &node.in_use_since);
+        let mut listed = self.in_use_since.get(node.as_str()).into_iter().flatten();
         let since = listed.find(|(name, _)| name.ends_with(&end)).map(|(_, since)| *since);
         since.is_some_and(|since| Duration::from_millis(ms.saturating_sub(since)) >= self.scale.apply(HAS_READ))
     }
 
     /// Returns true if upstream would force a detach now, by stored objects instead of cached ones.
     fn may_force(&self, key: &(String, String), ms: u64) -> bool {
-        let node = self.nodes.get(&key.1);
-        if node.is_some_and(|node| node.out_of_service) {
+        let node = self.objects.nodes.get(key.1.as_str()).map(|node| &node.state);
+        if node.is_some_and(is_out_of_service) {
             return true;
         }
         let healthy = node.is_some_and(|node| node.ready.as_deref() == Some("True"));

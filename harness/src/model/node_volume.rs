@@ -7,7 +7,7 @@ use substrate::json::Text;
 
 /// A volume on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct NodeVolume {
+pub(crate) struct NodeVolume {
     /// If staged, true if it is writable.
     pub staged: Option<bool>,
     /// Its staging path.

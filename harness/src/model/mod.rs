@@ -1,12 +1,18 @@
-//! State of the cluster according to the trace: the holders of each volume, the stored Kubernetes objects, and the
-//! forced detaches.
+//! State of a run, folded once from its trace: the calls of drivers (`calls`), the stored objects of Kubernetes
+//! (`objects`), the holders of each volume, and the forced detaches. The invariants read it.
+//!
+//! It shows the state after the last event. For a commit, [`Objects::before`] has the object as it was.
 
+mod calls;
+mod commits;
 mod detaches;
 mod mounts;
+mod node_volume;
 mod objects;
 mod queries;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use controllers::events::Detach;
@@ -17,93 +23,34 @@ use mock_ec2::events::{
 };
 use substrate::Event;
 use substrate::clock::TimeScale;
-use substrate::events::{FaultFired, ProcessCrashed, ProcessStarted};
+use substrate::events::{FaultFired, ProcessStarted};
 use substrate::fault::{Effect, Span};
 use substrate::json::Text;
 
-use super::node_volume::NodeVolume;
 use crate::events::ClusterNode;
+pub(crate) use calls::{CallKey, Calls, described, target};
+use node_volume::NodeVolume;
+pub(crate) use objects::{Objects, Stored, claims_of, is_out_of_service, keeps_away};
 
 /// Upstream's `maxWaitForUnmountDuration`.
 const FORCE_AFTER: Duration = Duration::from_secs(6 * 60);
 /// Maximum wait for a change that a fault holds back.
 const HELD_AT_MOST: Duration = Duration::from_secs(10 * 60);
 
-/// A VolumeAttachment object.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Attachment {
-    pub pv: String,
-    pub node: String,
-    pub attached: bool,
-    pub deleting: bool,
-    /// Name of the device in its metadata.
-    pub device: Option<String>,
-    /// Time in milliseconds at which it was created.
-    pub since: u64,
-}
-
-/// A Node object.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Node {
-    pub ready: Option<String>,
-    pub out_of_service: bool,
-    /// Taints of a node that is not Ready, which are removed when it becomes Ready.
-    pub keeps_away: Vec<String>,
-    pub attached: BTreeSet<String>,
-    pub in_use: BTreeSet<String>,
-    /// Time in milliseconds since which each volume is in `in_use`.
-    pub in_use_since: BTreeMap<String, u64>,
-}
-
-/// A Pod object.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Pod {
-    pub node: Option<String>,
-    pub phase: String,
-    /// Time in milliseconds at which its deletion began; `None` while it is not being deleted.
-    pub deleting_since: Option<u64>,
-    /// `namespace/name` of its claims.
-    pub claims: Vec<String>,
-}
-
-impl Pod {
-    fn is_over(&self) -> bool {
-        matches!(self.phase.as_str(), "Succeeded" | "Failed")
-    }
-}
-
-/// A PersistentVolume object.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Volume {
-    pub handle: String,
-    pub claim: Option<String>,
-    /// True if more than one node may write to it.
-    pub shared: bool,
-    /// True if its phase is Bound, so that it does not belong to an earlier claim of that name.
-    pub bound: bool,
-}
-
-/// All facts. Volumes are cloud volume ids, nodes are node names.
+/// State of a run. Volumes are cloud volume ids, nodes are node names.
 #[derive(Debug, Default)]
-pub(super) struct Facts {
+pub(crate) struct RunModel {
     pub scale: TimeScale,
+    pub calls: Calls,
+    pub objects: Objects,
     instances: BTreeMap<String, String>,
     pub holds: BTreeMap<(String, String), NodeVolume>,
-    /// By PV name.
-    pub volumes: BTreeMap<String, Volume>,
-    /// PV name by handle.
-    by_handle: BTreeMap<String, String>,
-    /// Handles that Kubernetes knows or has known.
-    known: BTreeSet<String>,
     /// Handles whose PersistentVolume, in its last version, keeps them after their claim is gone.
     kept: BTreeSet<String>,
-    pub attachments: BTreeMap<String, Attachment>,
-    pub nodes: BTreeMap<String, Node>,
-    pub pods: BTreeMap<String, Pod>,
-    /// The pods that name a claim.
-    users: BTreeMap<String, BTreeSet<String>>,
-    /// The PV for a claim.
-    pv_of_claim: BTreeMap<String, String>,
+    /// By node: the volumes in its status.volumesInUse, each with the time in milliseconds since which it is there.
+    in_use_since: BTreeMap<Arc<str>, BTreeMap<Text, u64>>,
+    /// Time in milliseconds at which the deletion of each pod that is being deleted began.
+    deleting_since: BTreeMap<Arc<str>, u64>,
     /// Attachments in the cloud, with their state.
     pub cloud: BTreeMap<(String, String), AttachmentPhase>,
     /// Device names of attachments in the cloud.
@@ -115,10 +62,6 @@ pub(super) struct Facts {
     pub held_since_attached: BTreeSet<(String, String)>,
     /// Time in milliseconds since which no pod wants a volume on a node.
     unwanted_since: BTreeMap<(String, String), u64>,
-    /// Open calls of drivers, by process and ordinal.
-    pub open: BTreeMap<(String, u64), String>,
-    /// Target paths of the open publish calls.
-    publishing: BTreeMap<(String, u64), Text>,
     /// Volumes and nodes whose driver was asked to stage; true if the kubelet that asked has ended since.
     asked_to_stage: BTreeMap<(String, String), bool>,
     made: BTreeSet<String>,
@@ -131,42 +74,38 @@ pub(super) struct Facts {
     left: BTreeMap<String, u64>,
     /// True if there is a node lifecycle controller: it has written a node.
     pub has_node_controller: bool,
-    pub(super) last_unrest: (u64, String),
+    pub last_unrest: (u64, String),
     /// Time in milliseconds until which a fault delays a change, and the fault.
-    pub(super) held_back: (u64, String),
+    pub held_back: (u64, String),
 }
 
-impl Facts {
+impl RunModel {
     /// Returns the number of cloud volumes that were created.
     pub fn made(&self) -> u64 {
         self.made.len() as u64
     }
 
-    /// Returns the facts that are still true after a reset.
-    pub(super) fn of_a_reset(&self) -> Self {
+    /// Returns the state that stays after a reset.
+    pub fn of_a_reset(&self) -> Self {
         Self { scale: self.scale, instances: self.instances.clone(), ..Self::default() }
     }
 
+    /// Records an event.
     pub fn observe(&mut self, event: &Event) {
+        self.calls.observe(event);
+        self.objects.observe(event);
         if let Some(commit) = event.get::<Commit>() {
             return self.on_commit(commit, event.ms);
         }
         if let Some(call) = event.get::<CsiCall>() {
-            let what = format!("{} of {}", call.rpc, call.volume.as_deref().unwrap_or("the driver"));
             if !only_looks(&call.rpc) {
-                self.stir(event.ms, || what.clone());
+                self.stir(event.ms, || described(call));
             }
-            self.open.insert((event.process.to_string(), call.ordinal), what);
             self.on_kubelet_asks(call);
-            if call.rpc == "NodePublishVolume" {
-                let target = call.target.clone().unwrap_or_default();
-                self.publishing.insert((event.process.to_string(), call.ordinal), target);
-            }
         } else if let Some(done) = event.get::<CsiDone>() {
-            self.open.remove(&(event.process.to_string(), done.ordinal));
             self.on_staged_by_word(done);
             self.on_unstaged_by_word(done);
-            self.on_published_by_word(event, done);
+            self.on_published_by_word(done);
         } else if let Some(changed) = event.get::<AttachmentChanged>() {
             self.stir(event.ms, || format!("{} is {} in the cloud", changed.volume, changed.state.as_str()));
             self.on_cloud_attachment(changed);
@@ -206,12 +145,8 @@ impl Facts {
             if until > self.held_back.0 {
                 self.held_back = (until, format!("the fault `{fault}` held something back"));
             }
-        } else if event.is::<ProcessStarted>() || event.is::<ProcessCrashed>() {
-            self.open.retain(|(process, _), _| **process != *event.process);
-            self.publishing.retain(|(process, _), _| **process != *event.process);
-            if event.is::<ProcessStarted>() {
-                self.on_started(&event.process);
-            }
+        } else if event.is::<ProcessStarted>() {
+            self.on_started(&event.process);
         }
     }
 
@@ -234,6 +169,6 @@ impl Facts {
 }
 
 /// Returns true if an RPC only reads.
-pub(super) fn only_looks(rpc: &str) -> bool {
+pub(crate) fn only_looks(rpc: &str) -> bool {
     ["Get", "List", "Probe", "Validate", "NodeGet", "ControllerGet"].iter().any(|start| rpc.starts_with(start))
 }

@@ -1,11 +1,12 @@
-//! Requirements of stored objects on volumes: claims, PersistentVolumes, StorageClasses, pods and the zones of nodes.
-//! Also the volumes of the cloud, to compare them with.
+//! Stored objects with their requirements on volumes: claims, PersistentVolumes, StorageClasses, pods and the zones of
+//! nodes. Also the volumes of the cloud, to compare them with.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use csi_mock::efs::is_handle;
 use csi_mock::events::{DiskExpanded, DiskStaged};
-use fake_apiserver::events::{Claim, Commit, Pod, Spec, Volume};
+use fake_apiserver::events::{Attachment, Claim, Commit, Node, Pod, Spec, Volume};
 use fake_apiserver::state::EventType;
 use mock_ec2::events::{ModificationChanged, VolumeChanged, VolumePhase};
 use substrate::Event;
@@ -13,41 +14,89 @@ use substrate::json::Text;
 
 /// A stored object: its state and its requirements.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Stored<T> {
+pub(crate) struct Stored<T> {
     pub state: T,
     pub spec: Spec,
+    /// Time in milliseconds at which it was created.
+    pub since: u64,
 }
 
-impl<T: Clone> Stored<T> {
-    /// Returns the object of a commit with this state.
-    pub fn of(commit: &Commit, state: &T) -> Self {
-        Self { state: state.clone(), spec: commit.spec.as_deref().cloned().unwrap_or_default() }
+impl Stored<Volume> {
+    /// Returns its handle; empty if it has none.
+    pub fn handle(&self) -> &str {
+        self.state.handle.as_deref().unwrap_or_default()
+    }
+
+    /// Returns true if more than one node may write to it.
+    pub fn is_shared(&self) -> bool {
+        // A shared file system may be mounted on any number of nodes, with any access mode.
+        self.state.access_modes.iter().any(|mode| mode == "ReadWriteMany") || is_handle(self.handle())
     }
 }
 
-/// Stored requirements, by namespace and name, or by name.
+impl Stored<Attachment> {
+    /// Returns its PersistentVolume.
+    pub fn pv(&self) -> &str {
+        self.state.pv.as_deref().unwrap_or_default()
+    }
+
+    /// Returns its node.
+    pub fn node(&self) -> &str {
+        self.state.node.as_deref().unwrap_or_default()
+    }
+}
+
+impl Stored<Pod> {
+    /// Returns the node that it is bound to.
+    pub fn node(&self) -> Option<&str> {
+        self.state.node.as_deref().filter(|node| !node.is_empty())
+    }
+
+    /// Returns true if it is in a phase.
+    pub fn is(&self, phase: &str) -> bool {
+        self.state.phase.as_deref() == Some(phase)
+    }
+}
+
+/// The object that the last commit changed, as it was before; none if it is new, or of another kind.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(crate) struct Before {
+    pub volume: Option<Stored<Volume>>,
+    pub claim: Option<Stored<Claim>>,
+    pub pod: Option<Stored<Pod>>,
+    pub node: Option<Stored<Node>>,
+}
+
+/// Stored objects, by namespace and name, or by name.
+#[derive(Debug, Default)]
+pub(crate) struct Objects {
+    pub before: Before,
     volumes: BTreeMap<Arc<str>, Stored<Volume>>,
-    /// Name of the PersistentVolume of a handle.
+    /// PersistentVolume of each handle that Kubernetes knows or has known.
     by_handle: BTreeMap<Text, Arc<str>>,
+    /// PersistentVolume of each claim.
+    by_claim: BTreeMap<Text, Arc<str>>,
     claims: BTreeMap<Arc<str>, Stored<Claim>>,
     /// All versions of each class: a provisioner uses the version that it knows.
     classes: BTreeMap<Arc<str>, Vec<Spec>>,
     /// All versions of each VolumeAttributesClass.
     attributes_classes: BTreeMap<Arc<str>, Vec<Spec>>,
     pods: BTreeMap<Arc<str>, Stored<Pod>>,
+    /// Pods that name each claim.
+    users: BTreeMap<String, BTreeSet<Arc<str>>>,
+    pub attachments: BTreeMap<Arc<str>, Stored<Attachment>>,
+    pub nodes: BTreeMap<Arc<str>, Stored<Node>>,
     zones: BTreeMap<Arc<str>, Text>,
     cloud: BTreeMap<String, VolumeChanged>,
     /// Size in bytes of the filesystem of a volume, as last reported by a node's disk.
     filesystems: BTreeMap<Text, u64>,
 }
 
-impl Asked {
+impl Objects {
     /// Records an event.
     pub fn observe(&mut self, event: &Event) {
         if let Some(commit) = event.get::<Commit>() {
-            self.on_commit(commit);
+            self.on_commit(commit, event.ms);
         } else if let Some(changed) = event.get::<VolumeChanged>() {
             if changed.state == VolumePhase::Deleted {
                 self.cloud.remove(changed.volume.as_str());
@@ -72,23 +121,42 @@ impl Asked {
         }
     }
 
-    fn on_commit(&mut self, commit: &Commit) {
-        let object = &commit.object;
+    fn on_commit(&mut self, commit: &Commit, ms: u64) {
+        let (object, deleted) = (&commit.object, commit.r#type == EventType::Deleted);
+        self.before = Before::default();
         if let Some(pv) = &commit.pv {
-            if let Some(handle) = &pv.handle {
+            if let Some(handle) = pv.handle.as_ref().filter(|handle| !handle.is_empty()) {
                 self.by_handle.insert(handle.clone(), object.clone());
             }
-            keep(&mut self.volumes, commit, pv);
+            match &pv.claim {
+                Some(claim) if deleted => drop(self.by_claim.remove(claim)),
+                Some(claim) => drop(self.by_claim.insert(claim.clone(), object.clone())),
+                None => {}
+            }
+            self.before.volume = keep(&mut self.volumes, commit, pv, ms);
         } else if let Some(claim) = &commit.pvc {
-            keep(&mut self.claims, commit, claim);
+            self.before.claim = keep(&mut self.claims, commit, claim, ms);
         } else if let Some(pod) = &commit.pod {
-            keep(&mut self.pods, commit, pod);
+            self.before.pod = keep(&mut self.pods, commit, pod, ms);
+            for claim in claims_of(object, pod) {
+                let users = self.users.entry(claim).or_default();
+                if deleted {
+                    users.remove(object);
+                } else {
+                    users.insert(object.clone());
+                }
+            }
+        } else if let Some(va) = &commit.volumeattachment {
+            keep(&mut self.attachments, commit, va, ms);
         } else if let Some((class, versions)) = commit.spec.as_ref().zip(self.versions(&commit.resource, object)) {
             if !versions.contains(class) {
                 versions.push((**class).clone());
             }
         } else if let Some(zone) = commit.spec.as_ref().and_then(|node| node.zones.first()) {
             self.zones.insert(object.clone(), zone.clone());
+        }
+        if let Some(node) = &commit.node {
+            self.before.node = keep(&mut self.nodes, commit, node, ms);
         }
     }
 
@@ -137,6 +205,21 @@ impl Asked {
         self.volumes.get(self.by_handle.get(handle)?)
     }
 
+    /// Returns the volumes that Kubernetes knows or has known, each with the name of its PersistentVolume.
+    pub fn handles(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.by_handle.iter().map(|(handle, pv)| (handle.as_str(), &**pv))
+    }
+
+    /// Returns the name of the PersistentVolume that a handle has or had.
+    pub fn pv_of(&self, handle: &str) -> Option<&str> {
+        self.by_handle.get(handle).map(|pv| &**pv)
+    }
+
+    /// Returns the handle of a claim's volume.
+    pub fn handle_of_claim(&self, claim: &str) -> Option<&str> {
+        Some(self.volumes.get(self.by_claim.get(claim)?)?.handle())
+    }
+
     /// Returns all versions of a StorageClass.
     pub fn class(&self, name: &str) -> &[Spec] {
         self.classes.get(name).map_or(&[], Vec::as_slice)
@@ -168,25 +251,40 @@ impl Asked {
     }
 
     /// Returns the pods that use a claim and have not finished, each with its key.
-    pub fn users<'a>(&'a self, claim: &'a str) -> impl Iterator<Item = (&'a Arc<str>, &'a Stored<Pod>)> {
+    pub fn users(&self, claim: &str) -> impl Iterator<Item = (&Arc<str>, &Stored<Pod>)> {
         self.pods_of(claim).filter(|(_, pod)| !matches!(pod.state.phase.as_deref(), Some("Succeeded" | "Failed")))
     }
 
     /// Returns the pods that name a claim, finished or not, each with its key.
-    pub fn pods_of<'a>(&'a self, claim: &'a str) -> impl Iterator<Item = (&'a Arc<str>, &'a Stored<Pod>)> {
-        let (namespace, name) = claim.split_once('/').unwrap_or(("default", claim));
-        self.pods.iter().filter(move |(key, pod)| {
-            key.split_once('/').is_some_and(|(of, _)| of == namespace)
-                && pod.state.claims.iter().any(|claim| claim == name)
-        })
+    pub fn pods_of(&self, claim: &str) -> impl Iterator<Item = (&Arc<str>, &Stored<Pod>)> {
+        let keys = self.users.get(claim).into_iter().flatten();
+        keys.filter_map(move |key| Some((key, self.pods.get(key)?)))
     }
 }
 
-/// Stores the last state of an object, or removes it.
-fn keep<T: Clone>(all: &mut BTreeMap<Arc<str>, Stored<T>>, commit: &Commit, state: &T) {
+/// Returns true if a node has the out-of-service taint.
+pub(crate) fn is_out_of_service(node: &Node) -> bool {
+    node.taints.iter().any(|taint| taint.starts_with("node.kubernetes.io/out-of-service:"))
+}
+
+/// Returns the taints of a node that is not Ready, which are removed when it becomes Ready.
+pub(crate) fn keeps_away(node: &Node) -> impl Iterator<Item = &Text> {
+    let keys = ["node.kubernetes.io/unreachable:", "node.kubernetes.io/not-ready:"];
+    node.taints.iter().filter(move |taint| keys.iter().any(|key| taint.starts_with(*key)))
+}
+
+/// Returns the keys of the claims of a pod; `key` is its own.
+pub(crate) fn claims_of(key: &str, pod: &Pod) -> impl Iterator<Item = String> {
+    let namespace = key.split_once('/').map_or("default", |(namespace, _)| namespace);
+    pod.claims.iter().map(move |claim| format!("{namespace}/{claim}"))
+}
+
+/// Stores the last state of an object, or removes it. Returns the object before.
+fn keep<T: Clone>(all: &mut BTreeMap<Arc<str>, Stored<T>>, commit: &Commit, state: &T, ms: u64) -> Option<Stored<T>> {
     if commit.r#type == EventType::Deleted {
-        all.remove(&commit.object);
-    } else {
-        all.insert(commit.object.clone(), Stored::of(commit, state));
+        return all.remove(&commit.object);
     }
+    let spec = commit.spec.as_deref().cloned().unwrap_or_default();
+    let since = all.get(&commit.object).map_or(ms, |before| before.since);
+    all.insert(commit.object.clone(), Stored { state: state.clone(), spec, since })
 }
