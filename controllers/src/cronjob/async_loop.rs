@@ -142,9 +142,9 @@ impl Controller {
         let moved = old.is_some_and(|old| times(old) != times(cron));
         if moved && let (Ok(schedule), Ok(zone)) = (Schedule::parse(&cron.spec.schedule), zone_of(cron)) {
             let schedule = schedule.in_zone(zone);
-            // A changed schedule counts from its next time on.
-            let wait = until_next(cron, &schedule, self.ctx.now().wall);
-            return wait.into_iter().for_each(|wait| self.queue.add_after(key(&**cron), wait));
+            // A changed schedule counts from its next time on. Without one, a sync says so.
+            let wait = until_next(cron, &schedule, self.ctx.now().wall).unwrap_or_default();
+            return self.queue.add_after(key(&**cron), wait);
         }
         self.queue.add(key(&**cron));
     }
@@ -201,7 +201,12 @@ impl Controller {
             }
         };
         let now = self.ctx.now().wall;
-        let found = due(&work.cron, &schedule, now, true);
+        let Some(found) = due(&work.cron, &schedule, now, true) else {
+            let why = "time difference between two schedules is less than 1 second";
+            let why = format!("invalid schedule: {} : {why}", work.cron.spec.schedule);
+            self.event(&work.cron, "Warning", "InvalidSchedule", why);
+            return Ok(None);
+        };
         let Some(at) = found.latest else { return Ok(until_next(&work.cron, &schedule, now)) };
         if found.are_many() {
             let why = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew";
