@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use substrate::mutant;
 use substrate::process::Ctx;
 
-use super::due::{due, until_next};
+use super::due::{due, until_next, written};
 use super::schedule::Schedule;
 use crate::kube::metadata::{Propagation, ResourcePath};
 use crate::kube::queue::Outcome;
@@ -97,7 +97,7 @@ fn job_of(cron: &CronJob, name: &str, at: Timestamp) -> Job {
     let template = &cron.spec.job_template;
     let of = template.metadata.as_ref();
     let mut annotations = of.and_then(|of| of.annotations.clone()).unwrap_or_default();
-    annotations.insert(SCHEDULED.to_owned(), at.to_string());
+    annotations.insert(SCHEDULED.to_owned(), written(at, &zone_of(cron).unwrap_or(TimeZone::UTC)));
     let metadata = ObjectMeta {
         name: Some(name.to_owned()),
         namespace: Some(cron.namespace().to_owned()),

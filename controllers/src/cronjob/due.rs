@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::CronJob;
 
@@ -66,6 +67,12 @@ pub(super) fn until_next(cron: &CronJob, schedule: &Schedule, now: Timestamp) ->
     Some(if wait.is_negative() { Duration::ZERO } else { wait.unsigned_abs() })
 }
 
+/// Writes a scheduled time with the offset of its zone (RFC 3339).
+pub(super) fn written(at: Timestamp, zone: &TimeZone) -> String {
+    let offset = zone.to_offset(at);
+    if offset.is_zero() { at.to_string() } else { at.display_with_offset(offset).to_string() }
+}
+
 #[cfg(test)]
 mod tests {
     use substrate::json::{from_value, json};
@@ -97,5 +104,11 @@ mod tests {
         assert_eq!(wait, Some(Duration::from_millis(1100)));
         let never = Schedule::parse("59 23 31 2 *").unwrap();
         assert_eq!(due(&cron(None), &never, at("2026-01-01T03:30:10Z"), true), None);
+    }
+    #[test]
+    fn a_scheduled_time_is_written_in_its_zone() {
+        let at = "2026-01-01T14:30:00Z".parse().unwrap();
+        assert_eq!(written(at, &TimeZone::UTC), "2026-01-01T14:30:00Z");
+        assert_eq!(written(at, &TimeZone::posix("EST5").unwrap()), "2026-01-01T09:30:00-05:00");
     }
 }
