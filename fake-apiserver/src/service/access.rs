@@ -247,7 +247,10 @@ impl Server {
             Some(rbac) if token.is_empty() && rbac.anonymous && may_be_anonymous => Ok(anonymous()),
             Some(_) if token.is_empty() => Err(unauthorized()),
             Some(rbac) if token == rbac.admin_token => Ok(admin()),
-            Some(_) => verified().map_err(|_| unauthorized()),
+            Some(rbac) => {
+                let user = rbac.tokens.get(token).cloned();
+                user.map_or_else(|| verified().map_err(|_| unauthorized()), Ok)
+            }
         }
     }
 
