@@ -259,7 +259,7 @@ impl Server {
     fn unauthorized(&self, parts: &Parts, access: &Access<'_>) -> Result<Option<Arc<Identity>>, Status> {
         let (user, allowed) = if self.shared.rbac.is_none() {
             if has_password(&parts.headers) {
-                return Err(unauthorized());
+                self.caller(parts)?;
             }
             (None, Some(String::new()))
         } else if !self.shared.checks_roles() {
