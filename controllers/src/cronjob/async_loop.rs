@@ -140,8 +140,13 @@ impl Controller {
         };
         let times = |cron: &CronJob| (cron.spec.schedule.clone(), cron.spec.time_zone.clone());
         let moved = old.is_some_and(|old| times(old) != times(cron));
-        if moved && let (Ok(schedule), Ok(zone)) = (Schedule::parse(&cron.spec.schedule), zone_of(cron)) {
-            let schedule = schedule.in_zone(zone);
+        if moved {
+            let Ok(schedule) = Schedule::parse(&cron.spec.schedule) else {
+                let why = format!("unparseable schedule for cronjob: {}", cron.spec.schedule);
+                return self.event(cron, "Warning", "UnParseableCronJobSchedule", why);
+            };
+            // A sync reports an unknown zone.
+            let schedule = schedule.in_zone(zone_of(cron).unwrap_or(TimeZone::UTC));
             // A changed schedule counts from its next time on. Without one, a sync says so.
             let wait = until_next(cron, &schedule, self.ctx.now().wall).unwrap_or_default();
             return self.queue.add_after(key(&**cron), wait);
@@ -284,7 +289,13 @@ impl Controller {
             }
             "Replace" => {
                 for listed in active(&work.cron).to_vec() {
-                    let job = api.get(listed.name.as_deref().unwrap_or_default()).await?;
+                    let job = match api.get(listed.name.as_deref().unwrap_or_default()).await {
+                        Ok(job) => job,
+                        Err(error) => {
+                            self.event(&work.cron, "Warning", "FailedGet", format!("Get job: {error}"));
+                            return Err(error.into());
+                        }
+                    };
                     if !self.delete(work, &job).await {
                         bail!("could not replace job {}/{}", job.namespace(), job.name());
                     }
