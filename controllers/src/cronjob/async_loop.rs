@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use substrate::mutant;
 use substrate::process::Ctx;
 
-use super::due::{due, until_next};
+use super::due::{due, until_next, written};
 use super::schedule::Schedule;
 use crate::kube::metadata::{Propagation, ResourcePath};
 use crate::kube::queue::Outcome;
@@ -97,7 +97,7 @@ fn job_of(cron: &CronJob, name: &str, at: Timestamp) -> Job {
     let template = &cron.spec.job_template;
     let of = template.metadata.as_ref();
     let mut annotations = of.and_then(|of| of.annotations.clone()).unwrap_or_default();
-    annotations.insert(SCHEDULED.to_owned(), at.to_string());
+    annotations.insert(SCHEDULED.to_owned(), written(at, &zone_of(cron).unwrap_or(TimeZone::UTC)));
     let metadata = ObjectMeta {
         name: Some(name.to_owned()),
         namespace: Some(cron.namespace().to_owned()),
@@ -140,11 +140,16 @@ impl Controller {
         };
         let times = |cron: &CronJob| (cron.spec.schedule.clone(), cron.spec.time_zone.clone());
         let moved = old.is_some_and(|old| times(old) != times(cron));
-        if moved && let (Ok(schedule), Ok(zone)) = (Schedule::parse(&cron.spec.schedule), zone_of(cron)) {
-            let schedule = schedule.in_zone(zone);
-            // A changed schedule counts from its next time on.
-            let wait = until_next(cron, &schedule, self.ctx.now().wall);
-            return wait.into_iter().for_each(|wait| self.queue.add_after(key(&**cron), wait));
+        if moved {
+            let Ok(schedule) = Schedule::parse(&cron.spec.schedule) else {
+                let why = format!("unparseable schedule for cronjob: {}", cron.spec.schedule);
+                return self.event(cron, "Warning", "UnParseableCronJobSchedule", why);
+            };
+            // A sync reports an unknown zone.
+            let schedule = schedule.in_zone(zone_of(cron).unwrap_or(TimeZone::UTC));
+            // A changed schedule counts from its next time on. Without one, a sync says so.
+            let wait = until_next(cron, &schedule, self.ctx.now().wall).unwrap_or_default();
+            return self.queue.add_after(key(&**cron), wait);
         }
         self.queue.add(key(&**cron));
     }
@@ -201,7 +206,12 @@ impl Controller {
             }
         };
         let now = self.ctx.now().wall;
-        let found = due(&work.cron, &schedule, now, true);
+        let Some(found) = due(&work.cron, &schedule, now, true) else {
+            let why = "time difference between two schedules is less than 1 second";
+            let why = format!("invalid schedule: {} : {why}", work.cron.spec.schedule);
+            self.event(&work.cron, "Warning", "InvalidSchedule", why);
+            return Ok(None);
+        };
         let Some(at) = found.latest else { return Ok(until_next(&work.cron, &schedule, now)) };
         if found.are_many() {
             let why = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew";
@@ -279,7 +289,13 @@ impl Controller {
             }
             "Replace" => {
                 for listed in active(&work.cron).to_vec() {
-                    let job = api.get(listed.name.as_deref().unwrap_or_default()).await?;
+                    let job = match api.get(listed.name.as_deref().unwrap_or_default()).await {
+                        Ok(job) => job,
+                        Err(error) => {
+                            self.event(&work.cron, "Warning", "FailedGet", format!("Get job: {error}"));
+                            return Err(error.into());
+                        }
+                    };
                     if !self.delete(work, &job).await {
                         bail!("could not replace job {}/{}", job.namespace(), job.name());
                     }

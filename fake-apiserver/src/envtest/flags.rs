@@ -24,6 +24,8 @@ pub(super) enum Kind {
     Array,
     /// Pairs `key=value` separated by commas; several occurrences add up.
     Map,
+    /// The same, and keys without a value.
+    Settings,
 }
 
 impl Kind {
@@ -38,6 +40,7 @@ impl Kind {
             "list" => Self::List,
             "array" => Self::Array,
             "map" => Self::Map,
+            "settings" => Self::Settings,
             _ => return None,
         })
     }
@@ -52,12 +55,12 @@ impl Kind {
             Self::Ip => "ip",
             Self::Text => "string",
             Self::List | Self::Array => "strings",
-            Self::Map => "mapStringString",
+            Self::Map | Self::Settings => "mapStringString",
         }
     }
 
     fn adds_up(self) -> bool {
-        matches!(self, Self::List | Self::Array | Self::Map)
+        matches!(self, Self::List | Self::Array | Self::Map | Self::Settings)
     }
 
     /// Checks a value. The error is in Go's words.
@@ -77,7 +80,7 @@ impl Kind {
                 Some(pair) => Err(format!("malformed pair, expect string=string: {pair}")),
                 None => Ok(()),
             },
-            Self::Text | Self::List | Self::Array => Ok(()),
+            Self::Text | Self::List | Self::Array | Self::Settings => Ok(()),
         }
     }
 }
@@ -339,6 +342,7 @@ mod tests {
             "--service-account-key-file=b,c",
             "--authorization-mode=Node,RBAC",
             "--profiling=false",
+            "--runtime-config=api/v1,apps/v1=false",
             "-v",
             "4",
             "-v5",
@@ -348,7 +352,7 @@ mod tests {
         assert!(line.is_on("allow-privileged", false) && !line.is_on("profiling", true));
         assert_eq!(line.values("service-account-key-file"), ["a", "b,c"]);
         assert_eq!(line.values("authorization-mode"), ["Node", "RBAC"]);
-        assert_eq!(line.ignored(&table(super::super::kube_apiserver::TABLE)), ["profiling", "v"]);
+        assert_eq!(line.ignored(&table(super::super::kube_apiserver::TABLE)), ["profiling", "runtime-config", "v"]);
     }
 
     #[rstest]

@@ -1,6 +1,7 @@
 //! Log lines in the format of klog and of etcd's zap, on standard error.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
+use std::path::Path;
 
 use jiff::Timestamp;
 use substrate::json::json;
@@ -28,7 +29,6 @@ pub(super) fn zap(level: &str, message: &str, error: Option<&str>) {
 
 /// Formats an error of binding a listener in Go's words.
 pub(super) fn bind_error(address: std::net::SocketAddr, error: &std::io::Error) -> String {
-    use std::io::ErrorKind;
     let why = match error.kind() {
         ErrorKind::AddrInUse => "address already in use".to_owned(),
         ErrorKind::PermissionDenied => "permission denied".to_owned(),
@@ -36,4 +36,14 @@ pub(super) fn bind_error(address: std::net::SocketAddr, error: &std::io::Error) 
         _ => error.to_string(),
     };
     format!("listen tcp {address}: bind: {why}")
+}
+
+/// Formats an error of opening a file in Go's words.
+pub(super) fn open_error(path: &Path, error: &std::io::Error) -> String {
+    let why = match error.kind() {
+        ErrorKind::NotFound => "no such file or directory".to_owned(),
+        ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        _ => error.to_string(),
+    };
+    format!("open {}: {why}", path.display())
 }

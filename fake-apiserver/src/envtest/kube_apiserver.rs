@@ -54,6 +54,7 @@ const OWN: &[(&str, &str)] = &[
     ("service-cluster-ip-range", "Range of the addresses of services, IPv4; 10.0.0.0/24 by default"),
     ("tls-cert-file", "Serving certificate; apiserver.crt in --cert-dir by default"),
     ("tls-private-key-file", "Key of the serving certificate"),
+    ("token-auth-file", "Bearer tokens of users, as CSV: token, name, uid, groups"),
 ];
 
 const HEAD: &str = "Mooring's API server with the command line of kube-apiserver, for envtest.\n\n\
@@ -134,11 +135,18 @@ pub(super) fn main(args: &[String], beside: Option<Beside>) -> ExitCode {
         print!("{}", help::text(HEAD, OWN, &table, EXAMPLE));
         return ExitCode::SUCCESS;
     }
-    if let Some(version) = &line.version
-        && flags::truth(version) != Some(false)
-    {
-        println!("Kubernetes {VERSION}");
-        return ExitCode::SUCCESS;
+    match line.version.as_deref() {
+        Some(version) if version.starts_with('v') => {
+            if !is_of_release(version) {
+                let why = format!("version {version:?} must match major/minor/patch of default version {VERSION:?}");
+                return usage(&format!("invalid argument {version:?} for \"--version\" flag: {why}"));
+            }
+        }
+        Some(version) if flags::truth(version) != Some(false) => {
+            println!("Kubernetes {VERSION}");
+            return ExitCode::SUCCESS;
+        }
+        _ => {}
     }
     if !line.rest.is_empty() {
         let quoted: Vec<String> = line.rest.iter().map(|arg| format!("{arg:?}")).collect();
@@ -151,6 +159,11 @@ pub(super) fn main(args: &[String], beside: Option<Beside>) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Returns true for the version of the tables, optionally with a pre-release or build.
+fn is_of_release(version: &str) -> bool {
+    version.strip_prefix(VERSION).is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '+']))
 }
 
 fn serve(line: &Line, table: &[flags::Flag], beside: Option<Beside>) -> Result<(), String> {
@@ -195,7 +208,7 @@ fn front(options: &Options, mode: Mode) -> Result<Front, String> {
         None => None,
         Some(path) => Some(
             std::fs::read_to_string(path)
-                .map_err(|error| format!("unable to load client CA file: {}", open_error(path, &error)))?,
+                .map_err(|error| format!("unable to load client CA file: {}", klog::open_error(path, &error)))?,
         ),
     };
     let provided = tls::provided(&certificate, &key, client_ca.as_deref())?;
@@ -214,6 +227,7 @@ fn front(options: &Options, mode: Mode) -> Result<Front, String> {
             anonymous: options.anonymous,
             roles: options.roles,
             trusts_components: mode != Mode::Bare,
+            tokens: options.tokens.clone(),
             // The token is random and never printed.
             ..Rbac::new(secret)
         }),
@@ -228,7 +242,7 @@ fn front(options: &Options, mode: Mode) -> Result<Front, String> {
         },
         audit: audit.transpose().map_err(|error| error.to_string())?,
         token_keys: options.token_keys.clone(),
-        version: Some(VERSION.to_owned()),
+        version: Some(options.version.clone().unwrap_or_else(|| VERSION.to_owned())),
         namespaces: match mode {
             Mode::Bare => NamespaceUpkeep::Nothing,
             Mode::Controllers => NamespaceUpkeep::Deletion,
@@ -301,7 +315,7 @@ fn advertised(options: &Options) -> Option<SocketAddr> {
 
 /// Reads the serving certificate and its key, or creates them.
 fn serving(serving: &Serving, options: &Options, advertised: Option<SocketAddr>) -> Result<(Vec<u8>, Vec<u8>), String> {
-    let read = |path: &Path| std::fs::read(path).map_err(|error| open_error(path, &error));
+    let read = |path: &Path| std::fs::read(path).map_err(|error| klog::open_error(path, &error));
     if serving.is_made {
         let readable = |path: &Path| std::fs::File::open(path).is_ok();
         match (readable(&serving.certificate), readable(&serving.key)) {
@@ -336,16 +350,6 @@ fn make(serving: &Serving, options: &Options, advertised: Option<SocketAddr>) ->
     Ok(())
 }
 
-/// Formats an error of opening a file in Go's words.
-fn open_error(path: &Path, error: &std::io::Error) -> String {
-    let why = match error.kind() {
-        std::io::ErrorKind::NotFound => "no such file or directory".to_owned(),
-        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
-        _ => error.to_string(),
-    };
-    format!("open {}: {why}", path.display())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -358,6 +362,12 @@ mod tests {
         assert_eq!(Mode::of(Some("cluster")), Ok(Mode::Cluster));
         let message = Mode::of(Some("Cluster")).unwrap_err();
         assert_eq!(message, "MOORING_ENVTEST=Cluster: must be bare, controllers or cluster");
+    }
+
+    #[test]
+    fn the_reported_version_is_of_this_release() {
+        assert!(["v1.36.2", "v1.36.2-custom", "v1.36.2+a"].into_iter().all(is_of_release));
+        assert!(!["v1.36.20", "v1.36.1", "v1.36"].into_iter().any(is_of_release));
     }
 
     #[test]

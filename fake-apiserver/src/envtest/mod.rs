@@ -10,6 +10,7 @@ mod help;
 mod klog;
 mod kube_apiserver;
 mod options;
+mod token_file;
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;

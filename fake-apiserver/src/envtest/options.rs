@@ -1,14 +1,16 @@
 //! Options of kube-apiserver from its command line, with upstream's validation (`cmd/kube-apiserver/app/options`,
 //! `pkg/kubeapiserver/options`).
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::flags::{self, Line};
+use super::{klog, token_file};
 use crate::keys::{PublicKey, SigningKey};
-use crate::state::{ServiceAccounts, ServiceRange, TokenIssuer};
+use crate::state::{Identity, ServiceAccounts, ServiceRange, TokenIssuer};
 
 /// Admission plugins of kube-apiserver 1.36 (`pkg/kubeapiserver/options/plugins.go`).
 const PLUGINS: &[&str] = &[
@@ -107,12 +109,16 @@ pub(super) struct Options {
     pub(super) anonymous: bool,
     pub(super) issuer: TokenIssuer,
     pub(super) token_keys: Vec<PublicKey>,
+    /// Users with tokens of their own.
+    pub(super) tokens: BTreeMap<String, Identity>,
     pub(super) service_accounts: ServiceAccounts,
     pub(super) event_ttl: Duration,
     pub(super) compaction: Duration,
     pub(super) audit_log_path: Option<PathBuf>,
     pub(super) audit_policy_file: Option<PathBuf>,
     pub(super) privileged: bool,
+    /// Version to report, if it is not the own one.
+    pub(super) version: Option<String>,
     /// Values without effect, of flags that have an effect.
     pub(super) ignored: Vec<String>,
 }
@@ -164,12 +170,14 @@ impl Options {
             anonymous,
             issuer,
             token_keys,
+            tokens: tokens(line, &mut errors),
             service_accounts,
             event_ttl: wait("event-ttl", 3_600),
             compaction: wait("etcd-compaction-interval", 300),
             audit_log_path: path("audit-log-path"),
             audit_policy_file: path("audit-policy-file"),
             privileged: line.is_on("allow-privileged", false),
+            version: line.version.clone().filter(|version| version.starts_with('v')),
             ignored,
         };
         match errors.as_slice() {
@@ -277,6 +285,16 @@ fn issuer(line: &Line, errors: &mut Vec<String>) -> (TokenIssuer, Vec<PublicKey>
         audiences => audiences.to_vec(),
     };
     (TokenIssuer { names, audiences, key }, keys)
+}
+
+/// Reads the users that have tokens of their own.
+fn tokens(line: &Line, errors: &mut Vec<String>) -> BTreeMap<String, Identity> {
+    let Some(path) = line.value("token-auth-file").filter(|path| !path.is_empty()) else { return BTreeMap::new() };
+    let read = std::fs::read_to_string(path).map_err(|error| klog::open_error(Path::new(path), &error));
+    read.and_then(|text| token_file::parse(path, &text)).unwrap_or_else(|why| {
+        errors.push(why);
+        BTreeMap::new()
+    })
 }
 
 #[cfg(test)]

@@ -133,6 +133,17 @@ fn certified(certificate: &PeerCertificate) -> Result<Identity, Status> {
     Ok(Identity { username: subject.common_name, uid: String::new(), groups, extra: BTreeMap::new() })
 }
 
+/// Splits the header `Authorization` into its scheme and its credentials.
+fn credentials(headers: &HeaderMap) -> (&str, &str) {
+    let given = headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    given.split_once(' ').map_or(("", ""), |(scheme, credentials)| (scheme, credentials.trim()))
+}
+
+/// Returns true if a request has a name and a password. No authenticator of upstream accepts these.
+fn has_password(headers: &HeaderMap) -> bool {
+    credentials(headers).0.eq_ignore_ascii_case("basic")
+}
+
 fn unauthorized() -> Status {
     Status::new(401, "Unauthorized", "Unauthorized")
 }
@@ -150,7 +161,7 @@ impl Server {
     /// holder of the kubeconfig. Without RBAC everyone else counts as the holder of the kubeconfig.
     ///
     /// # Errors
-    /// 401 for an invalid token.
+    /// 401 for an invalid token, or for a password if anonymous requests are not allowed.
     pub(super) fn sender(&self, parts: &Parts) -> Found {
         let find = || self.find_sender(parts).map(Arc::new);
         match parts.extensions.get::<Resolved>() {
@@ -226,16 +237,20 @@ impl Server {
 
     /// Returns the user of a bearer token; without a token, `system:anonymous` if `may_be_anonymous` is set.
     fn bearer(&self, headers: &HeaderMap, may_be_anonymous: bool) -> Result<Identity, Status> {
-        let given = headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok()).unwrap_or_default();
-        let token = given.split_once(' ').map_or("", |(_, token)| token.trim());
+        let (scheme, given) = credentials(headers);
+        let token = if scheme.eq_ignore_ascii_case("bearer") { given } else { "" };
         let verified =
             || self.shared.lock().store.verify_token(self.ctx.now(), token, &[]).map(|(identity, _)| identity);
         match &self.shared.rbac {
+            None if has_password(headers) => Err(unauthorized()),
             None => Ok(verified().unwrap_or_else(|_| admin())),
             Some(rbac) if token.is_empty() && rbac.anonymous && may_be_anonymous => Ok(anonymous()),
             Some(_) if token.is_empty() => Err(unauthorized()),
             Some(rbac) if token == rbac.admin_token => Ok(admin()),
-            Some(_) => verified().map_err(|_| unauthorized()),
+            Some(rbac) => {
+                let user = rbac.tokens.get(token).cloned();
+                user.map_or_else(|| verified().map_err(|_| unauthorized()), Ok)
+            }
         }
     }
 
@@ -243,6 +258,9 @@ impl Server {
     /// decision.
     fn unauthorized(&self, parts: &Parts, access: &Access<'_>) -> Result<Option<Arc<Identity>>, Status> {
         let (user, allowed) = if self.shared.rbac.is_none() {
+            if has_password(&parts.headers) {
+                self.caller(parts)?;
+            }
             (None, Some(String::new()))
         } else if !self.shared.checks_roles() {
             self.caller(parts)?;

@@ -1,5 +1,9 @@
 //! Settings of authentication and authorization.
 
+use std::collections::BTreeMap;
+
+use crate::state::Identity;
+
 /// Authentication and authorization, as they are configured.
 #[derive(Clone)]
 pub struct Rbac {
@@ -12,12 +16,20 @@ pub struct Rbac {
     /// True if requests that are not marked as [`Outside`](super::Outside) come from components of the same process, which may do
     /// everything.
     pub trusts_components: bool,
+    /// Users by their bearer tokens (`--token-auth-file`).
+    pub tokens: BTreeMap<String, Identity>,
 }
 
 impl Rbac {
     /// Returns RBAC with `admin_token` for the kubeconfig, and anonymous requests.
     pub fn new(admin_token: impl Into<String>) -> Self {
-        Self { admin_token: admin_token.into(), anonymous: true, roles: true, trusts_components: false }
+        Self {
+            admin_token: admin_token.into(),
+            anonymous: true,
+            roles: true,
+            trusts_components: false,
+            tokens: BTreeMap::new(),
+        }
     }
 }
 

@@ -41,6 +41,22 @@ fn a_certificate_says_user_and_groups_and_roles_say_what_they_may() {
 }
 
 #[test]
+fn a_token_of_the_file_is_that_of_its_user() {
+    let assets = Assets::new();
+    assets.write("tokens.csv", "secret,ann,7,\"readers,team\"\n");
+    let file = format!("--token-auth-file={}", assets.certs().join("tokens.csv").display());
+    let _etcd = assets.start_etcd();
+    let _apiserver = assets.start_apiserver(&[&file, "--version=v1.36.2-custom"]);
+    let review = json!({"kind": "SelfSubjectReview", "apiVersion": "authentication.k8s.io/v1"});
+    let ann = assets.anyone().with_token("secret");
+    let who = ann.write("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", &review);
+    let groups = ["readers", "team", "system:authenticated"];
+    assert_eq!(who["status"]["userInfo"], json!({"username": "ann", "uid": "7", "groups": groups}));
+    assert_eq!(assets.anyone().with_token("other").get(CONFIGS).status, 401);
+    assert_eq!(ann.get("/version").json()["gitVersion"], "v1.36.2-custom");
+}
+
+#[test]
 fn a_certificate_of_another_authority_is_answered_401_and_none_is_anonymous() {
     let pair = Pair::start();
     let (certificate, key) = Authority::new().user("admin", &["system:masters"]);

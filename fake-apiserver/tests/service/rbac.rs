@@ -70,6 +70,17 @@ fn a_service_account_may_do_what_its_roles_allow() {
 }
 
 #[test]
+fn a_password_is_no_credential() {
+    let get = || Request::get(CONFIGS).header("authorization", "Basic YmFkOndyb25n").body(full(String::new())).unwrap();
+    in_simulation(|client| async move { assert_eq!(client.request(get()).await.0, 401) });
+    in_simulation_with(guarded(), |client| async move {
+        let (code, refused) = client.request(get()).await;
+        assert!(refused["message"].as_str().unwrap().contains("User \"system:anonymous\" cannot list"), "{refused}");
+        assert_eq!(code, 403);
+    });
+}
+
+#[test]
 fn anonymous_users_see_only_health() {
     in_simulation_with(guarded(), |client| async move {
         assert_eq!(client.get("/healthz").await.0, 200);
