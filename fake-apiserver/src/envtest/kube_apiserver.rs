@@ -136,11 +136,10 @@ pub(super) fn main(args: &[String], beside: Option<Beside>) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     match line.version.as_deref() {
+        Some(version) if is_of_release(version) => {}
         Some(version) if version.starts_with('v') => {
-            if !is_of_release(version) {
-                let why = format!("version {version:?} must match major/minor/patch of default version {VERSION:?}");
-                return usage(&format!("invalid argument {version:?} for \"--version\" flag: {why}"));
-            }
+            let why = format!("version {version:?} must match major/minor/patch of default version {VERSION:?}");
+            return usage(&format!("invalid argument {version:?} for \"--version\" flag: {why}"));
         }
         Some(version) if flags::truth(version) != Some(false) => {
             println!("Kubernetes {VERSION}");
