@@ -34,8 +34,7 @@ impl Server {
             );
         }
         for (level, seats) in seats {
-            let _ =
-                writeln!(text, "apiserver_flowcontrol_nominal_limit_seats{{priority_level=\"{level}\"}} {seats}");
+            let _ = writeln!(text, "apiserver_flowcontrol_nominal_limit_seats{{priority_level=\"{level}\"}} {seats}");
         }
         let _ = write!(
             text,
