@@ -15,6 +15,8 @@ use crate::metrics::Metrics;
 
 /// Path of the statistics.
 const SUMMARY: &str = "/stats/summary";
+/// Path of the metrics of pods and containers.
+const RESOURCES: &str = "/metrics/resource";
 /// Kinds of connections with a program in a container, and their paths.
 const CONNECTIONS: [(&str, &str); 2] = [("exec", "/exec/"), ("attach", "/attach/")];
 
@@ -50,6 +52,9 @@ async fn answer(ctx: &Ctx, logs: &Logs, runtime: &HttpService, request: Request<
         let parameters = request.uri().query().unwrap_or_default();
         return summary(ctx, parameters).await;
     }
+    if path == RESOURCES {
+        return stats::resources(ctx).map_or_else(not_running, |text| plain(StatusCode::OK, &text));
+    }
     let Some(target) = Target::parse(path, CONTAINER_LOGS) else {
         return plain(StatusCode::NOT_FOUND, "404 page not found");
     };
@@ -73,12 +78,14 @@ async fn summary(ctx: &Ctx, parameters: &str) -> Response<Body> {
     let parameters = query(parameters);
     let only = parameters.iter().filter(|(name, _)| name == "only_cpu_and_memory").map(|(_, value)| value.as_str());
     let only = only.eq(["true"]);
-    let Some(text) = stats::summary(ctx, only).await else {
-        return plain(StatusCode::INTERNAL_SERVER_ERROR, "Internal Error: failed to get node info");
-    };
+    let Some(text) = stats::summary(ctx, only).await else { return not_running() };
     let mut response = plain(StatusCode::OK, &text);
     response.headers_mut().insert(header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
     response
+}
+
+fn not_running() -> Response<Body> {
+    plain(StatusCode::INTERNAL_SERVER_ERROR, "Internal Error: failed to get node info")
 }
 
 /// Connects a client with a program in a container: one that it starts (`exec`), or the container's own (`attach`). The

@@ -56,6 +56,7 @@ mod refusal;
 mod registration;
 mod registration_socket;
 mod resource_field;
+mod resource_metrics;
 mod restarts;
 mod runtime;
 mod runtime_news;

@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 
 use super::agent::Agent;
 use super::populate;
+use super::resource_metrics;
 use super::summary;
 use super::volume_stats::{self, Claim, Figures, Measured, PodVolume};
 use crate::machine::api::{ContainerState, PodRecord, State};
@@ -52,6 +53,11 @@ pub(super) async fn summary(ctx: &Ctx, only_cpu_and_memory: bool) -> Option<Stri
     let pods = running(&agent);
     let volumes = if only_cpu_and_memory { Vec::new() } else { measured(&agent, &pods).await };
     Some(summary::text(&agent.config.node_name, &pods, &volumes))
+}
+
+/// Returns the body of `/metrics/resource`; None before the agent runs.
+pub(super) fn resources(ctx: &Ctx) -> Option<String> {
+    served(ctx).map(|agent| resource_metrics::text(&running(&agent)))
 }
 
 /// Returns the volumes of these pods about which the drivers have answered.

@@ -120,6 +120,13 @@ pub fn default(map: &mut Map, key: &str, default: impl Into<Value>) {
     }
 }
 
+/// Sets `key` to `default` if it is missing or Go's zero value. Not for pointers, whose zeros are values.
+pub fn default_zero(map: &mut Map, key: &str, default: impl Into<Value>) {
+    if map.get(key).is_none_or(|value| value.is_null() || *value == "" || *value == 0) {
+        map.insert(key, default.into());
+    }
+}
+
 /// Returns the path of the pod template of a kind; empty for pods, `None` for kinds without one.
 pub fn template_of(group: &str, kind: &str) -> Option<&'static [&'static str]> {
     Some(match (group, kind) {

@@ -30,6 +30,9 @@ const VERSION: &[&str] = &[
     "platform",
 ];
 
+/// The media type of metrics.
+const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
+
 impl Server {
     /// Answers a request for a path that is not that of a resource.
     pub(super) fn document(&self, parts: &Parts) -> Response<Body> {
@@ -44,7 +47,10 @@ impl Server {
             return typed(200, "application/json", version(&self.shared.version));
         }
         if path == "/metrics" {
-            return typed(200, "text/plain; version=0.0.4; charset=utf-8", self.metrics());
+            return typed(200, METRICS, self.metrics());
+        }
+        if path == "/metrics/slis" {
+            return typed(200, METRICS, probe::indicators());
         }
         let header = |name| parts.headers.get(name).and_then(|v: &HeaderValue| v.to_str().ok()).unwrap_or_default();
         let accept = header(header::ACCEPT);
@@ -71,7 +77,7 @@ impl Server {
     fn wrong_method(&self, path: &str) -> Response<Body> {
         let custom: Vec<KindRef> = self.shared.lock().store.custom_kinds().cloned().collect();
         let is_served = probe::answer(path, &query::Query::default()).is_some()
-            || matches!(path, "/version" | "/version/" | "/metrics")
+            || matches!(path, "/version" | "/version/" | "/metrics" | "/metrics/slis")
             || self.documented(path, "", &custom).is_some();
         if is_served { failure(&Status::method_not_allowed()) } else { page_not_found() }
     }

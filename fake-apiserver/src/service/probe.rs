@@ -9,6 +9,7 @@ use substrate::body::Body;
 use super::query::Query;
 use super::respond::typed;
 
+const PROBES: [&str; 3] = ["healthz", "livez", "readyz"];
 /// The first checks. All pass if the server answers: a real server starts the checked parts one by one while it
 /// listens, Mooring starts them before.
 const FIRST: &[&str] = &["ping", "log", "etcd"];
@@ -48,23 +49,37 @@ const STARTED: &[&str] = &[
     "poststarthook/apiservice-openapiv3-controller",
 ];
 
+/// Returns the checks of a probe, in their order.
+fn checks(probe: &str) -> Vec<&'static str> {
+    let [middle, end]: [&[&str]; 2] = if probe == "readyz" { READINESS } else { [&[], &[]] };
+    [FIRST, middle, STARTED, end].concat()
+}
+
+/// Returns the results of all checks as metrics (component-base `metrics/prometheus/slis`).
+pub(super) fn indicators() -> String {
+    let mut text = String::from(
+        "# HELP kubernetes_healthcheck [STABLE] This metric records the result of a single healthcheck.\n\
+         # TYPE kubernetes_healthcheck gauge\n",
+    );
+    for probe in PROBES {
+        for check in checks(probe) {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "kubernetes_healthcheck{{name=\"{check}\",type=\"{probe}\"}} 1");
+        }
+    }
+    text
+}
+
 /// Answers a probe; `None` for any other path.
 pub(super) fn answer(path: &str, query: &Query) -> Option<Response<Body>> {
     let (probe, check) = match path.strip_prefix('/')?.split_once('/') {
         None => (&path[1..], ""),
         Some((probe, check)) => (probe, check),
     };
-    if !matches!(probe, "healthz" | "livez" | "readyz") {
+    if !PROBES.contains(&probe) {
         return None;
     }
-    let mut checks = FIRST.to_vec();
-    if probe == "readyz" {
-        checks.extend(READINESS[0]);
-    }
-    checks.extend(STARTED);
-    if probe == "readyz" {
-        checks.extend(READINESS[1]);
-    }
+    let checks = checks(probe);
     if !check.is_empty() {
         let found = checks.contains(&check);
         let (code, text) = if found { (200, "ok") } else { (404, "404 page not found\n") };

@@ -27,7 +27,7 @@ pub(super) fn condition(level: &str, exists: bool, now: Now) -> Value {
 }
 
 /// Returns true if two conditions are equal except for their times.
-fn is_same(a: &Value, b: &Value) -> bool {
+pub(super) fn is_same(a: &Value, b: &Value) -> bool {
     ["status", "reason", "message"].iter().all(|field| text(a, &[field]) == text(b, &[field]))
 }
 

@@ -38,6 +38,7 @@ pub mod matching;
 mod mutation_checks;
 mod mutations;
 mod namespace;
+mod namespace_report;
 mod namespace_upkeep;
 mod node_ports;
 mod object;

@@ -1,7 +1,7 @@
 //! The life of namespaces, as the namespace and service-account controllers of kube-controller-manager run it.
 //!
-//! A terminating namespace is emptied at once by ordinary deletes. Objects with finalizers or grace periods stay, and
-//! the namespace is removed with the last of them.
+//! Ordinary deletes empty a terminating namespace at once: first its pods, and after the last pod the rest. Objects with
+//! finalizers or grace periods stay, and the namespace is removed with the last of them.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::namespace_upkeep::NamespaceUpkeep;
 use super::object::{Object, key};
 use super::status::{Cause, Status};
 use super::value::{self, is_terminating, text};
-use crate::kinds::{self, Kind};
+use crate::kinds::{self, Kind, KindRef};
 
 /// ConfigMap with the CA that pods trust.
 const ROOT_CA: &str = "kube-root-ca.crt";
@@ -96,6 +96,9 @@ impl Store {
             }
             let Some((namespace, name)) = event.key.split_once('/') else { return };
             let (namespace, name) = (namespace.to_owned(), name.to_owned());
+            if event.kind == kinds::PODS {
+                self.follow_last_pod(now, &namespace);
+            }
             self.finalize_if_empty(now, &namespace);
             if event.kind == kinds::SERVICE_ACCOUNTS && name == "default" {
                 self.give_service_account(now, &namespace);
@@ -154,12 +157,34 @@ impl Store {
         self.put(now, kinds::CONFIG_MAPS, place, restored);
     }
 
-    /// Deletes every object in a namespace; those with finalizers or grace periods stay for now.
+    /// Returns true if a namespace has objects of a kind.
+    pub(super) fn holds_any(&self, kind: &Kind, namespace: &str) -> bool {
+        let prefix = prefix(Some(namespace));
+        let mut objects = within(self.kind_store(kind).objects(), &prefix, &prefix);
+        objects.next().is_some()
+    }
+
+    /// Deletes the rest of a terminating namespace after its last pod has gone.
+    fn follow_last_pod(&mut self, now: Now, namespace: &str) {
+        let is_ending = self.get(kinds::NAMESPACES, namespace).is_some_and(|found| is_terminating(&found.value));
+        if is_ending && self.upkeep != NamespaceUpkeep::Nothing && !self.holds_any(kinds::PODS, namespace) {
+            self.empty(now, namespace);
+        }
+    }
+
+    /// Deletes the pods in a namespace, and the rest unless pods stay for now. Objects with finalizers stay, too.
     fn empty(&mut self, now: Now, namespace: &str) {
+        self.delete_each(now, namespace, &[KindRef::from(kinds::PODS)]);
+        if !self.holds_any(kinds::PODS, namespace) {
+            self.delete_each(now, namespace, &self.stored_kinds());
+        }
+    }
+
+    fn delete_each(&mut self, now: Now, namespace: &str, kinds: &[KindRef]) {
         let spares = self.defects.spares_custom_objects;
-        for kind in self.stored_kinds().into_iter().filter(|k| k.namespaced && !(spares && k.custom.is_some())) {
+        for kind in kinds.iter().filter(|kind| kind.namespaced && !(spares && kind.custom.is_some())) {
             let prefix = prefix(Some(namespace));
-            let names: Vec<String> = within(self.kind_store(&kind).objects(), &prefix, &prefix)
+            let names: Vec<String> = within(self.kind_store(kind).objects(), &prefix, &prefix)
                 .map(|(_, object)| value::name(&object.value).to_owned())
                 .collect();
             for name in names {
@@ -186,6 +211,7 @@ impl Store {
             counts && objects.any(|(_, object)| !(forgets && is_terminating(&object.value)))
         };
         if self.stored_kinds().into_iter().filter(|k| k.namespaced).any(|kind| holds(&kind)) {
+            self.report_content(now, namespace);
             return;
         }
         let held = value::list(&found.value, &["spec", "finalizers"]);

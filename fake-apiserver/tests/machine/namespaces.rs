@@ -79,6 +79,51 @@ fn a_namespace_goes_with_the_last_of_its_content() {
 }
 
 #[test]
+fn the_pods_of_a_namespace_go_first_and_its_conditions_say_what_is_left() {
+    let mut m = Machine::new();
+    m.create("namespaces", json!({"metadata": {"name": "x"}})).unwrap();
+    let held = |mut object: Value| {
+        object["metadata"]["finalizers"] = json!(["a/b"]);
+        object
+    };
+    create_in(&mut m, "x", "configmaps", held(config("c"))).unwrap();
+    create_in(&mut m, "x", "pods", held(pod("p"))).unwrap();
+    m.delete("namespaces", "x", DeleteOptions::default()).unwrap();
+    let release = |m: &mut Machine, plural: &str, name: &str| {
+        let mut target = Machine::target(plural, name, Part::Main);
+        target.namespace = Some("x".to_owned());
+        let patch = json!({"metadata": {"finalizers": null}});
+        let (patch_kind, options) = (PatchKind::Merge, WriteOptions::default());
+        m.apply(Command::Patch { target, patch_kind, patch, options }).unwrap();
+    };
+    let is_going = |m: &Machine| {
+        let config = m.store.get(kind("configmaps"), "x/c").unwrap();
+        config.value["metadata"].get("deletionTimestamp").is_some()
+    };
+    let conditions = |m: &Machine| -> Vec<(String, String)> {
+        let namespace = m.get("namespaces", "x").unwrap();
+        let conditions = namespace["status"]["conditions"].as_array().unwrap().iter();
+        let text = |condition: &Value, field: &str| condition[field].as_str().unwrap().to_owned();
+        conditions.map(|condition| (text(condition, "status"), text(condition, "message"))).collect()
+    };
+    assert!(!is_going(&m));
+    let reported = conditions(&m);
+    assert!(reported.len() == 5 && reported.iter().all(|(status, _)| status == "False"), "{reported:?}");
+    release(&mut m, "pods", "p");
+    assert!(is_going(&m));
+    let is = |message: &str| ("True".to_owned(), message.to_owned());
+    assert_eq!(
+        conditions(&m)[3..],
+        [
+            is("Some resources are remaining: configmaps. has 1 resource instances"),
+            is("Some content in the namespace has finalizers remaining: a/b in 1 resource instances")
+        ]
+    );
+    release(&mut m, "configmaps", "c");
+    assert_eq!(m.get("namespaces", "x"), None);
+}
+
+#[test]
 fn an_empty_namespace_goes_at_once_and_its_own_finalizer_holds_it() {
     let mut m = Machine::new();
     m.create("namespaces", json!({"metadata": {"name": "x"}})).unwrap();

@@ -325,6 +325,10 @@ fn a_flow_schema_says_whether_its_level_exists() {
         let (code, made) = client.post(&format!("{group}/prioritylevelconfigurations"), level).await;
         assert_eq!(code, 201, "{made}");
         assert_eq!(dangling("mine").await, format!("False {object} and it exists"));
+        // 5 of the 250 shares of all levels, of 600 seats.
+        let (_, metrics) = client.get("/metrics").await;
+        let seats = "\napiserver_flowcontrol_nominal_limit_seats{priority_level=\"later\"} 12\n";
+        assert!(metrics.as_str().unwrap().contains(seats), "{metrics}");
         assert_eq!(client.delete(&format!("{group}/prioritylevelconfigurations/later")).await.0, 200);
         assert_eq!(dangling("mine").await, format!("True {object} but there is no such object"));
     });

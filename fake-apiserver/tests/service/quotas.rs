@@ -131,6 +131,22 @@ fn objects_of_any_kind_are_counted_and_scopes_choose_pods() {
 }
 
 #[test]
+fn a_pod_that_leaves_the_scope_of_a_quota_is_given_back() {
+    in_simulation(|client| async move {
+        for scope in ["Terminating", "NotTerminating"] {
+            let mut scoped = quota(&scope.to_lowercase(), json!({"pods": "2"}));
+            scoped["spec"]["scopes"] = json!([scope]);
+            client.post(QUOTAS, scoped).await;
+        }
+        client.post(PODS, pod("p")).await;
+        assert_eq!(used(&client, "notterminating").await["pods"], "1");
+        client.merge(&format!("{PODS}/p"), json!({"spec": {"activeDeadlineSeconds": 60}})).await;
+        assert_eq!(used(&client, "terminating").await["pods"], "1");
+        assert_eq!(used(&client, "notterminating").await["pods"], "0");
+    });
+}
+
+#[test]
 fn a_changed_quota_is_recounted() {
     in_simulation(|client| async move {
         for name in ["a", "b"] {

@@ -450,7 +450,17 @@ fn r27_answers_are_in_the_form_that_is_accepted() {
 #[test]
 fn r28_the_server_lists_its_resources() {
     in_simulation(|client| async move {
-        for path in ["/healthz", "/livez", "/readyz", "/api", "/apis", "/openapi/v2", "/openapi/v3", "/metrics"] {
+        for path in [
+            "/healthz",
+            "/livez",
+            "/readyz",
+            "/api",
+            "/apis",
+            "/openapi/v2",
+            "/openapi/v3",
+            "/metrics",
+            "/metrics/slis",
+        ] {
             assert_eq!(headers(&client, path, "*/*").await.0, 200, "{path}");
         }
         assert_eq!(client.get("/version").await.1["minor"], "36");

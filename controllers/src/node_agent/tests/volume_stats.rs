@@ -115,6 +115,9 @@ fn the_summary_has_running_pods_with_their_volumes() {
         let node = json!({ "nodeName": "node-a", "startTime": null });
         assert_eq!(summary("").await, json!({ "node": node, "pods": [] }));
         rig.run_pod("p").await;
+        let started = "\ncontainer_start_time_seconds{container=\"app\",namespace=\"default\",pod=\"p\"} ";
+        let resources = page(&ctx, "/metrics/resource").await;
+        assert!(resources.contains(started) && resources.ends_with("\nresource_scrape_error 0\n"), "{resources}");
         let all = summary("").await;
         let pod = &all["pods"][0];
         assert_eq!(pod["podRef"], json!({ "name": "p", "namespace": "default", "uid": "uid-of-p" }));

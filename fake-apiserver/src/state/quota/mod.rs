@@ -108,8 +108,8 @@ impl Store {
         }
     }
 
-    /// Updates quotas after a commit: counts the use of a new or changed quota, and gives back what a deleted or
-    /// finished object used.
+    /// Updates quotas after a commit: counts the use of a new or changed quota, and gives back what an
+    /// object used that is deleted, finished or no longer in scope.
     pub(super) fn follow_quotas(&mut self, now: Now, event: &Event) {
         if self.kind_store(kinds::RESOURCE_QUOTAS).objects().is_empty() {
             return;
@@ -129,25 +129,27 @@ impl Store {
         if keeps {
             return;
         }
-        let before = usage(&event.kind, &old.value, now.wall);
-        let after = event.new.as_ref().map(|new| usage(&event.kind, &new.value, now.wall)).unwrap_or_default();
-        let mut freed = before;
-        for (resource, amount) in &mut freed {
-            *amount = amount.less(after.get(resource).copied().unwrap_or(Quantity::ZERO));
-        }
-        freed.retain(|_, amount| amount.nanos() != 0);
-        if freed.is_empty() {
+        let mut before = usage(&event.kind, &old.value, now.wall);
+        before.retain(|_, amount| amount.nanos() != 0);
+        if before.is_empty() {
             return;
         }
+        let after = event.new.as_ref().map(|new| usage(&event.kind, &new.value, now.wall)).unwrap_or_default();
+        let mut less = before.clone();
+        for (resource, amount) in &mut less {
+            *amount = amount.less(after.get(resource).copied().unwrap_or(Quantity::ZERO));
+        }
+        less.retain(|_, amount| amount.nanos() != 0);
         for (key, quota) in self.quotas(value::namespace(&old.value)) {
-            if key == event.key && event.kind == kinds::RESOURCE_QUOTAS
-                || !in_scope(&quota.value, &event.kind, &old.value)
-            {
+            let counts = |object: &Value| in_scope(&quota.value, &event.kind, object);
+            if key == event.key && event.kind == kinds::RESOURCE_QUOTAS || !counts(&old.value) {
                 continue;
             }
+            // An update can take an object out of the scopes of a quota.
+            let freed = if event.new.as_ref().is_some_and(|new| counts(&new.value)) { &less } else { &before };
             let mut used = amounts(&quota.value, &["status", "used"]);
             let mut changed = false;
-            for (resource, amount) in &freed {
+            for (resource, amount) in freed {
                 if let Some(slot) = used.get_mut(resource).filter(|slot| slot.nanos() != 0) {
                     *slot = slot.less(*amount);
                     changed = true;

@@ -10,7 +10,7 @@ use crate::go_json;
 use crate::state::default::{elements, set};
 use crate::state::validate::selector::label_selector;
 use crate::state::validate::{keys, names, refuse, unchanged};
-use crate::state::value::{default, list, map_mut, name, text};
+use crate::state::value::{default_zero, list, map_mut, name, text};
 use crate::state::{FieldError, certificate, internal};
 
 pub(super) static CONFIG_MAP: Strategy = Strategy {
@@ -323,12 +323,12 @@ fn string_data(secret: &mut Value) {
 
 fn default_binding(object: &mut Value) {
     if let Some(role) = object.get_mut("roleRef").and_then(Value::as_object_mut) {
-        default(role, "apiGroup", RBAC);
+        default_zero(role, "apiGroup", RBAC);
     }
     let Some(map) = object.as_object_mut() else { return };
     for subject in elements(map, "subjects") {
         if subject.get("kind").is_some_and(|kind| kind == "User" || kind == "Group") {
-            default(subject, "apiGroup", RBAC);
+            default_zero(subject, "apiGroup", RBAC);
         }
     }
 }

@@ -299,7 +299,7 @@ mod tests {
     fn rules_get_their_defaults() {
         let binding = defaulted(
             "rolebindings",
-            json!({"roleRef": {"kind": "Role", "name": "r"},
+            json!({"roleRef": {"kind": "Role", "name": "r", "apiGroup": ""},
             "subjects": [{"kind": "User", "name": "u"}, {"kind": "ServiceAccount", "name": "s"}]}),
         );
         assert_eq!(
@@ -307,6 +307,8 @@ mod tests {
             (&json!("rbac.authorization.k8s.io"), &json!("rbac.authorization.k8s.io"))
         );
         assert_eq!(binding["subjects"][1].get("apiGroup"), None);
+        let schema = defaulted("flowschemas", json!({"spec": {"matchingPrecedence": 0}}));
+        assert_eq!(schema["spec"]["matchingPrecedence"], 1000);
         let hooks = defaulted(
             "validatingwebhookconfigurations",
             json!({"webhooks": [{"name": "a", "rules": [{}],

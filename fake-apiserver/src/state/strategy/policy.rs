@@ -9,7 +9,7 @@ use crate::fields::FieldError;
 use crate::state::command::Part;
 use crate::state::default::elements;
 use crate::state::validate::unchanged;
-use crate::state::value::{default, map_mut};
+use crate::state::value::{default, default_zero, map_mut};
 use crate::state::{mutation_checks, policies};
 
 pub(super) static MUTATING_WEBHOOKS: Strategy = Strategy { default: |object| webhooks(object, true), ..WEBHOOKS };
@@ -110,7 +110,7 @@ pub(super) static API_SERVICE: Strategy = Strategy {
 pub(super) static FLOW_SCHEMA: Strategy = Strategy {
     default: |object| {
         if let Some(spec) = map_mut(object, "spec") {
-            default(spec, "matchingPrecedence", 1000);
+            default_zero(spec, "matchingPrecedence", 1000);
         }
     },
     counts: true,
@@ -207,7 +207,7 @@ fn priority_level(object: &mut Value) {
         limited.get_mut("limitResponse").and_then(|r| r.get_mut("queuing")).and_then(Value::as_object_mut)
     {
         for (field, value) in [("queues", 64), ("handSize", 8), ("queueLengthLimit", 50)] {
-            default(queuing, field, value);
+            default_zero(queuing, field, value);
         }
     }
 }

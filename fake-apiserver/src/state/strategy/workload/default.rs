@@ -4,7 +4,7 @@ use substrate::json::{Map, Value, json};
 
 use crate::state::default::{elements, pod};
 use crate::state::strategy::claim;
-use crate::state::value::{at, default, map_mut};
+use crate::state::value::{at, default, default_zero, map_mut};
 
 /// Sets the defaults of the pod template under `template`.
 pub(super) fn template(owner: &mut Value) {
@@ -61,7 +61,7 @@ pub(super) fn deployment(spec: &mut Map) {
     default(spec, "revisionHistoryLimit", 10);
     default(spec, "progressDeadlineSeconds", 600);
     let Some(strategy) = map_in(spec, "strategy") else { return };
-    default_text(strategy, "type", "RollingUpdate");
+    default_zero(strategy, "type", "RollingUpdate");
     if strategy.get("type").is_some_and(|t| t == "RollingUpdate")
         && let Some(rolling) = map_in(strategy, "rollingUpdate")
     {
@@ -73,9 +73,9 @@ pub(super) fn deployment(spec: &mut Map) {
 pub(super) fn stateful_set(spec: &mut Map) {
     default(spec, "replicas", 1);
     default(spec, "revisionHistoryLimit", 10);
-    default_text(spec, "podManagementPolicy", "OrderedReady");
+    default_zero(spec, "podManagementPolicy", "OrderedReady");
     if let Some(strategy) = map_in(spec, "updateStrategy") {
-        default_text(strategy, "type", "RollingUpdate");
+        default_zero(strategy, "type", "RollingUpdate");
         if strategy.get("type").is_some_and(|t| t == "RollingUpdate")
             && let Some(rolling) = map_in(strategy, "rollingUpdate")
         {
@@ -83,8 +83,8 @@ pub(super) fn stateful_set(spec: &mut Map) {
         }
     }
     if let Some(policy) = map_in(spec, "persistentVolumeClaimRetentionPolicy") {
-        default_text(policy, "whenDeleted", "Retain");
-        default_text(policy, "whenScaled", "Retain");
+        default_zero(policy, "whenDeleted", "Retain");
+        default_zero(policy, "whenScaled", "Retain");
     }
     if let Some(Value::Array(claims)) = spec.get_mut("volumeClaimTemplates") {
         for claim in claims {
@@ -103,7 +103,7 @@ pub(super) fn stateful_set(spec: &mut Map) {
 pub(super) fn daemon_set(spec: &mut Map) {
     default(spec, "revisionHistoryLimit", 10);
     let Some(strategy) = map_in(spec, "updateStrategy") else { return };
-    default_text(strategy, "type", "RollingUpdate");
+    default_zero(strategy, "type", "RollingUpdate");
     if strategy.get("type").is_some_and(|t| t == "RollingUpdate")
         && let Some(rolling) = map_in(strategy, "rollingUpdate")
     {
@@ -128,7 +128,7 @@ pub(super) fn job(spec: &mut Map) {
     if let Some(policy) = spec.get_mut("podFailurePolicy").and_then(Value::as_object_mut) {
         for rule in elements(policy, "rules") {
             for pattern in elements(rule, "onPodConditions") {
-                default_text(pattern, "status", "True");
+                default_zero(pattern, "status", "True");
             }
         }
     }
@@ -159,13 +159,6 @@ pub(super) fn labels_of_template(object: &mut Value) {
     let metadata = crate::state::value::metadata(object);
     if metadata.get("labels").and_then(Value::as_object).is_none_or(Map::is_empty) {
         metadata.insert("labels", labels);
-    }
-}
-
-/// Sets a string that is missing or empty.
-fn default_text(map: &mut Map, key: &str, value: &str) {
-    if map.get(key).and_then(Value::as_str).is_none_or(str::is_empty) {
-        map.insert(key, value.into());
     }
 }
 
