@@ -13,6 +13,7 @@ mod daemonset;
 mod deployment;
 mod disruption;
 pub mod election;
+mod endpoints;
 mod endpointslice;
 mod ephemeral;
 pub mod events;

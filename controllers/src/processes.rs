@@ -11,9 +11,9 @@ use crate::kube::Client;
 use crate::metrics::Metrics;
 use crate::timers::Timers;
 use crate::{
-    attach_detach, attacher, binder, cronjob, daemonset, deployment, disruption, endpointslice, ephemeral, expander,
-    garbage_collector, job, node_lifecycle, pod_gc, protection, provisioner, replicaset, resizer, scheduler, snapshot,
-    statefulset, taint_eviction,
+    attach_detach, attacher, binder, cronjob, daemonset, deployment, disruption, endpoints, endpointslice, ephemeral,
+    expander, garbage_collector, job, node_lifecycle, pod_gc, protection, provisioner, replicaset, resizer, scheduler,
+    snapshot, statefulset, taint_eviction,
 };
 
 /// Processes of the control plane that run loops, as upstream deploys them. Each has its own client and caches.
@@ -32,8 +32,11 @@ pub const SNAPSHOTTER: &str = "csi-snapshotter";
 pub const GARBAGE_COLLECTOR: &str = "garbage-collector-controller";
 
 /// Loops of workloads that few clusters have, each after its kind. A simulation without such an object leaves them out.
-pub const RARE_WORKLOADS: &[(&str, &str)] =
-    &[("CronJob", "cronjob-controller"), ("ReplicationController", "replicationcontroller-controller")];
+pub const RARE_WORKLOADS: &[(&str, &str)] = &[
+    ("CronJob", "cronjob-controller"),
+    ("ReplicationController", "replicationcontroller-controller"),
+    ("Endpoints", "endpoints-controller"),
+];
 
 /// Name of the ephemeral volume controller, whose claims the garbage collector deletes.
 pub const EPHEMERAL_VOLUME: &str = "ephemeral-volume-controller";
@@ -117,7 +120,7 @@ const fn sidecar(name: &'static str, connect: fn(Ctx, HttpService, Timers) -> Bo
 
 /// All loops, in their start order. Static, because a constant would be compiled with all loops into every crate that
 /// uses it.
-pub(crate) static TABLE: [Loop; 27] = [
+pub(crate) static TABLE: [Loop; 28] = [
     managed("persistentvolume-binder-controller", "persistent-volume-binder", |ctx, client, timers, _| {
         binder::run(ctx, client, timers).boxed()
     }),
@@ -154,6 +157,7 @@ pub(crate) static TABLE: [Loop; 27] = [
     managed("endpointslice-controller", "endpointslice-controller", |ctx, client, _, _| {
         endpointslice::run(ctx, client).boxed()
     }),
+    managed("endpoints-controller", "endpoint-controller", |ctx, client, _, _| endpoints::run(ctx, client).boxed()),
     managed("daemonset-controller", "daemon-set-controller", |ctx, client, _, _| daemonset::run(ctx, client).boxed()),
     managed("job-controller", "job-controller", |ctx, client, _, _| job::run(ctx, client).boxed()),
     managed("ttl-after-finished-controller", "ttl-after-finished-controller", |ctx, client, _, _| {

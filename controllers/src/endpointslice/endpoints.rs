@@ -24,7 +24,7 @@ fn addresses(pod: &Pod, family: &str) -> Vec<String> {
 }
 
 /// Returns true if the pod has an address and has not ended (`ShouldPodBeInEndpoints`).
-pub(super) fn has_endpoint(pod: &Pod) -> bool {
+pub(crate) fn has_endpoint(pod: &Pod) -> bool {
     let has_address = pod.status.as_ref().is_some_and(|status| {
         status.pod_ip.as_ref().is_some_and(|ip| !ip.is_empty())
             || status.pod_ips.as_ref().is_some_and(|all| !all.is_empty())
@@ -38,7 +38,7 @@ pub(super) fn node_name(pod: &Pod) -> &str {
 }
 
 /// Builds the endpoint of a pod; none if it has no address of the family.
-pub(super) fn endpoint(service: &Service, pod: &Pod, node: Option<&Node>, family: &str) -> Option<Endpoint> {
+pub(crate) fn endpoint(service: &Service, pod: &Pod, node: Option<&Node>, family: &str) -> Option<Endpoint> {
     let spec = service.spec.as_ref()?;
     let addresses = addresses(pod, family);
     if addresses.is_empty() {
@@ -92,7 +92,7 @@ fn find_port(pod: &Pod, port: &ServicePort) -> Option<i32> {
 }
 
 /// Returns the ports of a Service on a pod.
-pub(super) fn ports(service: &Service, pod: &Pod) -> Vec<EndpointPort> {
+pub(crate) fn ports(service: &Service, pod: &Pod) -> Vec<EndpointPort> {
     let all = service.spec.iter().flat_map(|spec| spec.ports.iter().flatten());
     all.filter_map(|port| {
         Some(EndpointPort {

@@ -3,12 +3,13 @@
 //! `spec.trafficDistribution` only.
 
 mod async_loop;
-mod endpoints;
+pub(crate) mod endpoints;
 mod hints;
 mod reconcile;
-mod slices;
+pub(crate) mod selection;
+pub(crate) mod slices;
 #[cfg(test)]
 mod tests;
-mod trigger_time;
+pub(crate) mod trigger_time;
 
 pub(crate) use async_loop::run;

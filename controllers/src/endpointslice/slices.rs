@@ -18,7 +18,7 @@ pub(super) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 /// Name of this controller in the label.
 pub(super) const CONTROLLER: &str = "endpointslice-controller.k8s.io";
 /// Label of slices of a Service without a cluster IP.
-const HEADLESS: &str = "service.kubernetes.io/headless";
+pub(crate) const HEADLESS: &str = "service.kubernetes.io/headless";
 
 /// Labels that a slice does not get from its Service (`isReservedLabelKey`).
 const OWN: [&str; 3] = [SERVICE_NAME, MANAGED_BY, HEADLESS];
@@ -27,13 +27,18 @@ const OWN: [&str; 3] = [SERVICE_NAME, MANAGED_BY, HEADLESS];
 pub(super) fn labels(service: &Service) -> BTreeMap<String, String> {
     let given = service.metadata.labels.iter().flatten().filter(|(name, _)| !OWN.contains(&name.as_str()));
     let mut labels: BTreeMap<String, String> = given.map(|(name, value)| (name.clone(), value.clone())).collect();
-    let address = service.spec.as_ref().and_then(|spec| spec.cluster_ip.as_deref());
-    if matches!(address, None | Some("" | "None")) {
+    if is_headless(service) {
         labels.insert(HEADLESS.to_owned(), String::new());
     }
     labels.insert(SERVICE_NAME.to_owned(), service.name().to_owned());
     labels.insert(MANAGED_BY.to_owned(), CONTROLLER.to_owned());
     labels
+}
+
+/// Returns true if the Service has no cluster IP.
+pub(crate) fn is_headless(service: &Service) -> bool {
+    let address = service.spec.as_ref().and_then(|spec| spec.cluster_ip.as_deref());
+    matches!(address, None | Some("" | "None"))
 }
 
 /// Returns true if the labels that a slice has from its Service are not the Service's (`setEndpointSliceLabels`). The
@@ -70,7 +75,7 @@ pub(super) fn new_slice(service: &Service, family: &str, ports: &[EndpointPort])
 }
 
 /// Returns the families of a Service's addresses (`getAddressTypesForService`).
-pub(super) fn families(service: &Service) -> Vec<String> {
+pub(crate) fn families(service: &Service) -> Vec<String> {
     let given = service.spec.as_ref().and_then(|spec| spec.ip_families.clone()).unwrap_or_default();
     if given.is_empty() { vec!["IPv4".to_owned()] } else { given }
 }

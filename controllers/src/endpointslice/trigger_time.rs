@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, Service};
-use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::kube::Kind;
 use crate::pod_status::conditions;
@@ -22,21 +22,22 @@ struct Seen {
 
 /// Times of the last round, by Service.
 #[derive(Debug, Default)]
-pub(super) struct TriggerTimes(BTreeMap<Key, Seen>);
+pub(crate) struct TriggerTimes(BTreeMap<Key, Seen>);
 
 fn pod_time(pod: &Pod) -> Option<Timestamp> {
     let ready = conditions(pod).iter().find(|condition| condition.type_ == "Ready")?;
     ready.last_transition_time.as_ref().map(|time| time.0)
 }
 
-/// Sets the time of a slice that is written; a slice without a new time loses the old one (`addTriggerTimeAnnotation`).
-pub(super) fn annotate(slice: &mut EndpointSlice, time: Option<Timestamp>) {
+/// Sets the time of an object that is written; an object without a new time loses the old one
+/// (`addTriggerTimeAnnotation`).
+pub(crate) fn annotate(metadata: &mut ObjectMeta, time: Option<Timestamp>) {
     match time {
         Some(time) => {
-            slice.metadata.annotations.get_or_insert_default().insert(LAST_CHANGE.to_owned(), time.to_string());
+            metadata.annotations.get_or_insert_default().insert(LAST_CHANGE.to_owned(), time.to_string());
         }
         None => {
-            if let Some(annotations) = &mut slice.metadata.annotations {
+            if let Some(annotations) = &mut metadata.annotations {
                 annotations.remove(LAST_CHANGE);
             }
         }
@@ -46,7 +47,7 @@ pub(super) fn annotate(slice: &mut EndpointSlice, time: Option<Timestamp>) {
 impl TriggerTimes {
     /// Returns the earliest change since the last round; for a Service that is new to this process, the time of its
     /// creation (`ComputeEndpointLastChangeTriggerTime`).
-    pub(super) fn compute(&mut self, service: &Service, pods: &[Arc<Pod>]) -> Option<Timestamp> {
+    pub(crate) fn compute(&mut self, service: &Service, pods: &[Arc<Pod>]) -> Option<Timestamp> {
         let key = (service.namespace().to_owned(), service.name().to_owned());
         let is_known = self.0.contains_key(&key);
         let seen = self.0.entry(key).or_default();
@@ -60,13 +61,14 @@ impl TriggerTimes {
     }
 
     /// Forgets a Service.
-    pub(super) fn forget(&mut self, service: &Key) {
+    pub(crate) fn forget(&mut self, service: &Key) {
         self.0.remove(service);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::discovery::v1::EndpointSlice;
     use substrate::json::{from_value, json};
 
     use super::*;
@@ -93,9 +95,9 @@ mod tests {
     #[test]
     fn a_slice_without_a_new_time_loses_the_old_one() {
         let mut slice = EndpointSlice::default();
-        annotate(&mut slice, Some(Timestamp::UNIX_EPOCH));
+        annotate(&mut slice.metadata, Some(Timestamp::UNIX_EPOCH));
         assert_eq!(slice.annotation(LAST_CHANGE), Some("1970-01-01T00:00:00Z"));
-        annotate(&mut slice, None);
+        annotate(&mut slice.metadata, None);
         assert_eq!(slice.annotation(LAST_CHANGE), None);
     }
 }

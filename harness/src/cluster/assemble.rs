@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -59,6 +60,8 @@ pub struct Parts {
     pub ca_pem: Option<String>,
     /// The API server's CA, which signs approved certificate signing requests. None if it signs none.
     pub authority: Option<Arc<Authority>>,
+    /// Address of the API server for users, which is the endpoint of its own service. None in simulation.
+    pub advertised: Option<SocketAddr>,
     /// Listener for users of an API server that was started with its own command line.
     pub front: Option<Arc<Front>>,
 }
@@ -121,7 +124,10 @@ impl Cluster {
         }
         let mut members = BTreeMap::new();
         context.add(&mut members, context.cloud(ec2.clone()));
-        context.add(&mut members, context.apiserver((parts.ca_pem, parts.authority), parts.front.as_deref()));
+        context.add(
+            &mut members,
+            context.apiserver((parts.ca_pem, parts.authority), parts.advertised, parts.front.as_deref()),
+        );
         if !context.is_without("csi-mock") {
             context.add(&mut members, context.csi_controller());
         }
@@ -237,6 +243,7 @@ impl StartContext {
     fn apiserver(
         &self,
         (ca_pem, authority): (Option<String>, Option<Arc<Authority>>),
+        advertised: Option<SocketAddr>,
         front: Option<&Front>,
     ) -> Process {
         let context = self.clone();
@@ -257,13 +264,15 @@ impl StartContext {
             logs: self.mirrors.as_ref().map(|mirrors| mirrors.dial(&self.wiring)),
             unserved: self.mirrors.as_ref().map(Mirrors::warnings),
             publish_root_ca: manages,
+            advertised,
             authority: authority.filter(|_| manages && self.spec.origin.is_none()),
             origin: self.spec.origin.clone(),
             ..front.map(|front| front.config.clone()).unwrap_or_default()
         };
         let config = match front {
-            // The command line of the API server sets these two.
+            // The command line of the API server sets these three.
             Some(front) => fake_apiserver::Config {
+                advertised: front.config.advertised,
                 token_keys: front.config.token_keys.clone(),
                 service_accounts: front.config.service_accounts,
                 ..config

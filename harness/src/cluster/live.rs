@@ -339,6 +339,8 @@ impl Cluster {
                 None => Some(tls.ca_pem.clone()),
             },
             authority: addresses.front.is_none().then_some(authority),
+            // None if users know it by a name.
+            advertised: sockets.endpoint("apiserver-tls").strip_prefix("https://").and_then(|host| host.parse().ok()),
         };
         let mut cluster = Self::start_with(world, spec, parts, &programs)?;
         cluster.endpoints = Some(super::Endpoints {

@@ -62,6 +62,7 @@ impl Cluster {
             roots: BTreeMap::new(),
             ca_pem: None,
             authority: None,
+            advertised: None,
         };
         let mut cluster = Self::start(world, spec, parts)?;
         cluster.write_recorder = recorder;
