@@ -45,20 +45,20 @@ fn a_new_client_is_answered_though_others_hold_all_descriptors() {
     }
     drop(held);
     // Slow requests that hold connections leave room for the answers to others.
-    let asking: Vec<TcpStream> = (0..150)
-        .map(|_| {
-            let mut stream = TcpStream::connect(address).unwrap();
-            write!(stream, "GET /admin/v1/events HTTP/1.1\r\nhost: {address}\r\n\r\n").unwrap();
-            stream
-        })
-        .collect();
-    // The program reads these requests one after the other.
+    let slow = || {
+        let mut stream = TcpStream::connect(address).unwrap();
+        write!(stream, "GET /admin/v1/events HTTP/1.1\r\nhost: {address}\r\n\r\n").unwrap();
+        stream
+    };
+    let mut asking: Vec<TcpStream> = (0..150).map(|_| slow()).collect();
     let mut text = String::new();
     for _ in 0..900 {
         text = ask(address);
         if text.starts_with("HTTP/1.1 503 ") {
             break;
         }
+        // The question took the place of a request that the program had not read yet.
+        asking.push(slow());
         std::thread::sleep(Duration::from_millis(100));
     }
     assert!(text.starts_with("HTTP/1.1 503 ") && text.contains("retry-after: 1"), "{text}");
