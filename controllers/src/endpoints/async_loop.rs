@@ -10,8 +10,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use parking_lot::Mutex;
 use substrate::process::Ctx;
 
+use super::capacity::{is_whole, limit};
 use super::subsets::subsets;
-use crate::endpointslice::selection::{is_concerned, relevance, selects};
+use crate::endpointslice::selection::{concerned, selects};
 use crate::endpointslice::slices::{HEADLESS, is_headless};
 use crate::endpointslice::trigger_time::{TriggerTimes, annotate};
 use crate::kube::queue::Outcome;
@@ -72,7 +73,9 @@ pub(crate) async fn run(ctx: Ctx, client: Client) {
                 Delta::Applied { new, .. } => queue.add(key(&*new)),
                 Delta::Deleted(service) => queue.add(key(&*service)),
             },
-            Some(delta) = pod_changes.recv() => controller.pod_changed(&delta),
+            Some(delta) = pod_changes.recv() => for service in concerned(&controller.services, &delta) {
+                queue.add(key(&*service));
+            },
             Some(delta) = endpoint_changes.recv() => if let Delta::Deleted(endpoints) = delta {
                 queue.add(key(&*endpoints));
             },
@@ -92,19 +95,6 @@ fn labels(service: &Service) -> BTreeMap<String, String> {
 }
 
 impl Controller {
-    fn pod_changed(&self, delta: &Delta<Pod>) {
-        let (old, new) = match delta {
-            Delta::Applied { old: Some(old), new } if relevance(old, new) == (false, false) => return,
-            Delta::Applied { old, new } => (old.as_deref(), new),
-            Delta::Deleted(pod) => (None, pod),
-        };
-        for service in self.services.list_in(new.namespace()) {
-            if is_concerned(&service, old, new) {
-                self.queue.add(key(&*service));
-            }
-        }
-    }
-
     async fn sync(self: Arc<Self>, item: Key) -> Outcome {
         let done = match self.services.get(&item.0, &item.1) {
             Some(service) => self.sync_service(&item, &service).await,
@@ -138,7 +128,7 @@ impl Controller {
         let all = self.pods.list_in(service.namespace());
         let pods: Vec<Arc<Pod>> = all.into_iter().filter(|pod| selects(service, pod)).collect();
         let time = self.times.lock().compute(service, &pods);
-        let (subsets, labels) = (subsets(service, &pods), labels(service));
+        let (mut subsets, labels) = (subsets(service, &pods), labels(service));
         let present = self.endpoints.get(&item.0, &item.1);
         let revision = present.as_ref().and_then(|present| present.metadata.resource_version.clone());
         if revision.is_some() && self.replaced.lock().get(item) == revision.as_ref() {
@@ -147,14 +137,18 @@ impl Controller {
         if let Some(present) = &present
             && present.subsets.as_deref().unwrap_or_default() == subsets
             && present.metadata.labels.as_ref() == Some(&labels)
+            && is_whole(&subsets, present.metadata.annotations.as_ref())
         {
             return Ok(());
         }
-        let metadata = ObjectMeta {
+        let mut metadata = ObjectMeta {
             name: Some(item.1.clone()),
             namespace: Some(item.0.clone()),
             ..present.as_ref().map(|present| present.metadata.clone()).unwrap_or_default()
         };
+        let mut annotations = metadata.annotations.take().unwrap_or_default();
+        limit(&mut subsets, &mut annotations);
+        metadata.annotations = Some(annotations).filter(|all| !all.is_empty());
         let mut endpoints = Endpoints { metadata, subsets: Some(subsets).filter(|all| !all.is_empty()) };
         endpoints.metadata.labels = Some(labels);
         annotate(&mut endpoints.metadata, time);

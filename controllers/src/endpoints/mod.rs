@@ -1,7 +1,8 @@
 //! The Endpoints controller (`endpoints-controller`, `pkg/controller/endpoint`): lists the addresses of the pods that a
-//! Service selects in one object. Endpoints of more than 1000 addresses are not truncated.
+//! Service selects in one object.
 
 mod async_loop;
+mod capacity;
 mod subsets;
 
 pub(crate) use async_loop::run;

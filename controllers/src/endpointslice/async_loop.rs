@@ -13,7 +13,7 @@ use substrate::process::Ctx;
 
 use super::endpoints::{endpoint, has_endpoint, node_name, ports};
 use super::reconcile::{Changes, Desired, reconcile};
-use super::selection::{is_concerned, relevance, selects};
+use super::selection::{concerned, selects};
 use super::slices::{CONTROLLER, MANAGED_BY, SERVICE_NAME, families};
 use super::trigger_time::{TriggerTimes, annotate};
 use crate::kube::queue::Outcome;
@@ -85,17 +85,10 @@ pub(crate) async fn run(ctx: Ctx, client: Client) {
 
 impl Controller {
     fn pod_changed(&self, delta: &Delta<Pod>) {
-        let (old, new) = match delta {
-            Delta::Applied { old: Some(old), new } if relevance(old, new) == (false, false) => return,
-            Delta::Applied { old, new } => (old.as_deref(), new),
-            Delta::Deleted(pod) => (None, pod),
-        };
+        let (Delta::Applied { new: pod, .. } | Delta::Deleted(pod)) = delta;
         let misses_leavers = mutant!(self.client.ctx(), "unselected-pod-stays-endpoint");
-        for service in self.services.list_in(new.namespace()) {
-            if misses_leavers && !selects(&service, new) {
-                continue;
-            }
-            if is_concerned(&service, old, new) {
+        for service in concerned(&self.services, delta) {
+            if !misses_leavers || selects(&service, pod) {
                 self.queue.add(key(&*service));
             }
         }

@@ -1,8 +1,10 @@
 //! The Services that a change of a pod concerns (`k8s.io/endpointslice/util`).
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::{Pod, Service};
 
-use crate::kube::Kind;
+use crate::kube::{Delta, Informer, Kind};
 use crate::workload::availability::is_ready;
 
 /// Returns true if the selector of a Service selects the pod.
@@ -13,7 +15,7 @@ pub(crate) fn selects(service: &Service, pod: &Pod) -> bool {
 
 /// Returns true if a change of a pod may change its endpoints, and true if it may change the Services that select the pod
 /// (`podEndpointsChanged`). The phase of a pod does not count: a pod that ends becomes unready.
-pub(crate) fn relevance(old: &Pod, new: &Pod) -> (bool, bool) {
+fn relevance(old: &Pod, new: &Pod) -> (bool, bool) {
     let ips = |pod: &Pod| pod.status.as_ref().and_then(|status| status.pod_ips.clone()).unwrap_or_default();
     let host = |pod: &Pod| pod.spec.as_ref().map(|spec| (spec.hostname.clone(), spec.subdomain.clone()));
     let is_changed = old.is_deleting() != new.is_deleting() || is_ready(old) != is_ready(new) || ips(old) != ips(new);
@@ -21,13 +23,25 @@ pub(crate) fn relevance(old: &Pod, new: &Pod) -> (bool, bool) {
 }
 
 /// Returns true if a change of a pod concerns the Service (`GetServicesToUpdate`).
-pub(crate) fn is_concerned(service: &Service, old: Option<&Pod>, new: &Pod) -> bool {
+fn is_concerned(service: &Service, old: Option<&Pod>, new: &Pod) -> bool {
     let (has, Some(old)) = (selects(service, new), old) else { return selects(service, new) };
     match relevance(old, new) {
         (is_changed, false) => is_changed && has,
         (true, true) => has || selects(service, old),
         (false, true) => has != selects(service, old),
     }
+}
+
+/// Returns the Services that a change of a pod concerns.
+pub(crate) fn concerned(services: &Informer<Service>, delta: &Delta<Pod>) -> Vec<Arc<Service>> {
+    let (old, new) = match delta {
+        Delta::Applied { old: Some(old), new } if relevance(old, new) == (false, false) => return Vec::new(),
+        Delta::Applied { old, new } => (old.as_deref(), new),
+        Delta::Deleted(pod) => (None, pod),
+    };
+    let mut found = services.list_in(new.namespace());
+    found.retain(|service| is_concerned(service, old, new));
+    found
 }
 
 #[cfg(test)]
