@@ -172,6 +172,13 @@ fn a_dry_run_spends_a_budget_only_by_the_defect() {
     assert_eq!(evicted(&["dry-run-eviction-counted"], 1, "?dryRun=All"), (201, json!(0)));
 }
 
+/// Returns true if a token review accepts an issued token.
+async fn is_authenticated(client: &client::Client, issued: &Value) -> bool {
+    let review = json!({"spec": {"token": issued["status"]["token"]}});
+    let (_, answer) = client.post("/apis/authentication.k8s.io/v1/tokenreviews", review).await;
+    answer["status"]["authenticated"] == true
+}
+
 /// Returns true if a token is good whose account was deleted and created again.
 fn is_trusted(mutants: &[&str]) -> bool {
     let mutants = mutants.iter().map(|name| (*name).to_owned()).collect();
@@ -183,9 +190,7 @@ fn is_trusted(mutants: &[&str]) -> bool {
         let (_, issued) = client.post(&format!("{accounts}/app/token"), json!({})).await;
         client.delete(&format!("{accounts}/app")).await;
         client.post(accounts, account).await;
-        let review = json!({"spec": {"token": issued["status"]["token"]}});
-        let (_, answer) = client.post("/apis/authentication.k8s.io/v1/tokenreviews", review).await;
-        answer["status"]["authenticated"] == true
+        is_authenticated(&client, &issued).await
     })
 }
 
@@ -209,9 +214,7 @@ fn is_trusted_without_its_pod(mutants: &[&str]) -> bool {
         assert_eq!(code, 201);
         client.delete(&format!("{PODS}/web?gracePeriodSeconds=0")).await;
         client.post(PODS, pod("web")).await;
-        let review = json!({"spec": {"token": issued["status"]["token"]}});
-        let (_, answer) = client.post("/apis/authentication.k8s.io/v1/tokenreviews", review).await;
-        answer["status"]["authenticated"] == true
+        is_authenticated(&client, &issued).await
     })
 }
 
