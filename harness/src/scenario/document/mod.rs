@@ -10,7 +10,7 @@ use csi_mock::settings::LockKey;
 use substrate::fault::{Fault, Span};
 
 pub(super) use program::{Argument, Program, Replaced};
-pub(super) use shapes::{OneOrMany, one_of, there};
+pub(super) use shapes::{OneOf, OneOrMany, one_of, there};
 pub(super) use short::*;
 
 pub(super) use super::steps::{Act, Step};

@@ -11,7 +11,13 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::{Count, EachTimeScale, Nodes, Replicas, TimeScale};
-use crate::scenario::source_span::Spanned;
+use crate::scenario::source_span::{SourceSpan, Spanned};
+
+/// A map in which exactly one of some keys is present.
+pub(in crate::scenario) trait OneOf {
+    /// Returns the keys beside the choice that are present, with their places.
+    fn beside(&self) -> Vec<(String, SourceSpan)>;
+}
 
 /// Defines a map in which exactly one of some keys is present, beside keys of its own, and the enum of these choices.
 macro_rules! one_of {
@@ -38,14 +44,6 @@ macro_rules! one_of {
             /// Keys of which one must be present, as Rust identifiers.
             pub const KEYS: &'static [&'static str] = &[$(stringify!($key)),+];
 
-            /// Returns the keys beside the choice that are present, with their places.
-            #[allow(dead_code, reason = "some maps have no other keys, or any choice goes with them")]
-            pub fn beside(&self) -> Vec<(String, crate::scenario::source_span::SourceSpan)> {
-                std::iter::empty()
-                    $(.chain(self.$own.as_ref().map(|own| (stringify!($own).replace('_', "-"), own.place))))*
-                    .collect()
-            }
-
             /// Takes out all present choices in the order of [`Self::KEYS`], each with its key and place.
             pub fn take(&mut self) -> Vec<(String, crate::scenario::source_span::SourceSpan, $choice)> {
                 let mut found = Vec::new();
@@ -53,6 +51,14 @@ macro_rules! one_of {
                     found.push((stringify!($key).replace('_', "-"), value.place, $choice::$variant(value)));
                 })+
                 found
+            }
+        }
+
+        impl crate::scenario::document::OneOf for $name {
+            fn beside(&self) -> Vec<(String, crate::scenario::source_span::SourceSpan)> {
+                std::iter::empty()
+                    $(.chain(self.$own.as_ref().map(|own| (stringify!($own).replace('_', "-"), own.place))))*
+                    .collect()
             }
         }
     };

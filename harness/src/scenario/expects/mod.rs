@@ -24,7 +24,7 @@ use std::time::Duration;
 use substrate::fault::Span;
 
 use super::diagnostic::Mistake;
-use super::document::one_of;
+use super::document::{OneOf, one_of};
 use super::lower::{Checked, Steps, only};
 use super::predicate::Holds;
 use super::shape::{Map, Of, may};

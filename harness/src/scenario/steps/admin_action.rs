@@ -5,6 +5,7 @@ use mock_ec2::state::ids::{InstanceId, SnapshotId, VolumeId};
 use serde_json::{Map as Object, Value, json};
 
 use super::ec2::{Id, Written};
+use crate::scenario::document::OneOf;
 use crate::scenario::prelude::*;
 use crate::scenario::source_span::SourceSpan;
 

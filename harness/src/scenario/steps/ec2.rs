@@ -7,7 +7,7 @@ use mock_ec2::wire::parameters;
 use serde_json::{Map as Object, Value};
 
 use super::admin_action::{self, ADMIN_ACTIONS, STATES, WHICH};
-use crate::scenario::document::one_of;
+use crate::scenario::document::{OneOf, one_of};
 use crate::scenario::lower::{find, only, placeholder};
 use crate::scenario::prelude::*;
 use crate::scenario::shape::first_upper;
