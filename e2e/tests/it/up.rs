@@ -227,6 +227,19 @@ fn an_approved_request_for_a_certificate_is_signed_live() {
     assert!(signed["status"]["certificate"].is_string(), "{signed}");
 }
 
+/// As behind `--advertise-address`: the address that users have, in both forms.
+#[test]
+fn the_service_of_the_api_server_leads_to_it_live() {
+    let up = Up::start(MOORING, &["--backend", "directory", "--nodes", "1"]).unwrap();
+    let get = |path: &str| api(&up, "GET", path, &Value::Null).unwrap();
+    let endpoints = get("/api/v1/namespaces/default/endpoints/kubernetes");
+    let slice = get("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes");
+    let (subset, at) = (&endpoints["subsets"][0], &slice["endpoints"][0]["addresses"][0]);
+    let address = |ip: &Value, port: &Value| format!("https://{}:{port}", ip.as_str().unwrap_or_default());
+    assert_eq!(address(&subset["addresses"][0]["ip"], &subset["ports"][0]["port"]), up.ready("kubernetes"));
+    assert_eq!(address(at, &slice["ports"][0]["port"]), up.ready("kubernetes"));
+}
+
 #[test]
 fn a_kubeconfig_where_it_was_started_is_found_from_anywhere_live() {
     let dir = tempfile::tempdir().unwrap();
