@@ -172,7 +172,7 @@ impl Service<Uri> for Connector {
 
 enum Io {
     Tcp(TokioIo<TcpStream>),
-    Tls(Box<TokioIo<TlsStream<tls::Heard>>>),
+    Tls(Box<TokioIo<TlsStream<tls::FirstBytes>>>),
     Unix(TokioIo<UnixStream>),
 }
 

@@ -86,23 +86,23 @@ pub(super) async fn handshake(
     connector: TlsConnector,
     host: &str,
     stream: TcpStream,
-) -> Result<TlsStream<Heard>, BoxError> {
+) -> Result<TlsStream<FirstBytes>, BoxError> {
     let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned())?;
-    let heard = Heard { stream, first: Vec::new() };
-    match connector.connect(name, heard).into_fallible().await {
+    let kept = FirstBytes { stream, first: Vec::new() };
+    match connector.connect(name, kept).into_fallible().await {
         Ok(stream) => Ok(stream),
-        Err((_, heard)) if heard.first == HTTP => Err(PlainHttp.into()),
+        Err((_, kept)) if kept.first == HTTP => Err(PlainHttp.into()),
         Err((error, _)) => Err(error.into()),
     }
 }
 
 /// Connection that keeps the first bytes from the peer.
-pub(super) struct Heard {
+pub(super) struct FirstBytes {
     stream: TcpStream,
     first: Vec<u8>,
 }
 
-impl AsyncRead for Heard {
+impl AsyncRead for FirstBytes {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
         let before = buf.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
@@ -112,7 +112,7 @@ impl AsyncRead for Heard {
     }
 }
 
-impl AsyncWrite for Heard {
+impl AsyncWrite for FirstBytes {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<std::io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }
