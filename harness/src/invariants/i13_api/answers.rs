@@ -20,7 +20,7 @@ impl Contract {
         }
         checked.add(Id::I13, 1);
         let resource = (shown.group.clone().unwrap_or_default(), shown.resource.clone());
-        let entry = self.shelves.get(&resource).and_then(|shelf| shelf.get(&shown.object));
+        let entry = self.kinds.get(&resource).and_then(|kind| kind.get(&shown.object));
         let (thing, verb) = (format!("{}/{}", shown.resource, shown.object), &shown.verb);
         let is_get = verb == "get";
         match (shown.held.get(), entry) {

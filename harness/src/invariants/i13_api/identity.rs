@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use substrate::json::Text;
 
-use super::shelf::Entry;
+use super::kind_objects::Entry;
 use super::write::{Write, meta};
 
 const FIXED: [&str; 4] = ["uid", "creationTimestamp", "name", "namespace"];

@@ -35,11 +35,11 @@ impl Contract {
         }
         let selection = Selection::parse(&list.labels, &list.fields)?;
         let resource = (list.group.clone().unwrap_or_default(), list.resource.clone());
-        let Some(shelf) = self.shelves.get(&resource) else {
+        let Some(kind) = self.kinds.get(&resource) else {
             checked.add(Id::I13, 1);
             return (!items.is_empty()).then(|| said("shows objects that do not exist".to_owned()));
         };
-        let objects = shelf.at(list.rv)?;
+        let objects = kind.at(list.rv)?;
         let prefix = list.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
         let mut expected = Vec::with_capacity(items.len());
         for (key, entry) in objects.iter().filter(|(key, _)| key.starts_with(&prefix)) {

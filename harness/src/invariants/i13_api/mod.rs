@@ -24,10 +24,10 @@ mod deletion;
 mod generation;
 mod identity;
 mod immutable;
+mod kind_objects;
 mod lists;
 mod parts;
 mod selection;
-mod shelf;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -39,8 +39,8 @@ use substrate::Event;
 use substrate::json::Text;
 
 use super::{Checked, Found, Id};
+use kind_objects::{Entry, KindObjects};
 use lists::Page;
-use shelf::{Entry, Shelf};
 use write::Write;
 
 /// Maximum number of continue tokens to remember.
@@ -52,7 +52,7 @@ type Resource = (Text, Text);
 /// The stored objects, as the commits describe them.
 #[derive(Debug, Default)]
 pub(super) struct Contract {
-    shelves: BTreeMap<Resource, Shelf>,
+    kinds: BTreeMap<Resource, KindObjects>,
     /// Uids of all objects so far.
     uids: BTreeSet<Text>,
     /// The newest revision.
@@ -93,7 +93,7 @@ impl Contract {
             return;
         }
         let resource = (commit.group.clone().unwrap_or_default(), commit.resource.clone());
-        self.before = self.shelves.entry(resource).or_default().commit(commit);
+        self.before = self.kinds.entry(resource).or_default().commit(commit);
         if self.before.is_none() && commit.r#type != fake_apiserver::state::EventType::Added {
             self.complete = Some(false);
         }
@@ -118,7 +118,7 @@ impl Contract {
         let group = change.kind.custom.as_ref().map(|_| Text::from(change.kind.group)).unwrap_or_default();
         if let Some(object) = &change.new {
             let resource = (group, Text::new_static(change.kind.plural));
-            self.shelves.entry(resource).or_default().hold(&change.key, object);
+            self.kinds.entry(resource).or_default().hold(&change.key, object);
         }
         let write = Write::of(stored, change);
         let before = self.before.as_ref().filter(|_| self.newest == stored.rv);
@@ -139,14 +139,14 @@ impl Contract {
         }
         let namespaces = (Text::default(), Text::new_static("namespaces"));
         if write.is_removed() && write.resource() == "namespaces" && write.subresource() != Some("finalize") {
-            let left = self.shelves.iter().find_map(|((_, plural), shelf)| Some((plural, shelf.first_in(write.key)?)));
+            let left = self.kinds.iter().find_map(|((_, plural), kind)| Some((plural, kind.first_in(write.key)?)));
             return left.map(|(plural, key)| format!("was removed while it has {plural}/{key}"));
         }
         let namespace = write.key.split_once('/').map(|(namespace, _)| namespace)?;
         if write.old.is_some() || write.asked.is_none() {
             return None;
         }
-        let Some(found) = self.shelves.get(&namespaces).and_then(|shelf| shelf.get(namespace)) else {
+        let Some(found) = self.kinds.get(&namespaces).and_then(|kind| kind.get(namespace)) else {
             return Some("was created in a namespace that does not exist".to_owned());
         };
         let ends = found.object.as_ref().is_some_and(|found| {

@@ -32,14 +32,14 @@ struct Change {
 
 /// Objects of one kind.
 #[derive(Debug, Default)]
-pub(super) struct Shelf {
+pub(super) struct KindObjects {
     present: Objects,
     changes: VecDeque<Change>,
     /// The oldest revision that can be reconstructed.
     floor: u64,
 }
 
-impl Shelf {
+impl KindObjects {
     /// Records a commit, and returns the object before it.
     pub fn commit(&mut self, commit: &Commit) -> Option<Entry> {
         let key = &commit.object;
