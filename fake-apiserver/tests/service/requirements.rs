@@ -26,7 +26,7 @@ async fn headers(client: &client::Client, uri: &str, accept: &str) -> (u16, http
 }
 
 #[test]
-fn r01_versions_are_decimal_and_from_one_counter() {
+fn versions_are_decimal_and_from_one_counter() {
     in_simulation(|client| async move {
         let a = client.post(CONFIGS, config("a")).await.1;
         let b = client.post(CLAIMS, claim("b")).await.1;
@@ -37,7 +37,7 @@ fn r01_versions_are_decimal_and_from_one_counter() {
 }
 
 #[test]
-fn r02_a_put_is_conditional_by_version_and_by_kind() {
+fn a_put_is_conditional_by_version_and_by_kind() {
     in_simulation(|client| async move {
         let first = client.post(CONFIGS, config("a")).await.1;
         let uri = format!("{CONFIGS}/a");
@@ -52,7 +52,7 @@ fn r02_a_put_is_conditional_by_version_and_by_kind() {
 }
 
 #[test]
-fn r03_a_write_that_changes_nothing_has_no_revision() {
+fn a_write_that_changes_nothing_has_no_revision() {
     in_simulation(|client| async move {
         let made = client.post(CONFIGS, config("a")).await.1;
         let same = client.merge(&format!("{CONFIGS}/a"), json!({"data": {"k": "v"}})).await.1;
@@ -62,7 +62,7 @@ fn r03_a_write_that_changes_nothing_has_no_revision() {
 }
 
 #[test]
-fn r04_patches_are_bounded_and_fail_by_their_own_codes() {
+fn patches_are_bounded_and_fail_by_their_own_codes() {
     in_simulation(|client| async move {
         client.post(CONFIGS, config("a")).await;
         let uri = format!("{CONFIGS}/a");
@@ -79,7 +79,7 @@ fn r04_patches_are_bounded_and_fail_by_their_own_codes() {
 }
 
 #[test]
-fn r05_system_fields_are_the_servers() {
+fn system_fields_are_the_servers() {
     in_simulation(|client| async move {
         let mut sent = config("a");
         sent["metadata"]["uid"] = "mine".into();
@@ -93,7 +93,7 @@ fn r05_system_fields_are_the_servers() {
 }
 
 #[test]
-fn r06_generation_counts_the_spec_and_the_first_deletion() {
+fn generation_counts_the_spec_and_the_first_deletion() {
     in_simulation(|client| async move {
         client.post(PODS, pod("p")).await;
         let uri = format!("{PODS}/p");
@@ -109,7 +109,7 @@ fn r06_generation_counts_the_spec_and_the_first_deletion() {
 }
 
 #[test]
-fn r07_lists_are_of_the_revision_that_is_asked_for() {
+fn lists_are_of_the_revision_that_is_asked_for() {
     in_simulation(|client| async move {
         let a = version(&client.post(CONFIGS, config("a")).await.1);
         client.post(CONFIGS, config("b")).await;
@@ -128,7 +128,7 @@ fn r07_lists_are_of_the_revision_that_is_asked_for() {
 }
 
 #[test]
-fn r08_a_revision_of_the_future_times_out_with_its_cause() {
+fn a_revision_of_the_future_times_out_with_its_cause() {
     in_simulation(|client| async move {
         let (code, status) = client.get(&format!("{CONFIGS}?resourceVersion=1000000")).await;
         assert_eq!((code, &status["details"]["retryAfterSeconds"]), (504, &json!(1)));
@@ -140,7 +140,7 @@ fn r08_a_revision_of_the_future_times_out_with_its_cause() {
 }
 
 #[test]
-fn r09_pages_continue_one_list() {
+fn pages_continue_one_list() {
     in_simulation(|client| async move {
         for name in ["a", "b", "c"] {
             client.post(CONFIGS, config(name)).await;
@@ -155,7 +155,7 @@ fn r09_pages_continue_one_list() {
 }
 
 #[test]
-fn r10_selectors_choose_and_unknown_fields_are_refused() {
+fn selectors_choose_and_unknown_fields_are_refused() {
     in_simulation(|client| async move {
         client.post(PODS, pod("p")).await;
         for (query, count) in [
@@ -173,7 +173,7 @@ fn r10_selectors_choose_and_unknown_fields_are_refused() {
 }
 
 #[test]
-fn r11_a_watch_list_begins_with_all_and_a_marked_bookmark() {
+fn a_watch_list_begins_with_all_and_a_marked_bookmark() {
     in_simulation(|client| async move {
         client.post(CONFIGS, config("a")).await;
         let query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
@@ -196,7 +196,7 @@ fn r11_a_watch_list_begins_with_all_and_a_marked_bookmark() {
 }
 
 #[test]
-fn r12_a_quiet_kind_resumes_from_its_list() {
+fn a_quiet_kind_resumes_from_its_list() {
     in_simulation(|client| async move {
         let listed = version(&client.get(CONFIGS).await.1);
         for n in 0..200 {
@@ -209,7 +209,7 @@ fn r12_a_quiet_kind_resumes_from_its_list() {
 }
 
 #[test]
-fn r13_errors_come_before_the_stream_or_as_its_last_event() {
+fn errors_come_before_the_stream_or_as_its_last_event() {
     in_simulation(|client| async move {
         assert_eq!(client.get(&format!("{CONFIGS}?watch=1&resourceVersion=x")).await.0, 400);
         for n in 0..2 {
@@ -227,7 +227,7 @@ fn r13_errors_come_before_the_stream_or_as_its_last_event() {
 }
 
 #[test]
-fn r14_what_leaves_a_selector_is_deleted_with_its_last_content() {
+fn what_leaves_a_selector_is_deleted_with_its_last_content() {
     in_simulation(|client| async move {
         let mut made = config("a");
         made["metadata"]["labels"] = json!({"in": "yes"});
@@ -242,7 +242,7 @@ fn r14_what_leaves_a_selector_is_deleted_with_its_last_content() {
 }
 
 #[test]
-fn r15_bookmarks_are_bare_and_only_on_request() {
+fn bookmarks_are_bare_and_only_on_request() {
     in_simulation(|client| async move {
         let uri = format!("{CONFIGS}?watch=1&timeoutSeconds=10&resourceVersion=1");
         let mut with = client.watch(&format!("{uri}&allowWatchBookmarks=true")).await;
@@ -255,7 +255,7 @@ fn r15_bookmarks_are_bare_and_only_on_request() {
 }
 
 #[test]
-fn r16_a_watch_ends_with_its_time_and_without_a_word() {
+fn a_watch_ends_with_its_time_and_without_a_word() {
     in_simulation(|client| async move {
         let mut watch = client.watch(&format!("{CONFIGS}?watch=1&timeoutSeconds=7&timeout=1s")).await;
         let begun = client.ctx.now().mono;
@@ -265,7 +265,7 @@ fn r16_a_watch_ends_with_its_time_and_without_a_word() {
 }
 
 #[test]
-fn r17_watches_are_framed_as_their_media_type_says() {
+fn watches_are_framed_as_their_media_type_says() {
     in_simulation(|client| async move {
         client.post(CONFIGS, config("a")).await;
         let uri = format!("{CONFIGS}?watch=1&timeoutSeconds=1");
@@ -281,7 +281,7 @@ fn r17_watches_are_framed_as_their_media_type_says() {
 }
 
 #[test]
-fn r18_two_watchers_see_the_same_in_the_same_order() {
+fn two_watchers_see_the_same_in_the_same_order() {
     in_simulation(|client| async move {
         let uri = format!("{CONFIGS}?watch=1");
         let (mut a, mut b) = (client.watch(&uri).await, client.watch(&uri).await);
@@ -295,7 +295,7 @@ fn r18_two_watchers_see_the_same_in_the_same_order() {
 }
 
 #[test]
-fn r19_finalizers_hold_and_answers_say_which() {
+fn finalizers_hold_and_answers_say_which() {
     in_simulation(|client| async move {
         let mut held = config("a");
         held["metadata"]["finalizers"] = json!(["example.com/hold"]);
@@ -315,7 +315,7 @@ fn r19_finalizers_hold_and_answers_say_which() {
 }
 
 #[test]
-fn r20_the_grace_of_a_pod_depends_on_its_node() {
+fn the_grace_of_a_pod_depends_on_its_node() {
     in_simulation(|client| async move {
         client.post(PODS, pod("p")).await;
         client.delete(&format!("{PODS}/p")).await;
@@ -331,7 +331,7 @@ fn r20_the_grace_of_a_pod_depends_on_its_node() {
 }
 
 #[test]
-fn r21_propagation_sets_finalizers_and_namespaces_end() {
+fn propagation_sets_finalizers_and_namespaces_end() {
     in_simulation(|client| async move {
         for (policy, finalizer) in [("Foreground", "foregroundDeletion"), ("Orphan", "orphan")] {
             client.post(CONFIGS, config("a")).await;
@@ -352,7 +352,7 @@ fn r21_propagation_sets_finalizers_and_namespaces_end() {
 }
 
 #[test]
-fn r22_an_attachments_spec_is_fixed_and_its_status_apart() {
+fn an_attachments_spec_is_fixed_and_its_status_apart() {
     in_simulation(|client| async move {
         let mut sent = attachment("v");
         sent["status"] = json!({"attached": true});
@@ -370,7 +370,7 @@ fn r22_an_attachments_spec_is_fixed_and_its_status_apart() {
 }
 
 #[test]
-fn r23_names_are_generated() {
+fn names_are_generated() {
     in_simulation(|client| async move {
         let made = client.post(CONFIGS, json!({"metadata": {"generateName": "a-"}})).await.1;
         let name = made["metadata"]["name"].as_str().unwrap();
@@ -379,7 +379,7 @@ fn r23_names_are_generated() {
 }
 
 #[test]
-fn r24_defaults_are_there_for_controllers() {
+fn defaults_are_there_for_controllers() {
     in_simulation(|client| async move {
         let class = client.post(CLASSES, json!({"metadata": {"name": "c"}, "provisioner": "p"})).await.1;
         assert_eq!((&class["reclaimPolicy"], &class["volumeBindingMode"]), (&json!("Delete"), &json!("Immediate")));
@@ -397,7 +397,7 @@ fn r24_defaults_are_there_for_controllers() {
 }
 
 #[test]
-fn r25_admission_adds_what_storage_relies_on() {
+fn admission_adds_what_storage_relies_on() {
     in_simulation(|client| async move {
         let marked = json!({"storageclass.kubernetes.io/is-default-class": "true"});
         client.post(CLASSES, json!({"metadata": {"name": "c", "annotations": marked}, "provisioner": "p"})).await;
@@ -415,7 +415,7 @@ fn r25_admission_adds_what_storage_relies_on() {
 }
 
 #[test]
-fn r26_dry_runs_leave_nothing_and_unknown_fields_warn() {
+fn dry_runs_leave_nothing_and_unknown_fields_warn() {
     in_simulation(|client| async move {
         assert_eq!(client.post(&format!("{CONFIGS}?dryRun=All"), config("a")).await.0, 201);
         assert_eq!(client.get(&format!("{CONFIGS}/a")).await.0, 404);
@@ -430,7 +430,7 @@ fn r26_dry_runs_leave_nothing_and_unknown_fields_warn() {
 }
 
 #[test]
-fn r27_answers_are_in_the_form_that_is_accepted() {
+fn answers_are_in_the_form_that_is_accepted() {
     in_simulation(|client| async move {
         client.post(CONFIGS, config("a")).await;
         let kind = async |accept: &str| {
@@ -448,7 +448,7 @@ fn r27_answers_are_in_the_form_that_is_accepted() {
 }
 
 #[test]
-fn r28_the_server_lists_its_resources() {
+fn the_server_lists_its_resources() {
     in_simulation(|client| async move {
         for path in [
             "/healthz",
@@ -470,7 +470,7 @@ fn r28_the_server_lists_its_resources() {
 }
 
 #[test]
-fn r29_a_binding_gives_a_node_once() {
+fn a_binding_gives_a_node_once() {
     in_simulation(|client| async move {
         client.post(PODS, pod("p")).await;
         let uri = format!("{PODS}/p/binding");
@@ -488,7 +488,7 @@ fn r29_a_binding_gives_a_node_once() {
 }
 
 #[test]
-fn r30_a_kubelet_patches_its_nodes_status_and_reads_its_own() {
+fn a_kubelet_patches_its_nodes_status_and_reads_its_own() {
     in_simulation(|client| async move {
         client.post("/api/v1/nodes", json!({"metadata": {"name": "n"}})).await;
         let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
@@ -505,7 +505,7 @@ fn r30_a_kubelet_patches_its_nodes_status_and_reads_its_own() {
 }
 
 #[test]
-fn r31_limits_are_faults_that_can_be_added() {
+fn limits_are_faults_that_can_be_added() {
     in_simulation(|client| async move {
         let fault = json!({"name": "busy", "match": {"plane": "k8s", "op": "list"}, "when": {"first": 1}, "effect": {"http": 429}});
         assert_eq!(client.post("/admin/v1/faults", fault).await.0, 201);
@@ -516,7 +516,7 @@ fn r31_limits_are_faults_that_can_be_added() {
 }
 
 #[test]
-fn r32_apply_owns_fields_and_conflicts() {
+fn apply_owns_fields_and_conflicts() {
     in_simulation(|client| async move {
         let uri = format!("{CONFIGS}/a");
         let apply = async |manager: &str, value: &str| {
