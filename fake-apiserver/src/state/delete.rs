@@ -140,11 +140,7 @@ fn check_preconditions(kind: &Kind, name: &str, old: &Object, options: &DeleteOp
     let conflict = |why: String| {
         let qualified =
             if kind.group.is_empty() { kind.kind.to_owned() } else { format!("{}.{}", kind.kind, kind.group) };
-        let mut status = Status::conflict(kind, name, &why);
-        // Upstream names the kind here, not the resource.
-        status.message = format!("Operation cannot be fulfilled on {qualified} \"{name}\": {why}");
-        kind.kind.clone_into(&mut status.details.kind);
-        status
+        Status::conflict_of(&qualified, name, &why)
     };
     let found = uid(&old.value);
     if let Some(wanted) = options.uid.as_deref().filter(|u| *u != found) {

@@ -66,6 +66,7 @@ mod store_limits;
 mod strategy;
 mod subresource;
 mod token;
+mod token_check;
 mod token_issuer;
 mod update;
 mod user;

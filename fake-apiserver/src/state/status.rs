@@ -131,6 +131,15 @@ impl Status {
         Self::about(409, "Conflict", kind, name, message)
     }
 
+    /// Creates a 409 that names a type, with its group, instead of a resource, as upstream does for some preconditions.
+    pub fn conflict_of(qualified: &str, name: &str, why: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on {qualified} \"{name}\": {why}");
+        let mut status = Self::new(409, "Conflict", message);
+        let (kind, group) = qualified.split_once('.').unwrap_or((qualified, ""));
+        (status.details.name, status.details.kind, status.details.group) = (name.into(), kind.into(), group.into());
+        status
+    }
+
     /// Creates a 409: the resourceVersion is not the stored one.
     pub fn modified(kind: &Kind, name: &str) -> Self {
         let why = "the object has been modified; please apply your changes to the latest version and try again";

@@ -207,13 +207,15 @@ fn is_trusted_without_its_pod(mutants: &[&str]) -> bool {
         let client = client::serve(&world, &Apiserver::new(&Seed::root(1), Config::default())).await;
         let accounts = "/api/v1/namespaces/default/serviceaccounts";
         client.post(accounts, json!({"metadata": {"name": "app"}})).await;
-        client.post(PODS, pod("web")).await;
+        let mut of_app = pod("web");
+        of_app["spec"]["serviceAccountName"] = "app".into();
+        client.post(PODS, of_app.clone()).await;
         let bound = json!({"kind": "Pod", "apiVersion": "v1", "name": "web"});
         let request = json!({"spec": {"boundObjectRef": bound}});
         let (code, issued) = client.post(&format!("{accounts}/app/token"), request).await;
         assert_eq!(code, 201);
         client.delete(&format!("{PODS}/web?gracePeriodSeconds=0")).await;
-        client.post(PODS, pod("web")).await;
+        client.post(PODS, of_app).await;
         is_authenticated(&client, &issued).await
     })
 }

@@ -60,7 +60,9 @@ fn every_access_is_allowed_and_says_why() {
 fn a_token_stands_for_its_account_until_it_ends() {
     in_simulation(|client| async move {
         client.post(ACCOUNTS, json!({"metadata": {"name": "app"}})).await;
-        let (_, made) = client.post(PODS, pod("p")).await;
+        let mut of_app = pod("p");
+        of_app["spec"]["serviceAccountName"] = "app".into();
+        let (_, made) = client.post(PODS, of_app).await;
         let bound = json!({"kind": "Pod", "apiVersion": "v1", "name": "p", "uid": made["metadata"]["uid"]});
         let request = json!({"spec": {"audiences": ["a", "b"], "expirationSeconds": 900, "boundObjectRef": bound}});
         let (code, issued) = client.post(&format!("{ACCOUNTS}/app/token"), request).await;
@@ -73,6 +75,10 @@ fn a_token_stands_for_its_account_until_it_ends() {
         assert_eq!((code, &answer["status"]["authenticated"]), (201, &json!(true)), "{answer}");
         assert_eq!(answer["status"]["user"]["username"], "system:serviceaccount:default:app");
         assert_eq!(answer["status"]["audiences"], json!(["b"]));
+        let extra = &answer["status"]["user"]["extra"];
+        assert_eq!(extra["authentication.kubernetes.io/pod-uid"], json!([made["metadata"]["uid"]]), "{extra}");
+        let credential = extra["authentication.kubernetes.io/credential-id"][0].as_str().unwrap();
+        assert!(credential.starts_with("JTI="), "{credential}");
         assert!(review("c").await.1["status"]["error"].as_str().unwrap().contains("audiences"));
         let mut forged = token.as_str().unwrap().to_owned();
         forged.replace_range(40..41, if &forged[40..41] == "A" { "B" } else { "A" });
@@ -80,7 +86,8 @@ fn a_token_stands_for_its_account_until_it_ends() {
         assert_eq!(answer["status"]["error"], "invalid bearer token");
         // The token ends with the pod that it is bound to.
         client.delete_with(&format!("{PODS}/p"), json!({"gracePeriodSeconds": 0})).await;
-        assert!(review("b").await.1["status"]["error"].as_str().unwrap().contains("pod p has been deleted"));
+        let (_, answer) = review("b").await;
+        assert_eq!(answer["status"]["error"], "[invalid bearer token, service account token has been invalidated]");
         // A token without a pod ends with its lifetime.
         let (_, issued) = client.post(&format!("{ACCOUNTS}/app/token"), json!({})).await;
         let token = issued["status"]["token"].as_str().unwrap().to_owned();
@@ -90,7 +97,7 @@ fn a_token_stands_for_its_account_until_it_ends() {
             .unwrap();
         let (_, answer) = client.request(whoami).await;
         assert_eq!(answer["status"]["userInfo"]["username"], "system:serviceaccount:default:app");
-        tokio::time::sleep(Duration::from_secs(3600)).await;
+        tokio::time::sleep(Duration::from_secs(3661)).await;
         let (_, answer) = client.post(TOKEN_REVIEWS, json!({"spec": {"token": token}})).await;
         assert!(answer["status"]["error"].as_str().unwrap().contains("expired"), "{answer}");
         let (_, answer) = client.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", json!({})).await;
@@ -103,12 +110,15 @@ fn requests_for_tokens_that_make_no_sense_are_refused() {
     in_simulation(|client| async move {
         client.post(ACCOUNTS, json!({"metadata": {"name": "app"}})).await;
         let uri = format!("{ACCOUNTS}/app/token");
+        client.post(PODS, pod("of-another")).await;
         for (spec, wanted) in [
             (json!({"expirationSeconds": 599}), 422),
             (json!({"expirationSeconds": 1i64 << 33}), 422),
             (json!({"expirationSeconds": "x"}), 400),
-            (json!({"boundObjectRef": {"kind": "Pod", "name": "none"}}), 404),
-            (json!({"boundObjectRef": {"kind": "ConfigMap", "name": "x"}}), 400),
+            (json!({"boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": "none"}}), 404),
+            (json!({"boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": "of-another"}}), 400),
+            (json!({"boundObjectRef": {"kind": "ConfigMap", "apiVersion": "v1", "name": "x"}}), 400),
+            (json!({"boundObjectRef": {"kind": "Pod", "apiVersion": "apps/v1", "name": "of-another"}}), 400),
         ] {
             let (code, status) = client.post(&uri, json!({"spec": spec})).await;
             assert_eq!(code, wanted, "{spec}: {status}");
