@@ -126,13 +126,22 @@ impl Roles {
             };
             if let Some(subject) = subjects.iter().find(|subject| is_named(subject)) {
                 let role = &binding["roleRef"];
+                let placed = |name: &str, namespace: &str| match namespace {
+                    "" => name.to_owned(),
+                    namespace => format!("{name}/{namespace}"),
+                };
+                let kind = text(subject, &["kind"]);
+                let home = match (kind, text(subject, &["namespace"])) {
+                    ("ServiceAccount", "") => within,
+                    ("ServiceAccount", home) => home,
+                    _ => "",
+                };
                 let why = format!(
-                    "RBAC: allowed by {of} {:?} of {} {:?} to {} {:?}",
-                    name(binding),
+                    "RBAC: allowed by {of} {:?} of {} {:?} to {kind} {:?}",
+                    placed(name(binding), within),
                     text(role, &["kind"]),
                     text(role, &["name"]),
-                    text(subject, &["kind"]),
-                    text(subject, &["name"])
+                    placed(text(subject, &["name"]), home)
                 );
                 found.extend(self.rules(role, within).into_iter().map(|rule| (rule, why.clone())));
             }
