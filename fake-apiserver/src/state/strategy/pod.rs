@@ -33,6 +33,7 @@ pub(super) static POD: Strategy = Strategy {
     validate_update: |part, pod, old, errors| match part {
         Part::Main => validate::pod::update(pod, old, errors),
         Part::EphemeralContainers => validate::ephemeral::update(pod, old, errors),
+        Part::Resize => validate::resize::update(pod, old, errors),
         _ => {}
     },
     warn: |pod, old| warnings::of_pods(kinds::PODS, pod, old),
@@ -86,8 +87,11 @@ fn prepare(kind: &Kind, part: Part, pod: &mut Value, old: &Value, now: Now) {
             let sent = pod["spec"].get("ephemeralContainers").cloned();
             copy(old, pod, "spec");
             copy(old, pod, "status");
-            if let (Some(spec), Some(sent)) = (value::map_mut(pod, "spec"), sent) {
-                spec.insert("ephemeralContainers", sent);
+            if let Some(spec) = value::map_mut(pod, "spec") {
+                match sent {
+                    Some(sent) => drop(spec.insert("ephemeralContainers", sent)),
+                    None => drop(spec.remove("ephemeralContainers")),
+                }
             }
         }
         Part::Resize => {
@@ -100,18 +104,25 @@ fn prepare(kind: &Kind, part: Part, pod: &mut Value, old: &Value, now: Now) {
     }
 }
 
-/// Takes only the resources and resize policies of the containers from the sent object (`podResizeStrategy`).
+/// Takes only the resources and resize policies of the containers from the sent object (`podResizeStrategy`). Other
+/// containers than before are kept for the validation, which refuses them.
 fn take_resources(pod: &mut Value, sent: &Value) {
     for field in ["containers", "initContainers"] {
+        let names = |spec: &Value| list(spec, &[field]).iter().map(|one| name_of(one).to_owned()).collect::<Vec<_>>();
+        if names(sent) != names(&pod["spec"]) {
+            copy(sent, &mut pod["spec"], field);
+            continue;
+        }
         let Some(containers) = pod["spec"].get_mut(field).and_then(Value::as_array_mut) else { continue };
-        for container in containers {
-            let name = text(container, &["name"]).to_owned();
-            if let Some(wanted) = value::list(sent, &[field]).iter().find(|c| text(c, &["name"]) == name) {
-                copy(wanted, container, "resources");
-                copy(wanted, container, "resizePolicy");
-            }
+        for (container, wanted) in containers.iter_mut().zip(list(sent, &[field])) {
+            copy(wanted, container, "resources");
+            copy(wanted, container, "resizePolicy");
         }
     }
+}
+
+fn name_of(container: &Value) -> &str {
+    text(container, &["name"])
 }
 
 /// Copies owner references and the QoS class from the old object in a status update (`podStatusStrategy`).

@@ -15,6 +15,7 @@ pub(super) mod node_selector;
 pub(super) mod pod;
 mod probes;
 mod projected;
+pub(super) mod resize;
 pub(super) mod resource_names;
 mod resources;
 mod scheduling;
