@@ -197,7 +197,7 @@ pub fn custom_subresources(status: bool, scale: bool) -> &'static [Subresource] 
     const STATUS: Subresource = Subresource { name: "status", verbs: WRITE, response: ("", "", "") };
     const SCALE: Subresource = Subresource { name: "scale", verbs: WRITE, response: ("autoscaling", "v1", "Scale") };
     match (status, scale) {
-        (true, true) => const { &[SCALE, STATUS] },
+        (true, true) => const { &[STATUS, SCALE] },
         (true, false) => const { &[STATUS] },
         (false, true) => const { &[SCALE] },
         (false, false) => &[],
