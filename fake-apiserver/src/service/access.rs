@@ -174,7 +174,8 @@ impl Server {
         if let Some(certificate) = parts.extensions.get::<PeerCertificate>() {
             return certified(certificate);
         }
-        let is_component = parts.extensions.get::<Outside>().is_none();
+        let has_credentials = parts.headers.contains_key(header::AUTHORIZATION);
+        let is_component = parts.extensions.get::<Outside>().is_none() && !has_credentials;
         if is_component && self.shared.rbac.as_ref().is_some_and(|rbac| rbac.trusts_components) {
             return Ok(admin());
         }

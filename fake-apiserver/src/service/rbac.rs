@@ -13,8 +13,8 @@ pub struct Rbac {
     pub anonymous: bool,
     /// True if roles decide (`--authorization-mode=RBAC`); otherwise every authenticated user may do everything.
     pub roles: bool,
-    /// True if requests that are not marked as [`Outside`](super::Outside) come from components of the same process, which may do
-    /// everything.
+    /// True if requests without credentials that are not marked as [`Outside`](super::Outside) come from components of the
+    /// same process, which may do everything.
     pub trusts_components: bool,
     /// Users by their bearer tokens (`--token-auth-file`).
     pub tokens: BTreeMap<String, Identity>,

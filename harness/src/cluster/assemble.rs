@@ -13,9 +13,9 @@ use csi_mock::controller::ControllerConfig;
 use csi_mock::disk::Disk;
 use csi_mock::efs::{self, FileServer};
 use csi_mock::settings::Settings;
-use fake_apiserver::Apiserver;
 use fake_apiserver::envtest::Front;
 use fake_apiserver::tls::Authority;
+use fake_apiserver::{Apiserver, Rbac};
 use mock_ec2::{Ec2, InstanceInfo, InstanceSpec, VolumeBytes};
 use substrate::events::ProcessFailed;
 use substrate::{Ctx, HttpService, Process, World, WorldKind};
@@ -26,7 +26,7 @@ use super::nodes::Machine;
 use super::{Cluster, ClusterSpec, Node, NodeSpec, names, supervisor};
 use crate::events::ClusterNode;
 use crate::program::Program;
-use crate::spec::DriverSettings;
+use crate::spec::{DriverSettings, Requests};
 use crate::wiring::Wiring;
 
 /// Why a cluster cannot be put together.
@@ -251,7 +251,9 @@ impl StartContext {
         let live = self.world.kind() == WorldKind::Live;
         let dial = live.then(fake_apiserver::dial::webhooks);
         let nodes = Some(self.node_dial());
-        // In simulation no component reads managedFields.
+        let requests = if live { Requests::None } else { self.spec.requests };
+        let base = front.map(|front| front.config.clone()).unwrap_or_default();
+        let of_users = || Rbac { trusts_components: true, ..Rbac::new("") };
         let token_keys = self.spec.token_keys.clone();
         let manages = !controllers::manager_is_left_out(&self.spec.without);
         let config = fake_apiserver::Config {
@@ -259,15 +261,17 @@ impl StartContext {
             nodes,
             token_keys,
             service_accounts: self.spec.service_accounts,
-            default_roles: live,
-            track_managers: live,
+            default_roles: live || requests == Requests::OfUsers,
+            // In simulation no component reads managedFields.
+            track_managers: live || requests > Requests::None,
+            rbac: if requests == Requests::OfUsers { Some(of_users()) } else { base.rbac.clone() },
             logs: self.mirrors.as_ref().map(|mirrors| mirrors.dial(&self.wiring)),
             unserved: self.mirrors.as_ref().map(Mirrors::warnings),
             publish_root_ca: manages,
             advertised,
             authority: authority.filter(|_| manages && self.spec.origin.is_none()),
             origin: self.spec.origin.clone(),
-            ..front.map(|front| front.config.clone()).unwrap_or_default()
+            ..base
         };
         let config = match front {
             // The command line of the API server sets these three.

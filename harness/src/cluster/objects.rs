@@ -303,6 +303,40 @@ impl Objects {
         }
     }
 
+    /// Sends a request as it is, and returns the HTTP code and the body of the answer. It is repeated only if no server
+    /// accepted it.
+    ///
+    /// # Errors
+    /// If the API server does not answer.
+    pub(crate) async fn raw(&self, request: &Request<Bytes>) -> Result<(StatusCode, Bytes), ObjectError> {
+        let once = async || {
+            let mut copy = Request::new(full(request.body().clone()));
+            *copy.method_mut() = request.method().clone();
+            *copy.uri_mut() = request.uri().clone();
+            *copy.headers_mut() = request.headers().clone();
+            let response = call(self.service.clone(), copy).await.map_err(ObjectError::Transport)?;
+            let status = response.status();
+            let bytes = collect(response.into_body(), ANSWER_LIMIT).await.map_err(ObjectError::Transport)?;
+            Ok((status, bytes))
+        };
+        let patiently = async || match tokio::time::timeout(TIMEOUT, once()).await {
+            Ok(answer) => answer,
+            Err(_) => Err(ObjectError::Transport(format!("no answer within {TIMEOUT:?}").into())),
+        };
+        for _ in 1..self.tries {
+            match patiently().await {
+                Err(error) if error.was_refused() => tokio::time::sleep(PAUSE).await,
+                answer => return answer,
+            }
+        }
+        patiently().await
+    }
+
+    /// Begins a request of this client.
+    pub(crate) fn begin(&self, method: Method, path: &str) -> request::Builder {
+        Request::builder().method(method).uri(path).header("host", "localhost").header("user-agent", &*self.agent)
+    }
+
     /// Sends an idempotent request, and repeats it after temporary failures, as a person repeats a command. If the
     /// reply of a create was lost, the repetition finds the object, and [`Objects::apply`] continues with a patch.
     async fn send(&self, method: Method, path: &str, body: Option<(&str, &Value)>) -> Result<Bytes, ObjectError> {
@@ -347,12 +381,7 @@ impl Objects {
     }
 
     fn asking(&self, method: Method, path: &str) -> request::Builder {
-        Request::builder()
-            .method(method)
-            .uri(path)
-            .header("host", "localhost")
-            .header("user-agent", &*self.agent)
-            .header("accept", "application/json")
+        self.begin(method, path).header("accept", "application/json")
     }
 
     async fn send_once(&self, method: Method, path: &str, body: Option<(&str, &Value)>) -> Result<Bytes, ObjectError> {

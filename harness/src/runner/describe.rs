@@ -164,7 +164,7 @@ impl CloudReader {
 
 /// Converts the root element of an EC2 API document to a tree: lists become arrays; whole numbers, `true` and `false`
 /// become numbers and booleans, except in tags, which are texts.
-fn tree(text: &str) -> Result<Value, String> {
+pub(super) fn tree(text: &str) -> Result<Value, String> {
     use quick_xml::events::Event;
 
     /// An element that is not yet closed.
@@ -223,6 +223,13 @@ fn value(name: &str, members: Vec<(String, Value)>, text: &str) -> Value {
     if name.ends_with("Set") || members.iter().any(|(name, _)| name == "item") {
         return Value::Array(members.into_iter().map(|(_, item)| item).collect());
     }
+    // The parts of a tag are texts.
+    let is_tag = ["key", "value"].iter().all(|part| members.iter().any(|(name, _)| name == part));
+    if is_tag {
+        let text = |value: Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let members = members.into_iter().map(|(name, value)| (name.into(), text(value).into()));
+        return Value::Object(Map::of(members.collect()));
+    }
     if !members.is_empty() {
         return Value::Object(Map::of(members.into_iter().map(|(name, value)| (name.into(), value)).collect()));
     }
@@ -232,9 +239,7 @@ fn value(name: &str, members: Vec<(String, Value)>, text: &str) -> Value {
     match text {
         "true" => true.into(),
         "false" => false.into(),
-        _ if is_number && !["key", "value", "ownerId"].contains(&name) => {
-            text.parse::<u64>().map_or_else(|_| text.into(), Value::from)
-        }
+        _ if is_number && name != "ownerId" => text.parse::<u64>().map_or_else(|_| text.into(), Value::from),
         _ => text.into(),
     }
 }
@@ -249,12 +254,12 @@ mod tests {
     fn an_answer_is_a_tree_with_lists_and_numbers() {
         let text = "<?xml version=\"1.0\"?>\n<R xmlns=\"x\"><requestId>1</requestId><volumeSet><item><volumeId>vol-1</volumeId>\
             <size>4</size><encrypted>false</encrypted><attachmentSet/><tagSet><item><key>k</key><value>5&amp;6</value></item>\
-            <item><key>n</key><value>7</value></item></tagSet></item></volumeSet></R>";
+            <item><key>n</key><value>7</value></item><item><key>b</key><value>true</value></item></tagSet></item></volumeSet></R>";
         assert_eq!(
             tree(text).unwrap(),
             json!({"requestId": 1, "volumeSet": [{
                 "volumeId": "vol-1", "size": 4, "encrypted": false, "attachmentSet": [],
-                "tagSet": [{"key": "k", "value": "5&6"}, {"key": "n", "value": "7"}],
+                "tagSet": [{"key": "k", "value": "5&6"}, {"key": "n", "value": "7"}, {"key": "b", "value": "true"}],
             }]})
         );
         for bad in ["", "<a>", "<a><b></a>", "no", "</a>"] {

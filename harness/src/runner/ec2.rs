@@ -158,7 +158,7 @@ fn element<'a>(xml: &'a str, tag: &str) -> Option<&'a str> {
 }
 
 /// Percent-encodes all characters that are not unreserved.
-fn escape(form: &mut String, text: &str) {
+pub(super) fn escape(form: &mut String, text: &str) {
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
             form.push(char::from(byte));

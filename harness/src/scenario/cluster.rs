@@ -17,6 +17,7 @@ impl ClusterSpec {
             begin: scenario.begin.clone(),
             has_owners: scenario.has_owners(),
             records_writes: scenario.compares_writes(),
+            requests: scenario.requests(),
             has_snapshots: scenario.has_snapshots(),
             has_workloads: scenario.has_workloads(),
             rare_workloads: scenario.rare_workloads(),

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::model::{Action, Expectation, Scenario};
-use crate::spec::Manifest;
+use super::model::{Action, Expectation, Scenario, Step};
+use crate::spec::{Manifest, Requests};
 
 impl Scenario {
     /// True if a manifest, a patch or a deletion refers to owners or dependents, a pod has generic ephemeral volumes, whose
@@ -28,6 +28,16 @@ impl Scenario {
     /// True if a step compares the writes to the API server.
     pub fn compares_writes(&self) -> bool {
         self.steps.iter().any(|step| matches!(step.action, Action::Expect(Expectation::Writes(_))))
+    }
+
+    /// Returns the requests to the API server that steps send as they are.
+    pub fn requests(&self) -> Requests {
+        let of = |step: &Step| match &step.action {
+            Action::Request(request) if request.user.is_some() || request.given.token.is_some() => Requests::OfUsers,
+            Action::Request(_) => Requests::OfAdmin,
+            _ => Requests::None,
+        };
+        self.steps.iter().map(of).max().unwrap_or_default()
     }
 
     /// True if an object is of a kind whose control loop makes pods, counts them, or lists their addresses.

@@ -81,6 +81,8 @@ pub struct ClusterSpec {
     pub has_owners: bool,
     /// True if a step compares the writes to the API server. Only a simulated cluster records them.
     pub records_writes: bool,
+    /// Requests that steps send as they are.
+    pub requests: Requests,
     /// True if objects may be snapshots. A simulation of objects without snapshots leaves out the kinds and loops of
     /// snapshots.
     pub has_snapshots: bool,
@@ -99,6 +101,19 @@ pub struct ClusterSpec {
     pub program_logs: Option<PathBuf>,
     /// Kind of the containers. Only a live cluster can run programs in them.
     pub containers: Containers,
+}
+
+/// Requests to the API server that the steps of a scenario send as they are. They decide what a simulated API server
+/// keeps, because the control loops need neither managedFields nor roles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Requests {
+    /// No step sends one.
+    #[default]
+    None,
+    /// All are those of an administrator. The server tracks managedFields.
+    OfAdmin,
+    /// Some are those of other users. The server also has the default roles, and roles decide.
+    OfUsers,
 }
 
 impl Default for ClusterSpec {
@@ -123,6 +138,7 @@ impl Default for ClusterSpec {
             begin: Begin::default(),
             has_owners: true,
             records_writes: false,
+            requests: Requests::None,
             has_snapshots: false,
             has_workloads: true,
             rare_workloads: BTreeSet::new(),

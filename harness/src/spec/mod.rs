@@ -16,7 +16,7 @@ pub(crate) mod unserved;
 pub(crate) mod upstream_bugs;
 
 pub use begin::Begin;
-pub use cluster::{ClusterSpec, DriverSettings, NodeSpec};
+pub use cluster::{ClusterSpec, DriverSettings, NodeSpec, Requests};
 pub use containers::Containers;
 pub use invariant::Id;
 pub use manifest::Manifest;

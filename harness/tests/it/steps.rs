@@ -283,6 +283,30 @@ const WIDGETS: &str = "
 ";
 
 #[test]
+fn a_request_is_sent_as_written_and_its_answer_is_checked() {
+    let text = "  - request: {method: PATCH, path: /api/v1/namespaces/default/configmaps/c, query: {fieldManager: mine}, content-type: application/apply-patch+yaml, body: {apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {a: b}}, status: 201, that: \"self.metadata.managedFields[0].manager == 'mine'\", save: version, from: metadata.resourceVersion}
+  - request: {path: /api/v1/namespaces/default/configmaps, query: {limit: 1}, that: self.items.size() == 1}
+  - request: {method: PUT, path: /api/v1/namespaces/default/configmaps/c, body: {metadata: {name: c, resourceVersion: {saved: version}}, data: {a: c}}, save: data, from: data}
+  - request: {method: PUT, path: /api/v1/namespaces/default/configmaps/c, body: {metadata: {name: c, resourceVersion: {saved: version}}, data: {a: d}}, fails: Conflict, that: \"self.message.contains('the object has been modified')\"}
+  - request: {path: /readyz, that: self == 'ok'}
+  - request: {method: POST, path: /apis/authentication.k8s.io/v1/selfsubjectreviews, as: ann, groups: [team], body: {}, that: \"self.status.userInfo.username == 'ann' && 'team' in self.status.userInfo.groups\"}
+  - request: {method: DELETE, path: /api/v1/namespaces/default/configmaps/c, status: 200}
+  - request: {path: /api/v1/namespaces/default/configmaps/c, fails: 404}
+";
+    passes(&scenario_text("", text));
+    let (expected, seen) = fails(&scenario_text("", "  - request: {path: /api/v1/namespaces/none}\n"));
+    assert_eq!(expected, "the API server answers as expected: GET /api/v1/namespaces/none");
+    assert_eq!(seen, "404 NotFound: namespaces \"none\" not found");
+    let (_, seen) = fails(&scenario_text("", "  - request: {path: /api/v1/namespaces/default, fails: NotFound}\n"));
+    assert!(seen.starts_with("200"), "{seen}");
+    let (_, seen) = fails(&scenario_text(
+        "",
+        "  - request: {path: /api/v1/namespaces/default, that: \"self.status.phase == 'Gone'\"}\n",
+    ));
+    assert!(seen.contains("self.status.phase = \"Active\""), "{seen}");
+}
+
+#[test]
 fn custom_objects_are_applied_waited_for_patched_and_deleted() {
     let steps = "
   - patch: {object: wd/w1, subresource: status, with: {status: {phase: Done}}}

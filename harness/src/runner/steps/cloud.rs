@@ -3,6 +3,7 @@
 use substrate::json::Value as Tree;
 
 use super::{Failure, Run};
+use crate::runner::describe::tree;
 use crate::runner::ec2::{self, Answer};
 use crate::scenario::steps::admin_action::{About, AdminAction};
 use crate::scenario::steps::ec2::{Call, Id};
@@ -40,6 +41,13 @@ impl Run<'_> {
             (Answer::Error(code, _), Some(wanted)) if code == wanted => {}
             (Answer::Done(_), Some(_)) => return Err(self.failure(expected, "it succeeded")),
             (Answer::Error(code, message), _) => return Err(self.failure(expected, format!("{code}: {message}"))),
+        }
+        if let (Answer::Done(xml), Some(that)) = (&answer, &call.that) {
+            let body = tree(xml).map_err(|seen| self.failure(&*expected, seen))?;
+            if that.holds(&body) != Ok(true) {
+                let expected = format!("the answer to {} satisfies `{}`", call.action, that.source());
+                return Err(self.failure(expected, that.seen(&body)));
+            }
         }
         let Some(save) = &call.save else { return Ok(()) };
         let mut tag = save.from.clone();

@@ -9,6 +9,7 @@ mod node_files;
 mod objects;
 mod patches;
 mod processes;
+mod requests;
 mod waits;
 
 pub(super) use counts::{event_count, is_event};

@@ -2,7 +2,7 @@
 
 use super::{Failure, Run};
 use crate::cluster::objects::ObjectError;
-use crate::scenario::steps::patch::{Patch, Refused};
+use crate::scenario::steps::patch::Patch;
 
 impl Run<'_> {
     pub(super) async fn patch(&self, patch: &Patch) -> Result<(), Failure> {
@@ -16,11 +16,8 @@ impl Run<'_> {
         match taken {
             Ok(()) => Err(self.failure(expected, "it was taken")),
             Err(ObjectError::Status { code, reason, message }) => {
-                let as_wanted = match refused {
-                    Refused::Code(wanted) => *wanted == code,
-                    Refused::Reason(wanted) => *wanted == reason,
-                };
-                if as_wanted { Ok(()) } else { Err(self.failure(expected, format!("{code} {reason}: {message}"))) }
+                let seen = || format!("{code} {reason}: {message}");
+                if refused.is(code, &reason) { Ok(()) } else { Err(self.failure(expected, seen())) }
             }
             Err(error) => Err(self.failure(expected, error.to_string())),
         }

@@ -9,6 +9,7 @@ use serde_json::{Map as Object, Value};
 use super::admin_action::{self, ADMIN_ACTIONS, STATES, WHICH};
 use crate::scenario::document::{OneOf, one_of};
 use crate::scenario::lower::{find, only, placeholder};
+use crate::scenario::predicate::That;
 use crate::scenario::prelude::*;
 use crate::scenario::shape::first_upper;
 use crate::scenario::source_span::SourceSpan;
@@ -20,13 +21,13 @@ pub(super) static KEY: Key =
 
 pub(crate) static EC2: Map = Map {
     name: "ec2",
-    about: "A call of the EC2 API (`action` with `with`, `fails`, `save` and `from`), or something that only the cloud's \
-            operator can do (`poke` and the other keys).",
+    about: "A call of the EC2 API (`action` with `with`, `fails`, `that`, `save` and `from`), or something that only \
+            the cloud's operator can do (`poke` and the other keys).",
     keys: &[
         one("action", Of::Known(actions), "The action of the EC2 API.").like(&[
             "- ec2: {action: CreateVolume, with: {AvailabilityZone: us-east-1a, Size: 1}, save: own, from: VolumeId}",
             "- ec2: {action: DeleteVolume, with: {VolumeId: {volume: pvc/data}}, fails: VolumeInUse}",
-            "- ec2: {action: DescribeVolumes, with: {Filter: [{Name: status, Value: [in-use]}]}}",
+            "- ec2: {action: DescribeVolumes, with: {Filter: [{Name: status, Value: [in-use]}]}, that: self.volumeSet.size() < 9}",
         ]),
         one("poke", Of::Words(ADMIN_ACTIONS), "What the operator does.").like(&[
             "- ec2: {poke: terminate, instance: node-b}",
@@ -43,6 +44,7 @@ pub(crate) static EC2: Map = Map {
              `{volume: pvc/data}`, `{instance: node-a}` or `{saved: NAME}`.",
         ),
         may("fails", Of::Suggest(codes), "The error code that the call must fail with; it must succeed when absent."),
+        may("that", Of::Cel, "A condition on the answer: lists are arrays, whole numbers are numbers."),
         may("save", Of::Text, "The name under which an id of the answer is kept for `{saved: NAME}`; with `from`."),
         may("from", Of::Words(IDS), "The id of the answer to keep; with `save`."),
         may(
@@ -95,9 +97,9 @@ pub(crate) static EC2: Map = Map {
     ],
 };
 
-static SAVED: Map = Map {
+pub(super) static SAVED: Map = Map {
     name: "saved",
-    about: "An id that an earlier step saved.",
+    about: "An id or text that an earlier step saved.",
     keys: &[must("saved", Of::Text, "The name under which it was saved.")],
 };
 
@@ -125,6 +127,7 @@ one_of! {
     struct Written {
         with: Spanned<Object<String, Value>>,
         fails: Spanned<String>,
+        that: Spanned<String>,
         save: Spanned<String>,
         from: Spanned<String>,
         instance: Spanned<Value>,
@@ -158,12 +161,14 @@ pub enum Id {
 }
 
 /// A call of the EC2 API by the user.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Call {
     pub action: String,
     /// Parameters, named and flattened as in the Query API.
     pub parameters: Vec<(String, Id)>,
     pub fails: Option<String>,
+    /// Condition on the answer.
+    pub that: Option<That>,
     pub save: Option<Save>,
 }
 
@@ -178,7 +183,7 @@ pub struct Save {
 /// Keys of references to ids in parameters. EC2's own names begin with a capital letter.
 const REFERENCES: [&str; 3] = ["volume", "instance", "saved"];
 /// Keys that only calls have.
-const OF_CALLS: [&str; 4] = ["with", "fails", "save", "from"];
+const OF_CALLS: [&str; 5] = ["with", "fails", "that", "save", "from"];
 
 pub(super) fn lower(ec2: Spanned<Written>, steps: &mut Steps<'_>) -> Checked<Action> {
     let (place, mut ec2) = (ec2.place, ec2.value);
@@ -223,7 +228,11 @@ fn call(action: Spanned<String>, ec2: Written, steps: &mut Steps<'_>) -> Checked
         return Err(refused(&action, place, &parameters, &error, steps));
     }
     let save = save(ec2.save, ec2.from, steps)?;
-    Ok(Call { action: action.value, parameters, fails, save })
+    if let (Some(that), Some(_)) = (&ec2.that, &fails) {
+        return Err(Mistake::new(that.place, "a call that fails has no answer", "here").help("leave out one"));
+    }
+    let that = ec2.that.map(|that| steps.that(that)).transpose()?;
+    Ok(Call { action: action.value, parameters, fails, that, save })
 }
 
 fn refused(

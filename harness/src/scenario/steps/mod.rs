@@ -25,6 +25,7 @@ pub(crate) mod patch;
 pub(crate) mod pause;
 pub(crate) mod pod;
 pub(crate) mod repeat;
+pub(crate) mod request;
 pub(crate) mod restart;
 pub(crate) mod sleep;
 pub(crate) mod snapshot;
@@ -108,6 +109,7 @@ keys! {
     sleep: Sleep(Span),
     ec2: Ec2(ec2::Written),
     patch: Patch(patch::Written),
+    request: Request(request::Written),
     partition: Partition(partition::Written),
     heal: Heal(heal::Written),
     node_file: NodeFile(node_file::Written),
@@ -137,6 +139,7 @@ macro_rules! actions {
             ec2: Ec2(ec2::Call),
             admin_action: AdminAction(admin_action::AdminAction),
             patch: Patch(Box<patch::Patch>),
+            request: Request(Box<request::ApiRequest>),
             node_file: NodeFile(node_file::NodeFile),
             pause: Pause(String),
         }

@@ -46,7 +46,7 @@ const PATCHES: &[Word] = &[
 ];
 
 /// Reasons of a Status (apimachinery `StatusReason`).
-const REASONS: &[Word] = &[
+pub(super) const REASONS: &[Word] = &[
     ("BadRequest", "400: the request is not valid."),
     ("Unauthorized", "401: the caller is not authenticated."),
     ("Forbidden", "403: the object may not be changed like this."),
@@ -142,7 +142,7 @@ pub(super) fn lower(patch: Spanned<Written>, steps: &mut Steps<'_>) -> Checked<A
 }
 
 /// Parses `422` or `Invalid`.
-fn refused(fails: Spanned<Value>) -> Checked<Refused> {
+pub(super) fn refused(fails: Spanned<Value>) -> Checked<Refused> {
     match &fails.value {
         Value::Number(n) => match n.as_u64().and_then(|n| u16::try_from(n).ok()).filter(|n| (400..600).contains(n)) {
             Some(code) => Ok(Refused::Code(code)),
@@ -182,6 +182,16 @@ impl fmt::Display for Patch {
         match &self.fails {
             Some(refused) => write!(f, ", which is refused as {refused}"),
             None => Ok(()),
+        }
+    }
+}
+
+impl Refused {
+    /// Returns true for this code and reason of a Status.
+    pub fn is(&self, code: u16, reason: &str) -> bool {
+        match self {
+            Self::Code(wanted) => *wanted == code,
+            Self::Reason(wanted) => wanted == reason,
         }
     }
 }
