@@ -5,6 +5,7 @@ mod command_line;
 mod compose;
 mod containers;
 mod determinism;
+mod documents;
 mod ec2_boto3;
 mod ec2_cli;
 mod ec2_tools;
