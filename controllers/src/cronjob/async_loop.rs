@@ -13,10 +13,10 @@ use substrate::process::Ctx;
 
 use super::due::{due, until_next, written};
 use super::schedule::Schedule;
-use crate::kube::metadata::{Propagation, ResourcePath};
+use crate::kube::metadata::Propagation;
 use crate::kube::queue::Outcome;
 use crate::kube::{
-    Client, Delta, EventRecorder, Informer, Kind, ListParams, ObjectReference, WorkQueue, reference, time,
+    Client, DeleteParams, Delta, EventRecorder, Informer, Kind, ListParams, ObjectReference, WorkQueue, reference, time,
 };
 use crate::workload::controller_ref::{controller_of, controller_ref, is_controlled_by};
 use crate::workload::related::resolve;
@@ -353,11 +353,11 @@ impl Controller {
 
     /// Deletes a Job and its entry in the active list. Returns false if the Job stays.
     async fn delete(&self, work: &mut Work, job: &Job) -> bool {
-        let jobs = ResourcePath { root: "/apis/batch/v1".to_owned(), plural: "jobs".to_owned() };
-        let (namespace, name, uid) = (job.namespace(), job.name(), job.uid());
-        match self.client.delete_object(&jobs, namespace, name, uid, None, Propagation::Background).await {
+        let name = job.name();
+        let params = DeleteParams { propagation: Some(Propagation::Background), ..DeleteParams::default() };
+        match self.client.namespaced::<Job>(job.namespace()).delete(name, &params).await {
             Ok(()) => {
-                work.forget(uid);
+                work.forget(job.uid());
                 self.event(&work.cron, "Normal", "SuccessfulDelete", format!("Deleted job {name}"));
                 true
             }
