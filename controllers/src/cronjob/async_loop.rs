@@ -169,8 +169,8 @@ impl Controller {
         let mut jobs = self.jobs.list_in(&item.0);
         jobs.retain(|job| is_controlled_by(&job.metadata, &*cron));
         let mut work = Work { cron: CronJob::clone(&cron), changed: false };
-        let synced = self.sync_cron(&mut work, &jobs).await;
         self.clean(&mut work, &jobs).await;
+        let synced = self.sync_cron(&mut work, &jobs).await;
         if work.changed && self.client.namespaced::<CronJob>(&item.0).replace_status(&work.cron).await.is_err() {
             return Outcome::Retry;
         }
@@ -219,6 +219,7 @@ impl Controller {
         }
         let deadline = work.cron.spec.starting_deadline_seconds.map(SignedDuration::from_secs);
         if deadline.and_then(|deadline| at.checked_add(deadline).ok()).is_some_and(|end| end < now) {
+            let at = at.strftime("%a, %d %b %Y %H:%M:%S +0000");
             self.event(&work.cron, "Warning", "MissSchedule", format!("Missed scheduled time to start a job: {at}"));
             return Ok(until_next(&work.cron, &schedule, now));
         }
