@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use serde::Deserialize;
 use substrate::mutant;
 
-use crate::kube::{Client, Informer, Kind};
+use crate::kube::{Client, Informer, Kind, decode};
 use crate::workload::controller_ref::controller_of;
 use crate::workload::related::resolve;
 
@@ -60,8 +61,9 @@ impl Controllers {
     async fn find(&self, namespace: &str, reference: &OwnerReference) -> Result<Option<(String, i32)>, String> {
         // The API server sets the replicas.
         let replicas = |count: Option<i32>| count.unwrap_or(1);
-        match reference.kind.as_str() {
-            "ReplicaSet" => {
+        let group = reference.api_version.split_once('/').map_or("", |(group, _)| group);
+        match (group, reference.kind.as_str()) {
+            ("apps" | "extensions", "ReplicaSet") => {
                 let Some(set) = resolve(&self.replica_sets, namespace, reference) else { return Ok(None) };
                 let of = controller_of(&set.metadata).filter(|of| of.kind == "Deployment");
                 let Some(of) = of else {
@@ -73,13 +75,13 @@ impl Controllers {
                     (found.uid().to_owned(), replicas(found.spec.as_ref().and_then(|spec| spec.replicas)))
                 }))
             }
-            "StatefulSet" => {
+            ("apps", "StatefulSet") => {
                 let found = resolve(&self.stateful_sets, namespace, reference);
                 Ok(found.map(|found| {
                     (found.uid().to_owned(), replicas(found.spec.as_ref().and_then(|spec| spec.replicas)))
                 }))
             }
-            "ReplicationController" => {
+            ("", "ReplicationController") => {
                 let api = self.client.namespaced::<ReplicationController>(namespace);
                 match api.get(&reference.name).await {
                     Ok(found) if found.uid() == reference.uid => {
@@ -91,9 +93,68 @@ impl Controllers {
                     Err(error) => Err(error.to_string()),
                 }
             }
-            "Job" => Err("jobs.batch does not implement the scale subresource".to_owned()),
-            "DaemonSet" => Err("daemonsets.apps does not implement the scale subresource".to_owned()),
-            _ => Ok(None),
+            ("batch", "Job") => Err("jobs.batch does not implement the scale subresource".to_owned()),
+            ("apps", "DaemonSet") => Err("daemonsets.apps does not implement the scale subresource".to_owned()),
+            _ => self.scaled(namespace, reference).await,
         }
     }
+
+    /// Asks for the scale of a controller of another kind (`getScaleController`).
+    async fn scaled(&self, namespace: &str, reference: &OwnerReference) -> Result<Option<(String, i32)>, String> {
+        let OwnerReference { api_version, kind, name, .. } = reference;
+        let root = if api_version == "v1" { "/api/v1".to_owned() } else { format!("/apis/{api_version}") };
+        let unknown = || format!("no matches for kind \"{kind}\" in version \"{api_version}\"");
+        let list = self.client.get(&root).await;
+        let list = list.map_err(|error| if error.is_not_found() { unknown() } else { error.to_string() })?;
+        let served = decode::<ResourceList>(&list).map_err(|error| error.to_string())?.resources;
+        let is_it = |resource: &&Resource| resource.kind == *kind && !resource.name.contains('/');
+        let plural = &served.iter().find(is_it).ok_or_else(unknown)?.name;
+        match self.client.get(&format!("{root}/namespaces/{namespace}/{plural}/{name}/scale")).await {
+            Ok(answer) => {
+                let scale: Scaled = decode(&answer).map_err(|error| error.to_string())?;
+                let is_it = scale.metadata.uid == reference.uid;
+                Ok(is_it.then_some((scale.metadata.uid, scale.spec.replicas)))
+            }
+            Err(error) if error.is_not_found() => {
+                let scale = format!("{plural}/scale");
+                if served.iter().any(|resource| resource.name == scale) {
+                    return Ok(None);
+                }
+                let group = api_version.split_once('/').map(|(group, _)| format!(".{group}")).unwrap_or_default();
+                Err(format!("{plural}{group} does not implement the scale subresource"))
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+/// Kinds of one version of a group.
+#[derive(Debug, Deserialize)]
+struct ResourceList {
+    resources: Vec<Resource>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Resource {
+    name: String,
+    kind: String,
+}
+
+/// Answer of the scale subresource.
+#[derive(Debug, Deserialize)]
+struct Scaled {
+    metadata: ScaledMetadata,
+    #[serde(default)]
+    spec: ScaledSpec,
+}
+
+#[derive(Debug, Deserialize)]
+struct ScaledMetadata {
+    uid: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct ScaledSpec {
+    #[serde(default)]
+    replicas: i32,
 }
