@@ -6,6 +6,8 @@ use k8s_openapi::api::core::v1::PodTemplateSpec;
 const ALPHANUMS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 const OFFSET: u32 = 2_166_136_261;
 const PRIME: u32 = 16_777_619;
+const OFFSET_128: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+const PRIME_128: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
 
 /// Computes FNV-1 (`fnv.New32`).
 pub(crate) fn fnv1(bytes: impl IntoIterator<Item = u8>) -> u32 {
@@ -15,6 +17,11 @@ pub(crate) fn fnv1(bytes: impl IntoIterator<Item = u8>) -> u32 {
 /// Computes FNV-1a (`fnv.New32a`).
 fn fnv1a(bytes: impl IntoIterator<Item = u8>) -> u32 {
     bytes.into_iter().fold(OFFSET, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(PRIME))
+}
+
+/// Computes FNV-1a of 128 bits (`fnv.New128a`).
+pub(crate) fn fnv1a_128(bytes: impl IntoIterator<Item = u8>) -> u128 {
+    bytes.into_iter().fold(OFFSET_128, |hash, byte| (hash ^ u128::from(byte)).wrapping_mul(PRIME_128))
 }
 
 /// Encodes a text with [`ALPHANUMS`].
@@ -42,6 +49,7 @@ mod tests {
         // hash/fnv: fnv.New32 and fnv.New32a of "abc".
         assert_eq!(fnv1(*b"abc"), 0x439c_2f4b);
         assert_eq!(fnv1a(*b"abc"), 0x1a47_e90b);
+        assert_eq!(fnv1a_128(*b"abc"), 0xa68d_622c_ec8b_5822_836d_bc79_77af_7f3b);
         // '0' is 48, so the letter 21; '9' is 57, so the letter 3.
         assert_eq!(safe_encode("09"), "4f");
     }

@@ -178,7 +178,8 @@ fn similar_events_are_combined_from_the_tenth_on() {
             recorder.event(object.clone(), "Normal", "Changed", format!("change {number}"));
             ctx.sleep(S(1)).await;
         }
-        let mut events = client.namespaced::<Event>("default").list(&ListParams::default()).await.expect("a list").items;
+        let mut events =
+            client.namespaced::<Event>("default").list(&ListParams::default()).await.expect("a list").items;
         assert_eq!(events.len(), 10);
         events.retain(|event| event.count != Some(1));
         let [event] = events.as_slice() else { panic!("one combined Event: {events:?}") };
