@@ -15,6 +15,7 @@ mod disruption;
 pub mod election;
 mod endpoints;
 mod endpointslice;
+mod endpointslicemirroring;
 mod ephemeral;
 pub mod events;
 pub mod expander;
