@@ -100,9 +100,10 @@ fn job_of(cron: &CronJob, name: &str, at: Timestamp) -> Job {
     annotations.insert(SCHEDULED.to_owned(), written(at, &zone_of(cron).unwrap_or(TimeZone::UTC)));
     let metadata = ObjectMeta {
         name: Some(name.to_owned()),
-        namespace: Some(cron.namespace().to_owned()),
         labels: of.and_then(|of| of.labels.clone()),
         annotations: Some(annotations),
+        // The server sets its own.
+        creation_timestamp: Some(time(at)),
         owner_references: Some(vec![controller_ref(cron)]),
         ..ObjectMeta::default()
     };
