@@ -5,6 +5,7 @@
 
 pub mod attach_detach;
 pub mod attacher;
+mod autoscaler;
 pub mod binder;
 pub mod cli;
 mod cronjob;

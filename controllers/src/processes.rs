@@ -11,7 +11,7 @@ use crate::kube::Client;
 use crate::metrics::Metrics;
 use crate::timers::Timers;
 use crate::{
-    attach_detach, attacher, binder, cronjob, daemonset, deployment, disruption, endpoints, endpointslice,
+    attach_detach, attacher, autoscaler, binder, cronjob, daemonset, deployment, disruption, endpoints, endpointslice,
     endpointslicemirroring, ephemeral, expander, garbage_collector, job, node_lifecycle, pod_gc, protection,
     provisioner, replicaset, resizer, scheduler, snapshot, statefulset, taint_eviction,
 };
@@ -37,6 +37,7 @@ pub const RARE_WORKLOADS: &[(&str, &str)] = &[
     ("ReplicationController", "replicationcontroller-controller"),
     ("Endpoints", "endpoints-controller"),
     ("Endpoints", "endpointslice-mirroring-controller"),
+    ("HorizontalPodAutoscaler", "horizontal-pod-autoscaler-controller"),
 ];
 
 /// Name of the ephemeral volume controller, whose claims the garbage collector deletes.
@@ -121,7 +122,7 @@ const fn sidecar(name: &'static str, connect: fn(Ctx, HttpService, Timers) -> Bo
 
 /// All loops, in their start order. Static, because a constant would be compiled with all loops into every crate that
 /// uses it.
-pub(crate) static TABLE: [Loop; 29] = [
+pub(crate) static TABLE: [Loop; 30] = [
     managed("persistentvolume-binder-controller", "persistent-volume-binder", |ctx, client, timers, _| {
         binder::run(ctx, client, timers).boxed()
     }),
@@ -177,6 +178,9 @@ pub(crate) static TABLE: [Loop; 29] = [
         statefulset::run(ctx, client).boxed()
     }),
     managed("disruption-controller", "disruption-controller", |ctx, client, _, _| disruption::run(ctx, client).boxed()),
+    managed("horizontal-pod-autoscaler-controller", "horizontal-pod-autoscaler", |ctx, client, _, _| {
+        autoscaler::run(ctx, client).boxed()
+    }),
     Loop {
         name: "kube-scheduler",
         process: SCHEDULER,

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::autoscaling::v1::Scale;
 use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use serde::Deserialize;
 use substrate::mutant;
 
 use crate::kube::{Client, Informer, Kind, decode};
 use crate::workload::controller_ref::controller_of;
 use crate::workload::related::resolve;
+use crate::workload::served::served;
 
 /// Caches of the controllers.
 pub(super) struct Controllers {
@@ -102,22 +103,20 @@ impl Controllers {
     /// Asks for the scale of a controller of another kind (`getScaleController`).
     async fn scaled(&self, namespace: &str, reference: &OwnerReference) -> Result<Option<(String, i32)>, String> {
         let OwnerReference { api_version, kind, name, .. } = reference;
-        let root = if api_version == "v1" { "/api/v1".to_owned() } else { format!("/apis/{api_version}") };
         let unknown = || format!("no matches for kind \"{kind}\" in version \"{api_version}\"");
-        let list = self.client.get(&root).await;
-        let list = list.map_err(|error| if error.is_not_found() { unknown() } else { error.to_string() })?;
-        let served = decode::<ResourceList>(&list).map_err(|error| error.to_string())?.resources;
-        let is_it = |resource: &&Resource| resource.kind == *kind && !resource.name.contains('/');
-        let plural = &served.iter().find(is_it).ok_or_else(unknown)?.name;
-        match self.client.get(&format!("{root}/namespaces/{namespace}/{plural}/{name}/scale")).await {
+        let all = served(&self.client, api_version).await;
+        let all = all.map_err(|error| if error.is_not_found() { unknown() } else { error.to_string() })?;
+        let resource = all.iter().find(|one| one.is(kind)).ok_or_else(unknown)?;
+        match self.client.get(&resource.item(namespace, name, "scale")).await {
             Ok(answer) => {
-                let scale: Scaled = decode(&answer).map_err(|error| error.to_string())?;
-                let is_it = scale.metadata.uid == reference.uid;
-                Ok(is_it.then_some((scale.metadata.uid, scale.spec.replicas)))
+                let scale: Scale = decode(&answer).map_err(|error| error.to_string())?;
+                let is_it = scale.uid() == reference.uid;
+                let replicas = scale.spec.and_then(|spec| spec.replicas).unwrap_or(0);
+                Ok(is_it.then(|| (reference.uid.clone(), replicas)))
             }
             Err(error) if error.is_not_found() => {
-                let scale = format!("{plural}/scale");
-                if served.iter().any(|resource| resource.name == scale) {
+                let plural = &resource.name;
+                if all.iter().any(|one| one.name == format!("{plural}/scale")) {
                     return Ok(None);
                 }
                 let group = api_version.split_once('/').map(|(group, _)| format!(".{group}")).unwrap_or_default();
@@ -126,35 +125,4 @@ impl Controllers {
             Err(error) => Err(error.to_string()),
         }
     }
-}
-
-/// Kinds of one version of a group.
-#[derive(Debug, Deserialize)]
-struct ResourceList {
-    resources: Vec<Resource>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Resource {
-    name: String,
-    kind: String,
-}
-
-/// Answer of the scale subresource.
-#[derive(Debug, Deserialize)]
-struct Scaled {
-    metadata: ScaledMetadata,
-    #[serde(default)]
-    spec: ScaledSpec,
-}
-
-#[derive(Debug, Deserialize)]
-struct ScaledMetadata {
-    uid: String,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct ScaledSpec {
-    #[serde(default)]
-    replicas: i32,
 }
