@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
-use k8s_openapi::api::autoscaling::v1::Scale;
+use k8s_openapi::api::autoscaling::v1::Scale as Subresource;
 use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use substrate::mutant;
@@ -109,7 +109,7 @@ impl Controllers {
         let resource = all.iter().find(|one| one.is(kind)).ok_or_else(unknown)?;
         match self.client.get(&resource.item(namespace, name, "scale")).await {
             Ok(answer) => {
-                let scale: Scale = decode(&answer).map_err(|error| error.to_string())?;
+                let scale: Subresource = decode(&answer).map_err(|error| error.to_string())?;
                 let is_it = scale.uid() == reference.uid;
                 let replicas = scale.spec.and_then(|spec| spec.replicas).unwrap_or(0);
                 Ok(is_it.then(|| (reference.uid.clone(), replicas)))
