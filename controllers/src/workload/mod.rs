@@ -5,6 +5,7 @@ pub(crate) mod availability;
 pub(crate) mod consistency;
 pub(crate) mod controller_ref;
 pub(crate) mod expectations;
+mod go_dump;
 pub(crate) mod hash;
 pub(crate) mod history;
 pub(crate) mod pod_control;
