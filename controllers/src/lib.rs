@@ -5,6 +5,7 @@
 
 pub mod attach_detach;
 pub mod attacher;
+mod autoscaler;
 pub mod binder;
 pub mod cli;
 mod cronjob;
@@ -15,6 +16,7 @@ mod disruption;
 pub mod election;
 mod endpoints;
 mod endpointslice;
+mod endpointslicemirroring;
 mod ephemeral;
 pub mod events;
 pub mod expander;

@@ -11,9 +11,9 @@ use crate::kube::Client;
 use crate::metrics::Metrics;
 use crate::timers::Timers;
 use crate::{
-    attach_detach, attacher, binder, cronjob, daemonset, deployment, disruption, endpoints, endpointslice, ephemeral,
-    expander, garbage_collector, job, node_lifecycle, pod_gc, protection, provisioner, replicaset, resizer, scheduler,
-    snapshot, statefulset, taint_eviction,
+    attach_detach, attacher, autoscaler, binder, cronjob, daemonset, deployment, disruption, endpoints, endpointslice,
+    endpointslicemirroring, ephemeral, expander, garbage_collector, job, node_lifecycle, pod_gc, protection,
+    provisioner, replicaset, resizer, scheduler, snapshot, statefulset, taint_eviction,
 };
 
 /// Processes of the control plane that run loops, as upstream deploys them. Each has its own client and caches.
@@ -36,6 +36,8 @@ pub const RARE_WORKLOADS: &[(&str, &str)] = &[
     ("CronJob", "cronjob-controller"),
     ("ReplicationController", "replicationcontroller-controller"),
     ("Endpoints", "endpoints-controller"),
+    ("Endpoints", "endpointslice-mirroring-controller"),
+    ("HorizontalPodAutoscaler", "horizontal-pod-autoscaler-controller"),
 ];
 
 /// Name of the ephemeral volume controller, whose claims the garbage collector deletes.
@@ -120,7 +122,7 @@ const fn sidecar(name: &'static str, connect: fn(Ctx, HttpService, Timers) -> Bo
 
 /// All loops, in their start order. Static, because a constant would be compiled with all loops into every crate that
 /// uses it.
-pub(crate) static TABLE: [Loop; 28] = [
+pub(crate) static TABLE: [Loop; 30] = [
     managed("persistentvolume-binder-controller", "persistent-volume-binder", |ctx, client, timers, _| {
         binder::run(ctx, client, timers).boxed()
     }),
@@ -158,6 +160,9 @@ pub(crate) static TABLE: [Loop; 28] = [
         endpointslice::run(ctx, client).boxed()
     }),
     managed("endpoints-controller", "endpoint-controller", |ctx, client, _, _| endpoints::run(ctx, client).boxed()),
+    managed("endpointslice-mirroring-controller", "endpointslicemirroring-controller", |ctx, client, _, _| {
+        endpointslicemirroring::run(ctx, client).boxed()
+    }),
     managed("daemonset-controller", "daemon-set-controller", |ctx, client, _, _| daemonset::run(ctx, client).boxed()),
     managed("job-controller", "job-controller", |ctx, client, _, _| job::run(ctx, client).boxed()),
     managed("ttl-after-finished-controller", "ttl-after-finished-controller", |ctx, client, _, _| {
@@ -173,6 +178,9 @@ pub(crate) static TABLE: [Loop; 28] = [
         statefulset::run(ctx, client).boxed()
     }),
     managed("disruption-controller", "disruption-controller", |ctx, client, _, _| disruption::run(ctx, client).boxed()),
+    managed("horizontal-pod-autoscaler-controller", "horizontal-pod-autoscaler", |ctx, client, _, _| {
+        autoscaler::run(ctx, client).boxed()
+    }),
     Loop {
         name: "kube-scheduler",
         process: SCHEDULER,

@@ -13,10 +13,10 @@ use substrate::process::Ctx;
 
 use super::due::{due, until_next, written};
 use super::schedule::Schedule;
-use crate::kube::metadata::{Propagation, ResourcePath};
+use crate::kube::metadata::Propagation;
 use crate::kube::queue::Outcome;
 use crate::kube::{
-    Client, Delta, EventRecorder, Informer, Kind, ListParams, ObjectReference, WorkQueue, reference, time,
+    Client, DeleteParams, Delta, EventRecorder, Informer, Kind, ListParams, ObjectReference, WorkQueue, reference, time,
 };
 use crate::workload::controller_ref::{controller_of, controller_ref, is_controlled_by};
 use crate::workload::related::resolve;
@@ -100,9 +100,10 @@ fn job_of(cron: &CronJob, name: &str, at: Timestamp) -> Job {
     annotations.insert(SCHEDULED.to_owned(), written(at, &zone_of(cron).unwrap_or(TimeZone::UTC)));
     let metadata = ObjectMeta {
         name: Some(name.to_owned()),
-        namespace: Some(cron.namespace().to_owned()),
         labels: of.and_then(|of| of.labels.clone()),
         annotations: Some(annotations),
+        // The server sets its own.
+        creation_timestamp: Some(time(at)),
         owner_references: Some(vec![controller_ref(cron)]),
         ..ObjectMeta::default()
     };
@@ -169,8 +170,8 @@ impl Controller {
         let mut jobs = self.jobs.list_in(&item.0);
         jobs.retain(|job| is_controlled_by(&job.metadata, &*cron));
         let mut work = Work { cron: CronJob::clone(&cron), changed: false };
-        let synced = self.sync_cron(&mut work, &jobs).await;
         self.clean(&mut work, &jobs).await;
+        let synced = self.sync_cron(&mut work, &jobs).await;
         if work.changed && self.client.namespaced::<CronJob>(&item.0).replace_status(&work.cron).await.is_err() {
             return Outcome::Retry;
         }
@@ -219,6 +220,7 @@ impl Controller {
         }
         let deadline = work.cron.spec.starting_deadline_seconds.map(SignedDuration::from_secs);
         if deadline.and_then(|deadline| at.checked_add(deadline).ok()).is_some_and(|end| end < now) {
+            let at = at.strftime("%a, %d %b %Y %H:%M:%S +0000");
             self.event(&work.cron, "Warning", "MissSchedule", format!("Missed scheduled time to start a job: {at}"));
             return Ok(until_next(&work.cron, &schedule, now));
         }
@@ -353,11 +355,11 @@ impl Controller {
 
     /// Deletes a Job and its entry in the active list. Returns false if the Job stays.
     async fn delete(&self, work: &mut Work, job: &Job) -> bool {
-        let jobs = ResourcePath { root: "/apis/batch/v1".to_owned(), plural: "jobs".to_owned() };
-        let (namespace, name, uid) = (job.namespace(), job.name(), job.uid());
-        match self.client.delete_object(&jobs, namespace, name, uid, None, Propagation::Background).await {
+        let name = job.name();
+        let params = DeleteParams { propagation: Some(Propagation::Background), ..DeleteParams::default() };
+        match self.client.namespaced::<Job>(job.namespace()).delete(name, &params).await {
             Ok(()) => {
-                work.forget(uid);
+                work.forget(job.uid());
                 self.event(&work.cron, "Normal", "SuccessfulDelete", format!("Deleted job {name}"));
                 true
             }

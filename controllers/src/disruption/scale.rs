@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::autoscaling::v1::Scale as Subresource;
 use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use substrate::mutant;
 
-use crate::kube::{Client, Informer, Kind};
+use crate::kube::{Client, Informer, Kind, decode};
 use crate::workload::controller_ref::controller_of;
 use crate::workload::related::resolve;
+use crate::workload::served::served;
 
 /// Caches of the controllers.
 pub(super) struct Controllers {
@@ -60,8 +62,9 @@ impl Controllers {
     async fn find(&self, namespace: &str, reference: &OwnerReference) -> Result<Option<(String, i32)>, String> {
         // The API server sets the replicas.
         let replicas = |count: Option<i32>| count.unwrap_or(1);
-        match reference.kind.as_str() {
-            "ReplicaSet" => {
+        let group = reference.api_version.split_once('/').map_or("", |(group, _)| group);
+        match (group, reference.kind.as_str()) {
+            ("apps" | "extensions", "ReplicaSet") => {
                 let Some(set) = resolve(&self.replica_sets, namespace, reference) else { return Ok(None) };
                 let of = controller_of(&set.metadata).filter(|of| of.kind == "Deployment");
                 let Some(of) = of else {
@@ -73,13 +76,13 @@ impl Controllers {
                     (found.uid().to_owned(), replicas(found.spec.as_ref().and_then(|spec| spec.replicas)))
                 }))
             }
-            "StatefulSet" => {
+            ("apps", "StatefulSet") => {
                 let found = resolve(&self.stateful_sets, namespace, reference);
                 Ok(found.map(|found| {
                     (found.uid().to_owned(), replicas(found.spec.as_ref().and_then(|spec| spec.replicas)))
                 }))
             }
-            "ReplicationController" => {
+            ("", "ReplicationController") => {
                 let api = self.client.namespaced::<ReplicationController>(namespace);
                 match api.get(&reference.name).await {
                     Ok(found) if found.uid() == reference.uid => {
@@ -91,9 +94,35 @@ impl Controllers {
                     Err(error) => Err(error.to_string()),
                 }
             }
-            "Job" => Err("jobs.batch does not implement the scale subresource".to_owned()),
-            "DaemonSet" => Err("daemonsets.apps does not implement the scale subresource".to_owned()),
-            _ => Ok(None),
+            ("batch", "Job") => Err("jobs.batch does not implement the scale subresource".to_owned()),
+            ("apps", "DaemonSet") => Err("daemonsets.apps does not implement the scale subresource".to_owned()),
+            _ => self.scaled(namespace, reference).await,
+        }
+    }
+
+    /// Asks for the scale of a controller of another kind (`getScaleController`).
+    async fn scaled(&self, namespace: &str, reference: &OwnerReference) -> Result<Option<(String, i32)>, String> {
+        let OwnerReference { api_version, kind, name, .. } = reference;
+        let unknown = || format!("no matches for kind \"{kind}\" in version \"{api_version}\"");
+        let all = served(&self.client, api_version).await;
+        let all = all.map_err(|error| if error.is_not_found() { unknown() } else { error.to_string() })?;
+        let resource = all.iter().find(|one| one.is(kind)).ok_or_else(unknown)?;
+        match self.client.get(&resource.item(namespace, name, "scale")).await {
+            Ok(answer) => {
+                let scale: Subresource = decode(&answer).map_err(|error| error.to_string())?;
+                let is_it = scale.uid() == reference.uid;
+                let replicas = scale.spec.and_then(|spec| spec.replicas).unwrap_or(0);
+                Ok(is_it.then(|| (reference.uid.clone(), replicas)))
+            }
+            Err(error) if error.is_not_found() => {
+                let plural = &resource.name;
+                if all.iter().any(|one| one.name == format!("{plural}/scale")) {
+                    return Ok(None);
+                }
+                let group = api_version.split_once('/').map(|(group, _)| format!(".{group}")).unwrap_or_default();
+                Err(format!("{plural}{group} does not implement the scale subresource"))
+            }
+            Err(error) => Err(error.to_string()),
         }
     }
 }

@@ -141,9 +141,9 @@ impl Controller {
         {
             return Ok(());
         }
+        // New Endpoints have no namespace, so a failed creation is reported in `default`.
         let mut metadata = ObjectMeta {
             name: Some(item.1.clone()),
-            namespace: Some(item.0.clone()),
             ..present.as_ref().map(|present| present.metadata.clone()).unwrap_or_default()
         };
         let mut annotations = metadata.annotations.take().unwrap_or_default();

@@ -3,6 +3,7 @@
 
 mod async_loop;
 mod capacity;
-mod subsets;
+mod order;
+pub(crate) mod subsets;
 
 pub(crate) use async_loop::run;

@@ -1,10 +1,11 @@
 //! Subsets of Endpoints (`addEndpointSubset`, `RepackSubsets`): each pod once, and ports with the same addresses together.
 
-use std::net::IpAddr;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{EndpointAddress, EndpointPort, EndpointSubset, Pod, Service};
 
+use super::order::{address_key, sort};
 use crate::endpointslice::endpoints::{endpoint, has_endpoint, ports};
 use crate::endpointslice::slices::{families, is_headless};
 use crate::kube::Kind;
@@ -57,18 +58,48 @@ fn ports_on(service: &Service, pod: &Pod) -> Vec<EndpointPort> {
     of.collect()
 }
 
-fn repacked(mut by_port: Vec<(Option<EndpointPort>, Addresses)>) -> Vec<EndpointSubset> {
-    by_port.sort_by_cached_key(|(port, _)| port.clone().map(|port| (port.name, port.port, port.protocol)));
+/// Puts subsets into the form that the Endpoints controller writes (`RepackSubsets`). An address that is ready and not
+/// ready for the same port is not ready.
+pub(crate) fn repack(subsets: &[EndpointSubset]) -> Vec<EndpointSubset> {
+    let mut addresses: BTreeMap<(String, Option<String>), EndpointAddress> = BTreeMap::new();
+    let mut by_port: Vec<(Option<EndpointPort>, Addresses)> = Vec::new();
+    for subset in subsets {
+        let ports = subset.ports.iter().flatten().cloned().map(Some);
+        let no_port = subset.ports.as_ref().is_none_or(Vec::is_empty).then_some(None);
+        for port in ports.chain(no_port) {
+            let at = by_port.iter().position(|(known, _)| *known == port).unwrap_or_else(|| {
+                by_port.push((port, Vec::new()));
+                by_port.len() - 1
+            });
+            let ready = subset.addresses.iter().flatten().map(|address| (address, true));
+            let not_ready = subset.not_ready_addresses.iter().flatten().map(|address| (address, false));
+            for (address, is_ready) in ready.chain(not_ready) {
+                let key = address_key(address);
+                match by_port[at].1.iter_mut().find(|(known, _)| address_key(known) == key) {
+                    Some((_, was_ready)) => *was_ready &= is_ready,
+                    None => {
+                        let first = addresses.entry(key).or_insert_with(|| address.clone());
+                        by_port[at].1.push((first.clone(), is_ready));
+                    }
+                }
+            }
+        }
+    }
+    repacked(by_port)
+}
+
+fn repacked(by_port: Vec<(Option<EndpointPort>, Addresses)>) -> Vec<EndpointSubset> {
     let mut together: Vec<(Vec<EndpointPort>, Addresses)> = Vec::new();
     for (port, mut addresses) in by_port {
-        let uid = |address: &EndpointAddress| address.target_ref.as_ref().and_then(|target| target.uid.clone());
-        addresses.sort_by_cached_key(|(address, _)| (address.ip.parse::<IpAddr>().ok(), uid(address)));
+        addresses.sort_by_cached_key(|(address, _)| address_key(address));
         match together.iter_mut().find(|(_, known)| *known == addresses) {
             Some((ports, _)) => ports.extend(port),
             None => together.push((port.into_iter().collect(), addresses)),
         }
     }
-    together.into_iter().map(|(ports, addresses)| subset(ports, addresses)).collect()
+    let mut subsets: Vec<_> = together.into_iter().map(|(ports, addresses)| subset(ports, addresses)).collect();
+    sort(&mut subsets);
+    subsets
 }
 
 /// Builds a subset; empty lists are left out, as the server does.
@@ -132,11 +163,23 @@ mod tests {
         assert_eq!(
             shown(&service, &pods),
             [
-                [list(&["10.0.0.10"]), list(&[]), list(&["1"])],
+                // Upstream sorts addresses as texts, and subsets by their hashes.
                 [list(&["10.0.0.9"]), list(&[]), list(&["2"])],
-                [list(&["10.0.0.9", "10.0.0.10"]), list(&[]), list(&["90"])],
+                [list(&["10.0.0.10", "10.0.0.9"]), list(&[]), list(&["90"])],
+                [list(&["10.0.0.10"]), list(&[]), list(&["1"])],
             ]
         );
+    }
+
+    #[test]
+    fn an_address_that_is_ready_and_not_ready_is_not_ready() {
+        let of = |list: &str, ip: &str| json!({ (list): [{ "ip": ip }], "ports": [{ "port": 80, "protocol": "TCP" }] });
+        let given = json!([of("addresses", "1.2.3.4"), of("addresses", "1.2.3.5"), of("notReadyAddresses", "1.2.3.4")]);
+        let given: Vec<EndpointSubset> = from_value(given).unwrap();
+        let ports = json!([{ "port": 80, "protocol": "TCP" }]);
+        let expected =
+            json!([{ "addresses": [{ "ip": "1.2.3.5" }], "notReadyAddresses": [{ "ip": "1.2.3.4" }], "ports": ports }]);
+        assert_eq!(to_value(&repack(&given)).unwrap(), expected);
     }
 
     #[test]

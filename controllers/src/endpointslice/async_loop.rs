@@ -12,9 +12,11 @@ use substrate::mutant;
 use substrate::process::Ctx;
 
 use super::endpoints::{endpoint, has_endpoint, node_name, ports};
+use super::ports::in_order;
 use super::reconcile::{Changes, Desired, reconcile};
 use super::selection::{concerned, selects};
 use super::slices::{CONTROLLER, MANAGED_BY, SERVICE_NAME, families};
+use super::tracker::{Tracker, service_of};
 use super::trigger_time::{TriggerTimes, annotate};
 use crate::kube::queue::Outcome;
 use crate::kube::{Client, DeleteParams, Delta, EventRecorder, Informer, Kind, ListParams, WorkQueue, reference};
@@ -29,8 +31,6 @@ const WORKERS: usize = 5;
 const RETRIES: u32 = 15;
 /// Wait after a change of a slice by another client (`endpointSliceChangeMinSyncDelay`).
 const SLICE_DELAY: Duration = Duration::from_secs(1);
-/// Mark of a slice whose deletion the cache has not shown yet.
-const DELETED: i64 = -1;
 
 struct Controller {
     client: Client,
@@ -40,8 +40,7 @@ struct Controller {
     slices: Informer<EndpointSlice>,
     recorder: EventRecorder,
     times: Mutex<TriggerTimes>,
-    /// Generations of written slices by uid, by Service (`EndpointSliceTracker`).
-    written: Mutex<BTreeMap<Key, BTreeMap<String, i64>>>,
+    written: Tracker,
     queue: WorkQueue<Key>,
 }
 
@@ -66,7 +65,7 @@ pub(crate) async fn run(ctx: Ctx, client: Client) {
         nodes,
         slices,
         times: Mutex::default(),
-        written: Mutex::default(),
+        written: Tracker::default(),
         queue: queue.clone(),
     });
     let worker = controller.clone();
@@ -97,23 +96,10 @@ impl Controller {
     /// Corrects slices that another client changed (`onEndpointSliceUpdate`).
     fn slice_changed(&self, delta: &Delta<EndpointSlice>) {
         let (Delta::Applied { new: slice, .. } | Delta::Deleted(slice)) = delta;
-        let Some(service) = slice.label(SERVICE_NAME).filter(|_| slice.label(MANAGED_BY) == Some(CONTROLLER)) else {
-            return;
-        };
-        let owner = (slice.namespace().to_owned(), service.to_owned());
-        let generation = slice.metadata.generation.unwrap_or(0);
-        let expected = self.written.lock().get(&owner).and_then(|all| all.get(slice.uid()).copied());
-        let is_ours = match delta {
-            Delta::Applied { .. } => expected.is_some_and(|own| own == DELETED || own >= generation),
-            // A slice that this process has not written is none of its business.
-            Delta::Deleted(_) => expected.is_none_or(|own| own == DELETED),
-        };
-        if matches!(delta, Delta::Deleted(_))
-            && let Some(all) = self.written.lock().get_mut(&owner)
+        if slice.label(MANAGED_BY) == Some(CONTROLLER)
+            && let Some(owner) = service_of(slice)
+            && self.written.is_foreign(delta)
         {
-            all.remove(slice.uid());
-        }
-        if !is_ours {
             self.queue.add_after(owner, SLICE_DELAY);
         }
     }
@@ -121,7 +107,7 @@ impl Controller {
     async fn sync(self: Arc<Self>, item: Key) -> Outcome {
         let Some(service) = self.services.get(&item.0, &item.1) else {
             self.times.lock().forget(&item);
-            self.written.lock().remove(&item);
+            self.written.forget(&item);
             return Outcome::Done;
         };
         match self.sync_service(&item, &service).await {
@@ -144,7 +130,7 @@ impl Controller {
         };
         let slices: Vec<_> =
             self.slices.list_in(service.namespace()).into_iter().filter(|s| own(s) && !s.is_deleting()).collect();
-        if self.is_stale(item, &slices) {
+        if self.written.is_stale(item, &slices) {
             bail!("EndpointSlice informer cache is out of date");
         }
         let time = self.times.lock().compute(service, &pods);
@@ -165,16 +151,6 @@ impl Controller {
         answer
     }
 
-    /// Returns true if the cache lacks a write of this process (`StaleSlices`).
-    fn is_stale(&self, item: &Key, slices: &[Arc<EndpointSlice>]) -> bool {
-        let written = self.written.lock();
-        let Some(written) = written.get(item) else { return false };
-        written.iter().any(|(uid, generation)| match slices.iter().find(|slice| slice.uid() == uid) {
-            Some(slice) => *generation == DELETED || slice.metadata.generation.unwrap_or(0) < *generation,
-            None => *generation != DELETED,
-        })
-    }
-
     /// Groups the endpoints of pods by ports and family. A pod whose node is unknown is left out, and reported, unless the
     /// Service publishes pods that are not ready.
     fn desired(&self, service: &Service, pods: &[Arc<Pod>], families: &[String]) -> (Vec<Desired>, Vec<String>) {
@@ -187,7 +163,7 @@ impl Controller {
                 problems.push(format!("skipping Pod {pod} for Service {namespace}/{service}: Node {name} Not Found"));
                 continue;
             }
-            let mut ports: Vec<EndpointPort> = ports(service, pod);
+            let mut ports: Vec<EndpointPort> = in_order(ports(service, pod));
             if mutant!(self.client.ctx(), "second-port-not-listed") {
                 ports.truncate(1);
             }
@@ -215,13 +191,10 @@ impl Controller {
 
     async fn write(&self, item: &Key, service: &Service, changes: Changes) -> Result<()> {
         let api = self.client.namespaced::<EndpointSlice>(service.namespace());
-        let note = |slice: &EndpointSlice, generation: i64| {
-            self.written.lock().entry(item.clone()).or_default().insert(slice.uid().to_owned(), generation);
-        };
         if !service.is_deleting() {
             for slice in &changes.create {
                 match api.create(slice).await {
-                    Ok(created) => note(&created, created.metadata.generation.unwrap_or(0)),
+                    Ok(created) => self.written.wrote(&created),
                     Err(error) if error.is_namespace_terminating() => return Ok(()),
                     Err(error) => bail!("failed to create EndpointSlice for Service {}/{}: {error}", item.0, item.1),
                 }
@@ -229,7 +202,7 @@ impl Controller {
         }
         for slice in &changes.update {
             match api.replace(slice).await {
-                Ok(updated) => note(&updated, updated.metadata.generation.unwrap_or(0)),
+                Ok(updated) => self.written.wrote(&updated),
                 Err(error) => {
                     let name = slice.name();
                     bail!("failed to update {name} EndpointSlice for Service {}/{}: {error}", item.0, item.1)
@@ -241,7 +214,7 @@ impl Controller {
                 let name = slice.name();
                 bail!("failed to delete {name} EndpointSlice for Service {}/{}: {error}", item.0, item.1)
             }
-            note(slice, DELETED);
+            self.written.deleted(slice);
         }
         Ok(())
     }

@@ -5,11 +5,13 @@
 mod async_loop;
 pub(crate) mod endpoints;
 mod hints;
+pub(crate) mod ports;
 mod reconcile;
 pub(crate) mod selection;
 pub(crate) mod slices;
 #[cfg(test)]
 mod tests;
+pub(crate) mod tracker;
 pub(crate) mod trigger_time;
 
 pub(crate) use async_loop::run;

@@ -12,9 +12,9 @@ use crate::workload::controller_ref::controller_ref;
 use crate::workload::pod_template::prefix;
 
 /// Label with the name of the Service.
-pub(super) const SERVICE_NAME: &str = "kubernetes.io/service-name";
+pub(crate) const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// Label with the name of the slice's controller.
-pub(super) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+pub(crate) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 /// Name of this controller in the label.
 pub(super) const CONTROLLER: &str = "endpointslice-controller.k8s.io";
 /// Label of slices of a Service without a cluster IP.

@@ -12,7 +12,7 @@ use crate::pod_status::conditions;
 use crate::workload::Key;
 
 /// Annotation with the time.
-const LAST_CHANGE: &str = "endpoints.kubernetes.io/last-change-trigger-time";
+pub(crate) const LAST_CHANGE: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 
 #[derive(Debug, Default)]
 struct Seen {
@@ -40,6 +40,8 @@ pub(crate) fn annotate(metadata: &mut ObjectMeta, time: Option<Timestamp>) {
             if let Some(annotations) = &mut metadata.annotations {
                 annotations.remove(LAST_CHANGE);
             }
+            // Go leaves out an empty map.
+            metadata.annotations = metadata.annotations.take().filter(|all| !all.is_empty());
         }
     }
 }

@@ -206,7 +206,9 @@ impl Collector {
             Err(Stop::Api(e)) if e.is_not_found() => return Err(self.absent(&node.identity)),
             Err(e) => return Err(e),
         };
-        if node.is_deleting_dependents {
+        // The graph may have learnt of the deletion meanwhile.
+        let waits = self.graph().node(&node.identity.uid).map(|now| now.is_deleting_dependents);
+        if waits.unwrap_or(node.is_deleting_dependents) {
             return self.wait_for_dependents(node).await;
         }
         if latest.owner_references.is_empty() {

@@ -10,9 +10,9 @@ use substrate::mutant;
 use substrate::process::Ctx;
 
 use super::conditions::finished;
-use crate::kube::metadata::{Propagation, ResourcePath};
+use crate::kube::metadata::Propagation;
 use crate::kube::queue::Outcome;
-use crate::kube::{Client, Delta, Informer, Kind, ListParams, WorkQueue};
+use crate::kube::{Client, DeleteParams, Delta, Informer, Kind, ListParams, WorkQueue};
 use crate::workload::{Key, key};
 
 /// Number of Jobs processed at once (`--concurrent-ttl-after-finished-syncs`).
@@ -70,9 +70,9 @@ impl Controller {
             Some(left) if !left.is_zero() => return Outcome::After(left),
             Some(_) => {}
         }
-        let jobs = ResourcePath { root: "/apis/batch/v1".to_owned(), plural: "jobs".to_owned() };
-        let (uid, foreground) = (fresh.uid(), Propagation::Foreground);
-        match self.client.delete_object(&jobs, &item.0, &item.1, uid, None, foreground).await {
+        let (uid, propagation) = (Some(fresh.uid().to_owned()), Some(Propagation::Foreground));
+        let params = DeleteParams { uid, propagation, ..DeleteParams::default() };
+        match self.client.namespaced::<Job>(&item.0).delete(&item.1, &params).await {
             Err(error) if !error.is_not_found() => Outcome::Retry,
             _ => Outcome::Done,
         }

@@ -14,6 +14,7 @@ use substrate::json::{self, Value, json};
 use super::client::Client;
 use super::error::ApiError;
 use super::memo;
+use super::metadata::Propagation;
 use super::object::Kind;
 use super::patch::{Guard, Patch, Patched};
 use super::watch::{WatchParams, WatchStream};
@@ -50,12 +51,14 @@ pub struct DeleteParams {
     pub grace_period_seconds: Option<i64>,
     /// Precondition: refuse (409) an object with another uid.
     pub uid: Option<String>,
+    /// Treatment of the dependents. Default: that of the kind.
+    pub propagation: Option<Propagation>,
 }
 
 impl DeleteParams {
     /// Removes the object at once.
     pub fn force() -> Self {
-        Self { grace_period_seconds: Some(0), uid: None }
+        Self { grace_period_seconds: Some(0), ..Self::default() }
     }
 }
 
@@ -317,12 +320,16 @@ impl<K: Kind> Api<K> {
     /// # Errors
     /// The server's refusal, or no answer.
     pub async fn delete(&self, name: &str, params: &DeleteParams) -> Result<(), ApiError> {
-        let mut options = json!({ "kind": "DeleteOptions", "apiVersion": "v1" });
+        // client-go's typed clients encode the options in the version of their kind.
+        let mut options = json!({ "kind": "DeleteOptions", "apiVersion": K::API_VERSION });
         if let Some(seconds) = params.grace_period_seconds {
             options["gracePeriodSeconds"] = seconds.into();
         }
         if let Some(uid) = &params.uid {
             options["preconditions"] = json!({ "uid": uid });
+        }
+        if let Some(propagation) = params.propagation {
+            options["propagationPolicy"] = json!(propagation.word());
         }
         let content = ("application/json", options);
         self.client.request(Method::DELETE, &self.item(name, ""), Some(content)).await?;

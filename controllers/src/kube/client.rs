@@ -148,6 +148,14 @@ impl Client {
         self.request(Method::POST, path, Some(("application/json", object)))
     }
 
+    /// Replaces the object at a path without an [`Api`] verb, such as the scale of an object.
+    ///
+    /// # Errors
+    /// The server's refusal, or no answer within 30 s.
+    pub fn put(&self, path: &str, object: Value) -> BoxFuture<'static, Result<Bytes, ApiError>> {
+        self.request(Method::PUT, path, Some(("application/json", object)))
+    }
+
     /// Sends one request and reads its whole answer. Private to this module, so that only it sends patches.
     pub(super) fn request(
         &self,

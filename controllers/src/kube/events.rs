@@ -1,6 +1,5 @@
 //! Recording of core/v1 Events (client-go `tools/record`).
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -11,6 +10,7 @@ use substrate::seed::between;
 use tokio::sync::mpsc;
 
 use super::client::Client;
+use super::correlator::{Correlated, Correlator, REFILL, SIMILAR_WITHIN};
 use super::error::ApiError;
 use super::object::time;
 use super::patch::Patch;
@@ -26,12 +26,13 @@ struct Inner {
     sender: mpsc::UnboundedSender<Occurrence>,
 }
 
-struct Occurrence {
-    object: Arc<ObjectReference>,
-    kind: Text,
-    reason: Text,
-    message: Text,
-    at: Timestamp,
+/// Call of [`EventRecorder::event`].
+pub(super) struct Occurrence {
+    pub(super) object: Arc<ObjectReference>,
+    pub(super) kind: Text,
+    pub(super) reason: Text,
+    pub(super) message: Text,
+    pub(super) at: Timestamp,
 }
 
 impl EventRecorder {
@@ -48,9 +49,8 @@ impl EventRecorder {
             client: client.clone(),
             component: component.to_owned(),
             host: host.to_owned(),
-            seen: BTreeMap::new(),
-            last: 0,
-            rng: Box::new(ctx.rng(&format!("events of {component}"))),
+            correlator: Correlator::new(ctx.scaled(SIMILAR_WITHIN), ctx.scaled(REFILL)),
+            names: Names { last: 0, rng: Box::new(ctx.rng(&format!("events of {component}"))) },
         };
         ctx.spawn(sink.run(inbox));
         Self(Arc::new(Inner { ctx, component: component.into(), sender }))
@@ -84,49 +84,48 @@ fn path(object: &ObjectReference) -> String {
     }
 }
 
-/// Returns the key of an Event object: events with the same object, type, reason and message increase its count.
-fn key(occurrence: &Occurrence) -> String {
-    let Occurrence { object, kind, reason, message, .. } = occurrence;
-    let of = [&object.kind, &object.namespace, &object.name, &object.field_path, &object.uid]
-        .map(|field| field.as_deref().unwrap_or(""));
-    [of[0], of[1], of[2], of[3], of[4], kind, reason, message].join("\0")
-}
-
 /// Returns `drawn`, or a number after `last` if both are of one millisecond.
 fn ascending(drawn: u64, last: u64) -> u64 {
     if drawn / NANOS == last / NANOS { drawn.max(last + 1) } else { drawn }
 }
 
 /// Builds the patch for a repeated Event (`eventObserve`): it always contains count, time and message.
-fn repeated(count: i32, occurrence: &Occurrence) -> Result<Patch, ApiError> {
+fn repeated(event: &Correlated, at: Timestamp) -> Result<Patch, ApiError> {
     let old = Event { last_timestamp: Some(time(Timestamp::UNIX_EPOCH)), ..Event::default() };
     let new = Event {
-        count: Some(count),
-        last_timestamp: Some(time(occurrence.at)),
-        message: Some(occurrence.message.to_string()),
+        count: Some(event.count),
+        last_timestamp: Some(time(at)),
+        message: Some(event.message.to_string()),
         ..Event::default()
     };
     Patch::strategic(&old, &new)
 }
 
-struct Seen {
-    name: String,
-    count: i32,
+/// Names of Events. As upstream, they end in the time in nanoseconds. Virtual time stands still within an instant, so the
+/// part below a millisecond is random: two components may report the same object at once. Clients list Events by name, so
+/// the names of one component within an instant ascend.
+struct Names {
+    /// The number at the end of the last name.
+    last: u64,
+    rng: Box<dyn rand_core::Rng + Send>,
+}
+
+impl Names {
+    fn next(&mut self, occurrence: &Occurrence) -> String {
+        let drawn = occurrence.at.as_millisecond() as u64 * NANOS + between(&mut self.rng, 0, NANOS - 1);
+        self.last = ascending(drawn, self.last);
+        format!("{}.{:x}", occurrence.object.name.as_deref().unwrap_or_default(), self.last)
+    }
 }
 
 struct Sink {
     client: Client,
     component: String,
     host: String,
-    /// Events by [`key`].
-    seen: BTreeMap<String, Seen>,
-    /// The number at the end of the last name.
-    last: u64,
-    rng: Box<dyn rand_core::Rng + Send>,
+    correlator: Correlator,
+    names: Names,
 }
 
-/// Size of client-go's cache; older keys start a new count.
-const MAX_KEYS: usize = 4096;
 /// Nanoseconds of a millisecond.
 const NANOS: u64 = 1_000_000;
 
@@ -137,33 +136,28 @@ impl Sink {
         }
     }
 
+    /// Writes an Event (`recordEvent`), unless its source reports too many about the object.
     async fn write(&mut self, occurrence: Occurrence) {
-        let key = key(&occurrence);
+        let Some(mut event) = self.correlator.correlate(&occurrence, || self.names.next(&occurrence)) else { return };
         let namespace =
             occurrence.object.namespace.as_deref().filter(|n| !n.is_empty()).unwrap_or("default").to_owned();
         let api = self.client.namespaced::<Event>(&namespace);
-        if let Some(seen) = self.seen.get_mut(&key) {
-            seen.count += 1;
-            let Ok(patch) = repeated(seen.count, &occurrence) else { return };
-            match api.patch_unread(&seen.name, &patch).await {
-                // The Event has expired: create a new one with its count.
+        if event.count > 1 {
+            let Ok(patch) = repeated(&event, occurrence.at) else { return };
+            match api.patch_unread(&event.name, &patch).await {
+                // The Event has expired: create it again with its count.
                 Err(e) if e.is_not_found() => {}
                 _ => return,
             }
         }
-        let count = self.seen.get(&key).map_or(1, |seen| seen.count);
         // The second attempt is for a name that another component drew at the same instant.
         for _ in 0..2 {
-            let name = self.name(&occurrence);
-            match api.create_written(self.object(&occurrence, &name, &namespace, count)).await {
-                Ok(()) => {
-                    if self.seen.len() >= MAX_KEYS {
-                        self.seen.pop_first();
-                    }
-                    self.seen.insert(key, Seen { name, count });
-                    return;
+            match api.create_written(self.object(&occurrence, &event, &namespace)).await {
+                Ok(()) => return,
+                Err(e) if e.is_already_exists() => {
+                    event.name = self.names.next(&occurrence);
+                    self.correlator.renamed(&event.key, &event.name);
                 }
-                Err(e) if e.is_already_exists() => {}
                 Err(e) => {
                     let ctx = self.client.ctx();
                     ctx.trace()
@@ -174,19 +168,12 @@ impl Sink {
         }
     }
 
-    /// Returns the Event's name. As upstream, it ends in the time in nanoseconds. Virtual time stands still within an
-    /// instant, so the part below a millisecond is random: two components may report the same object at once. Clients
-    /// list Events by name, so the names of one component within an instant ascend.
-    fn name(&mut self, occurrence: &Occurrence) -> String {
-        let drawn = occurrence.at.as_millisecond() as u64 * NANOS + between(&mut self.rng, 0, NANOS - 1);
-        self.last = ascending(drawn, self.last);
-        format!("{}.{:x}", occurrence.object.name.as_deref().unwrap_or_default(), self.last)
-    }
-
     /// Builds the JSON by hand: no other kind is written as often, and this one is never read.
-    fn object(&self, occurrence: &Occurrence, name: &str, namespace: &str, count: i32) -> Value {
-        let Occurrence { object, kind, reason, message, at } = occurrence;
-        let at = json!(time(*at));
+    fn object(&self, occurrence: &Occurrence, event: &Correlated, namespace: &str) -> Value {
+        let Occurrence { object, kind, reason, at, .. } = occurrence;
+        let Correlated { message, name, count, first, is_combined, .. } = event;
+        // Upstream builds a combined Event without its reporter.
+        let (component, host) = if *is_combined { ("", "") } else { (self.component.as_str(), self.host.as_str()) };
         let source = if self.host.is_empty() {
             json!({ "component": self.component })
         } else {
@@ -195,15 +182,15 @@ impl Sink {
         json!({
             "apiVersion": "v1",
             "count": count,
-            "firstTimestamp": at.clone(),
+            "firstTimestamp": time(*first),
             "involvedObject": object,
             "kind": "Event",
-            "lastTimestamp": at,
+            "lastTimestamp": time(*at),
             "message": message,
             "metadata": { "name": name, "namespace": namespace },
             "reason": reason,
-            "reportingComponent": self.component,
-            "reportingInstance": self.host,
+            "reportingComponent": component,
+            "reportingInstance": host,
             "source": source,
             "type": kind,
         })

@@ -249,6 +249,8 @@ impl MetadataPatch {
                     owners.iter().map(|owner| json!({ "$patch": "delete", "uid": owner })).collect();
                 (STRATEGIC, json!({ "metadata": { "uid": uid, "ownerReferences": owners } }))
             }
+            // Go leaves out an empty list.
+            Self::SetOwners { uid, owners } if owners.is_empty() => (STRATEGIC, json!({ "metadata": { "uid": uid } })),
             Self::SetOwners { uid, owners } => {
                 (STRATEGIC, json!({ "metadata": { "uid": uid, "ownerReferences": owners } }))
             }

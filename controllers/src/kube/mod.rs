@@ -5,6 +5,7 @@
 pub mod api;
 pub mod backoff;
 pub mod client;
+mod correlator;
 pub mod error;
 pub mod events;
 pub mod informer;

@@ -5,6 +5,7 @@ pub(crate) mod availability;
 pub(crate) mod consistency;
 pub(crate) mod controller_ref;
 pub(crate) mod expectations;
+mod go_dump;
 pub(crate) mod hash;
 pub(crate) mod history;
 pub(crate) mod pod_control;
@@ -14,6 +15,7 @@ pub(crate) mod ref_manager;
 pub(crate) mod related;
 pub(crate) mod retry;
 pub(crate) mod scaled;
+pub(crate) mod served;
 
 /// Namespace and name of an object, the item of work queues.
 pub(crate) type Key = (String, String);

@@ -169,6 +169,28 @@ fn a_repeated_event_is_counted_not_repeated() {
 }
 
 #[test]
+fn similar_events_are_combined_from_the_tenth_on() {
+    in_simulation(8, |world| async move {
+        let (_server, (_user, ctx, client)) = (serve(&world), user(&world));
+        let object = reference(&*client.all::<Node>().create(&node("a")).await.expect("created"));
+        let recorder = EventRecorder::new(&client, "test-controller");
+        for number in 1..=12 {
+            recorder.event(object.clone(), "Normal", "Changed", format!("change {number}"));
+            ctx.sleep(S(1)).await;
+        }
+        let mut events =
+            client.namespaced::<Event>("default").list(&ListParams::default()).await.expect("a list").items;
+        assert_eq!(events.len(), 10);
+        events.retain(|event| event.count != Some(1));
+        let [event] = events.as_slice() else { panic!("one combined Event: {events:?}") };
+        let message = "(combined from similar events): change 12";
+        assert_eq!((event.count, event.message.as_deref()), (Some(3), Some(message)));
+        let source = event.source.as_ref().and_then(|source| source.component.as_deref());
+        assert_eq!((source, event.reporting_component.as_deref().unwrap_or_default()), (Some("test-controller"), ""));
+    });
+}
+
+#[test]
 fn a_failing_item_backs_off_and_a_busy_one_is_done_once_more() {
     in_simulation(7, |world| async move {
         let (_user, ctx, _client) = user(&world);

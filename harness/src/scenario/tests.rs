@@ -54,7 +54,7 @@ fn a_kind_that_no_loop_works_on_deserves_a_look() {
         let scenario = parse("t.yaml", text).expect("a scenario");
         scenario.remarks.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
-    let expected = "HorizontalPodAutoscaler is stored, but nothing in this cluster works on it: it scales nothing";
+    let expected = "HorizontalPodAutoscaler is stored, but this cluster has no metrics: it scales only to its limits";
     assert_eq!(remarks(&with_line(&format!("objects: [{manifest}]"))), [format!("t.yaml:3:40: {expected}")]);
     assert_eq!(remarks(&with_steps(&format!("  - apply: {manifest}\n"))), [format!("t.yaml:4:41: {expected}")]);
     assert_eq!(remarks(&with_steps("  - claim: {name: data}\n")), Vec::<String>::new());

@@ -1,8 +1,8 @@
-//! Kinds that no control loop of Mooring handles. The creator of such an object gets a warning, and so does its reader.
+//! Kinds that no control loop of Mooring handles, or only in part. The creator of such an object gets a warning, and so does its reader.
 
 use std::collections::BTreeSet;
 
-/// A kind that no control loop handles.
+/// A kind that no control loop handles completely.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
     group: &'static str,
@@ -50,7 +50,13 @@ const SNAPSHOTTER: &str = "snapshot-controller and csi-snapshotter";
 
 /// Kinds of kube-controller-manager and of drivers' add-ons.
 const ROWS: [Row; 5] = [
-    row(("autoscaling", "v2"), "HorizontalPodAutoscaler", "horizontalpodautoscalers", MANAGER, "it scales nothing"),
+    row(
+        ("autoscaling", "v2"),
+        "HorizontalPodAutoscaler",
+        "horizontalpodautoscalers",
+        MANAGER,
+        "it scales only to its limits",
+    ),
     row(SNAPSHOTS, "VolumeSnapshot", "volumesnapshots", SNAPSHOTTER, "no snapshot is taken"),
     row(SNAPSHOTS, "VolumeSnapshotContent", "volumesnapshotcontents", SNAPSHOTTER, "no snapshot is taken"),
     row(NETWORKING, "Ingress", "ingresses", "an ingress controller", "no traffic reaches it"),
@@ -96,18 +102,15 @@ impl Unserved {
     /// Returns the text that no component handles objects of this kind. None if one does.
     pub fn lack(self, group: &str, kind: &str) -> Option<String> {
         let row = self.row(group, kind)?;
-        Some(format!("{} is stored, but nothing in this cluster works on it: {}", row.kind, row.lacks))
+        let state =
+            if row.by == MANAGER { "this cluster has no metrics" } else { "nothing in this cluster works on it" };
+        Some(format!("{} is stored, but {state}: {}", row.kind, row.lacks))
     }
 
     /// Warning for the creator of an object of this kind.
     pub fn warning(self, group: &str, kind: &str) -> Option<String> {
         let (row, lack) = (self.row(group, kind)?, self.lack(group, kind)?);
-        let how = if row.by == MANAGER {
-            "run a kube-controller-manager of your own beside mooring up --without kube-controller-manager".to_owned()
-        } else {
-            format!("run {} of your own", row.by)
-        };
-        Some(format!("{lack}; {how}"))
+        Some(if row.by == MANAGER { lack } else { format!("{lack}; run {} of your own", row.by) })
     }
 
     /// Warning for the kind of `row`.
@@ -134,8 +137,7 @@ mod tests {
     fn a_warning_says_what_lacks_and_what_to_do() {
         assert_eq!(
             OURS.warning(SCALER.0, SCALER.1).unwrap(),
-            "HorizontalPodAutoscaler is stored, but nothing in this cluster works on it: it scales nothing; run a \
-             kube-controller-manager of your own beside mooring up --without kube-controller-manager"
+            "HorizontalPodAutoscaler is stored, but this cluster has no metrics: it scales only to its limits"
         );
         assert!(
             OURS.warning(SNAPSHOTS.0, "VolumeSnapshot")

@@ -201,10 +201,14 @@ impl Line {
             None if self.related.is_some() => return Err("has `related`, but no `action`".to_owned()),
             None => {
                 let mut source = json!({"component": component});
+                let host = self.host.as_deref().unwrap_or("");
+                // client-go builds an Event for similar ones without its reporter.
+                let is_combined = message.starts_with("(combined from similar events): ");
+                let (component, host) = if is_combined { ("", "") } else { (component.as_str(), host) };
                 let mut body = json!({
                     "count": 1, "firstTimestamp": "<time>", "involvedObject": about, "lastTimestamp": "<time>",
                     "message": message, "reason": reason, "reportingComponent": component, "type": kind,
-                    "reportingInstance": self.host.as_deref().unwrap_or(""),
+                    "reportingInstance": host,
                 });
                 if let Some(host) = &self.host {
                     source["host"] = host.as_str().into();
