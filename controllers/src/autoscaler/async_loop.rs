@@ -77,7 +77,7 @@ impl Controller {
 
     /// Scales the target to the limits, and reports the metrics (`reconcileAutoscaler`).
     async fn reconcile(&self, old: &Arc<HorizontalPodAutoscaler>) -> Result<(), ApiError> {
-        let Some(spec) = &old.spec else { return Ok(()) };
+        let spec = &old.spec;
         let (mut hpa, now) = (HorizontalPodAutoscaler::clone(old), self.ctx.now().wall);
         let of = &spec.scale_target_ref;
         let object = (of.api_version.as_deref().unwrap_or_default(), of.kind.as_str(), of.name.as_str());
@@ -129,7 +129,7 @@ impl Controller {
         target: &Target,
         now: Timestamp,
     ) -> Result<(), ApiError> {
-        let metrics = old.spec.as_ref().and_then(|spec| spec.metrics.clone()).unwrap_or_default();
+        let metrics = old.spec.metrics.clone().unwrap_or_default();
         let (error, statuses) = match self.check_selector(&mut hpa, target.selector(), now).await? {
             Some(error) => (error, Vec::new()),
             None => {

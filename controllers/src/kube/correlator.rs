@@ -122,7 +122,7 @@ impl Correlator {
             }
         };
         let Logged { name, count, first } = logged;
-        self.spends(about, of.at).then(|| Correlated { key, is_combined, message, name, count, first })
+        self.spends(about, of.at).then_some(Correlated { key, is_combined, message, name, count, first })
     }
 
     /// Notes another name of an Event.
