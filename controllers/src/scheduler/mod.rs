@@ -23,6 +23,7 @@ pub mod hints;
 mod image_locality;
 pub mod incoming;
 pub mod node_filters;
+mod node_hints;
 pub mod node_info;
 pub mod node_ports;
 pub mod nominations;

@@ -136,10 +136,33 @@ pub fn check(counts: &Counts, pod: &Pod, node: &Node) -> Result<(), Rejection> {
     Ok(())
 }
 
-/// Returns true if one of the pods has a required term that selects the other, so a change of one may help the other.
-pub fn concerns(pod: &Pod, other: &Pod) -> bool {
-    affinity_terms(pod).iter().chain(anti_affinity_terms(pod)).any(|term| selects(term, pod, other))
-        || anti_affinity_terms(other).iter().any(|term| selects(term, other, pod))
+/// Returns true if a pod that got a node, or another pod than `old` by its labels, may let `pod` satisfy its terms
+/// (`isSchedulableAfterPodChange`).
+pub fn helped_by(pod: &Pod, old: Option<&Pod>, new: &Pod) -> bool {
+    let (wanted, unwanted) = (affinity_terms(pod), anti_affinity_terms(pod));
+    let attracts = selects_all(wanted, pod, new) && !old.is_some_and(|old| selects_all(wanted, pod, old));
+    let left = |old: &Pod| selects_all(unwanted, pod, old) && !selects_all(unwanted, pod, new);
+    attracts || old.is_some_and(left)
+}
+
+/// Returns true if `pod` may satisfy its terms, and those of the others, without a pod that is gone.
+pub fn helped_without(pod: &Pod, gone: &Pod) -> bool {
+    selects_all(anti_affinity_terms(pod), pod, gone) || selects_all(anti_affinity_terms(gone), gone, pod)
+}
+
+/// Returns true if a node that is new, or has other labels than `old`, may let `pod` satisfy its terms
+/// (`isSchedulableAfterNodeChange`).
+pub fn helped_by_node(pod: &Pod, old: Option<&Node>, new: &Node) -> bool {
+    fn domain<'a>(node: &'a Node, term: &PodAffinityTerm) -> Option<&'a String> {
+        node_labels(node).get(&term.topology_key)
+    }
+    let joins = |term: &PodAffinityTerm| {
+        domain(new, term).is_some() && old.is_none_or(|old| domain(old, term) != domain(new, term))
+    };
+    let leaves = |term: &PodAffinityTerm| {
+        old.is_none_or(|old| domain(old, term).is_some() && domain(old, term) != domain(new, term))
+    };
+    affinity_terms(pod).iter().any(joins) || anti_affinity_terms(pod).iter().any(leaves)
 }
 
 #[cfg(test)]

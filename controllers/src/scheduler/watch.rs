@@ -48,7 +48,10 @@ impl Scheduler {
                 state.cache.store_node(new.clone());
                 self.happened(&mut state, ClusterEvent::Node(old.as_deref(), &new));
             }
-            Delta::Deleted(node) => state.cache.remove_node(node.name()),
+            Delta::Deleted(node) => {
+                state.cache.remove_node(node.name());
+                self.happened(&mut state, ClusterEvent::NodeGone(&node));
+            }
         }
     }
 
@@ -149,9 +152,9 @@ impl Scheduler {
                     state.cache.nominations.remove(&key);
                     state.cache.place(new.clone(), node);
                     // An update of labels counts too, as upstream's scheduler sees it.
-                    let is_same = |old: &Arc<Pod>| node_of(old).is_some() && old.metadata.labels == new.metadata.labels;
-                    if !old.as_ref().is_some_and(is_same) {
-                        self.happened(&mut state, ClusterEvent::AssignedPodChanged(&new));
+                    let old = old.as_deref().filter(|old| node_of(old).is_some());
+                    if old.is_none_or(|old| old.metadata.labels != new.metadata.labels) {
+                        self.happened(&mut state, ClusterEvent::AssignedPodChanged(old, &new));
                     }
                 } else if is_ours(&new) {
                     if is_gated(&new) {
