@@ -317,7 +317,7 @@ impl<K: Kind> Api<K> {
     /// # Errors
     /// The server's refusal, or no answer.
     pub async fn delete(&self, name: &str, params: &DeleteParams) -> Result<(), ApiError> {
-        let mut options = json!({ "kind": "DeleteOptions", "apiVersion": "v1" });
+        let mut options = json!({ "kind": "DeleteOptions", "apiVersion": K::API_VERSION });
         if let Some(seconds) = params.grace_period_seconds {
             options["gracePeriodSeconds"] = seconds.into();
         }
