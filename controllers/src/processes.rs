@@ -31,7 +31,8 @@ pub const SNAPSHOTTER: &str = "csi-snapshotter";
 /// Name of the garbage collector. It watches every kind, so a simulation leaves it out if its objects have no owners.
 pub const GARBAGE_COLLECTOR: &str = "garbage-collector-controller";
 
-/// Name of the loop that annotates nodes for their kubelets. A simulation leaves it out, because no loop reads the annotation.
+/// Name of the loop that annotates nodes for their kubelets. A simulation leaves it out, because no loop reads the
+/// annotation.
 pub const TTL: &str = "ttl-controller";
 
 /// Loops of workloads that few clusters have, each after its kind. A simulation without such an object leaves them out.
