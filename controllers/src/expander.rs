@@ -1,6 +1,7 @@
 //! The expander (`persistentvolume-expander-controller`, `pkg/controller/volume/expand/expand_controller.go`): it
 //! expands volumes of kube-controller-manager's in-tree plugins. The resizer expands CSI volumes; for these the
-//! expander only emits an event of the claim that says so. For a plugin that a CSI driver replaced, it also names the driver.
+//! expander only emits an event of the claim that says so. For a plugin that a CSI driver replaced, it also names the
+//! driver.
 
 use std::sync::Arc;
 use std::time::Duration;

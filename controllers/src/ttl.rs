@@ -1,5 +1,5 @@
-//! The TTL controller (`ttl-controller`, `pkg/controller/ttl/ttl_controller.go`): it annotates each node with the time that its
-//! kubelet may cache secrets and config maps, longer in larger clusters.
+//! The TTL controller (`ttl-controller`, `pkg/controller/ttl/ttl_controller.go`): it annotates each node with the time
+//! that its kubelet may cache secrets and config maps, longer in larger clusters.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,8 +16,8 @@ use crate::kube::{Client, Delta, Guard, Informer, Kind, ListParams, WorkQueue};
 const ANNOTATION: &str = "node.alpha.kubernetes.io/ttl";
 /// Number of nodes processed at once.
 const WORKERS: usize = 5;
-/// Sizes of clusters and their times in seconds (`ttlBoundaries`). They overlap, so that a cluster that changes its size a
-/// little keeps its time.
+/// Sizes of clusters and their times in seconds (`ttlBoundaries`). They overlap, so that a cluster that changes its
+/// size a little keeps its time.
 const SIZES: [(usize, usize, u32); 5] =
     [(0, 100, 0), (90, 500, 15), (450, 1000, 30), (900, 2000, 60), (1800, usize::MAX, 300)];
 

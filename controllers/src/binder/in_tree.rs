@@ -1,5 +1,5 @@
-//! Volume plugins of Kubernetes itself: those that CSI drivers replaced (`csi-translation-lib/translate.go`), and those that
-//! kube-controller-manager still has (`cmd/kube-controller-manager/app/plugins.go`).
+//! Volume plugins of Kubernetes itself: those that CSI drivers replaced (`csi-translation-lib/translate.go`), and those
+//! that kube-controller-manager still has (`cmd/kube-controller-manager/app/plugins.go`).
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -48,7 +48,8 @@ pub fn plugin_of(volume: &PersistentVolume) -> Option<(&'static str, &'static st
     is_of.iter().position(|is| *is).map(|at| MIGRATED[at])
 }
 
-/// Returns the error for a provisioner that is neither external nor a plugin that provisions (`findProvisionablePlugin`).
+/// Returns the error for a provisioner that is neither external nor a plugin that provisions
+/// (`findProvisionablePlugin`).
 pub fn cannot_provision(provisioner: &str) -> Option<String> {
     match provisioner {
         HOST_PATH => None,
@@ -93,8 +94,8 @@ impl Deleter {
     }
 }
 
-/// Sets or removes the annotation with the driver that replaced the plugin `provisioner`; returns true if it was changed
-/// (`updateMigrationAnnotations`).
+/// Sets or removes the annotation with the driver that replaced the plugin `provisioner`; returns true if it was
+/// changed (`updateMigrationAnnotations`).
 pub fn mark_migrated(metadata: &mut ObjectMeta, provisioner: &str) -> bool {
     let marked = annotation(metadata, MIGRATED_TO).unwrap_or_default();
     match driver_of(provisioner) {
@@ -110,7 +111,8 @@ pub fn mark_migrated(metadata: &mut ObjectMeta, provisioner: &str) -> bool {
     }
 }
 
-/// Returns the claim with the right annotation of the migration, or None if it has it (`updateClaimMigrationAnnotations`).
+/// Returns the claim with the right annotation of the migration, or None if it has it
+/// (`updateClaimMigrationAnnotations`).
 pub fn remarked_claim(claim: &PersistentVolumeClaim) -> Option<PersistentVolumeClaim> {
     let metadata = &claim.metadata;
     let provisioner =

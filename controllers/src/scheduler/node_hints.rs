@@ -1,5 +1,5 @@
-//! New and changed nodes that may make a rejected pod fit (`EventsToRegister` and `isSchedulableAfterNodeChange` of each
-//! plugin).
+//! New and changed nodes that may make a rejected pod fit (`EventsToRegister` and `isSchedulableAfterNodeChange` of
+//! each plugin).
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 
@@ -22,8 +22,8 @@ pub fn added(plugin: Plugin, pod: &Pod, node: &Node) -> bool {
     }
 }
 
-/// Returns true if a change of a node may make a pod fit that `plugin` rejected. After a change of taints, only the plugins
-/// that ask for this event look closer (`buildQueueingHintMap`, kubernetes#109437).
+/// Returns true if a change of a node may make a pod fit that `plugin` rejected. After a change of taints, only the
+/// plugins that ask for this event look closer (`buildQueueingHintMap`, kubernetes#109437).
 pub fn changed(plugin: Plugin, pod: &Pod, old: &Node, new: &Node) -> bool {
     let opened = is_cordoned(old) && !is_cordoned(new);
     let untainted = opened || taints(old) != taints(new);
