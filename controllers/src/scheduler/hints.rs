@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, 
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass};
 
 use super::fit_error::Plugin;
+use super::inline_disks::{disks, taken};
 use super::node_info::limits;
 use super::node_ports::ports_free;
 use super::resources::Resources;
@@ -58,8 +59,9 @@ fn helps(event: ClusterEvent<'_>, pod: &Pod, plugin: Plugin) -> bool {
         (Plugin::NodePorts, E::AssignedPodGone(gone)) => !ports_free(pod, [gone]),
 
         (Plugin::VolumeRestrictions, E::AssignedPodGone(gone)) => {
-            gone.namespace() == pod.namespace()
-                && pod_claims(gone).any(|(theirs, _)| pod_claims(pod).any(|(ours, _)| ours == theirs))
+            let shares_disk = || taken(&disks(pod).collect::<Vec<_>>(), gone);
+            let shares_claim = || pod_claims(gone).any(|(theirs, _)| pod_claims(pod).any(|(ours, _)| ours == theirs));
+            gone.namespace() == pod.namespace() && (shares_disk() || shares_claim())
         }
         (Plugin::VolumeBinding | Plugin::VolumeZone, E::Claim(_, claim))
         | (Plugin::VolumeRestrictions | Plugin::NodeVolumeLimits, E::Claim(None, claim)) => {

@@ -22,6 +22,7 @@ pub mod fit_error;
 pub mod hints;
 mod image_locality;
 pub mod incoming;
+mod inline_disks;
 pub mod node_filters;
 mod node_hints;
 pub mod node_info;
