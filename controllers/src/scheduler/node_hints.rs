@@ -1,7 +1,10 @@
 //! New and changed nodes that may make a rejected pod fit (`EventsToRegister` and `isSchedulableAfterNodeChange` of
 //! each plugin).
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::fit_error::Plugin;
 use super::node_filters::{affinity_matches, is_cordoned, taints, taints_tolerated};
@@ -27,6 +30,11 @@ pub fn added(plugin: Plugin, pod: &Pod, node: &Node) -> bool {
 pub fn changed(plugin: Plugin, pod: &Pod, old: &Node, new: &Node) -> bool {
     let opened = is_cordoned(old) && !is_cordoned(new);
     let untainted = opened || taints(old) != taints(new);
+    let relabelled = old.metadata.labels != new.metadata.labels;
+    if !untainted && !relabelled && amounts(old) == amounts(new) {
+        // A heartbeat.
+        return false;
+    }
     match plugin {
         Plugin::NodeUnschedulable => opened,
         Plugin::TaintToleration => taints_tolerated(pod, new) && !taints_tolerated(pod, old),
@@ -34,10 +42,14 @@ pub fn changed(plugin: Plugin, pod: &Pod, old: &Node, new: &Node) -> bool {
         Plugin::NodeResourcesFit => untainted || fits_alone(pod, new) && offers_more(pod, old, new),
         Plugin::NodePorts | Plugin::VolumeRestrictions => untainted,
         Plugin::NodeVolumeLimits => false,
-        Plugin::VolumeBinding | Plugin::VolumeZone => untainted || old.metadata.labels != new.metadata.labels,
+        Plugin::VolumeBinding | Plugin::VolumeZone => untainted || relabelled,
         Plugin::PodTopologySpread => spread::helped_by_change(pod, old, new),
         Plugin::InterPodAffinity => untainted || pod_affinity::helped_by_node(pod, Some(old), new),
     }
+}
+
+fn amounts(node: &Node) -> Option<&BTreeMap<String, Quantity>> {
+    node.status.as_ref()?.allocatable.as_ref()
 }
 
 /// Returns true if the pod would fit on the node without other pods (`isFit`).
