@@ -12,6 +12,7 @@ use super::node_info::limits;
 use super::node_ports::ports_free;
 use super::resources::Resources;
 use super::volume_binding::volume_limit;
+use super::volume_filters::zones;
 use super::{node_hints, pod_affinity, spread};
 use crate::binder::object::{ClaimKey, pod_claims};
 use crate::binder::quantity;
@@ -75,13 +76,12 @@ fn helps(event: ClusterEvent<'_>, pod: &Pod, plugin: Plugin) -> bool {
             old.is_none() || limits(new).iter().any(|(driver, count)| *count > before.get(driver).copied().unwrap_or(0))
         }
 
-        // Upstream retries after any change of any volume; a volume of another claim cannot help.
-        (Plugin::VolumeBinding | Plugin::VolumeZone, E::Volume(_, volume)) => {
-            ClaimKey::of_volume(volume).is_none_or(|key| uses(pod, &key))
-        }
-        (Plugin::VolumeBinding | Plugin::VolumeZone, E::Class(old, new)) => {
+        (Plugin::VolumeBinding, E::Volume(..)) | (Plugin::VolumeZone, E::Volume(None, _)) => true,
+        (Plugin::VolumeZone, E::Volume(Some(old), new)) => zones(old) != zones(new),
+        (Plugin::VolumeBinding, E::Class(old, new)) => {
             old.is_none_or(|old| old.allowed_topologies != new.allowed_topologies)
         }
+        (Plugin::VolumeZone, E::Class(None, new)) => new.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer"),
         (Plugin::VolumeBinding, E::CsiNode(None, _)) => true,
         (Plugin::VolumeBinding, E::Capacity(old, new)) => {
             let bytes = |capacity: &CSIStorageCapacity| volume_limit(capacity).map(quantity::value);

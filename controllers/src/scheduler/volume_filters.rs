@@ -1,7 +1,6 @@
 //! VolumeRestrictions, NodeVolumeLimits and VolumeZone.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, Pod};
 
@@ -65,7 +64,8 @@ pub fn pre_filter(cache: &SchedulerCache, pod: &Pod, claims: &PodClaims) -> PodV
     facts
 }
 
-fn zones(volume: &Arc<PersistentVolume>) -> Vec<(&'static str, &'static str, Vec<String>)> {
+/// Returns the zone and region labels of a volume, each with its older name and the allowed values.
+pub fn zones(volume: &PersistentVolume) -> Vec<(&'static str, &'static str, Vec<String>)> {
     let label = |key: &str| volume.label(key);
     let allowed = |(key, old): (&'static str, &'static str)| {
         // Several zones are joined by two underscores.
