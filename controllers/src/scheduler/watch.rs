@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
 use substrate::mutant;
 
@@ -52,6 +52,17 @@ impl Scheduler {
                 state.cache.remove_node(node.name());
                 self.happened(&mut state, ClusterEvent::NodeGone(&node));
             }
+        }
+    }
+
+    pub(super) fn namespace_changed(&self, delta: Delta<Namespace>) {
+        let mut state = self.state();
+        let namespaces = Arc::make_mut(&mut state.cache.namespaces);
+        match delta {
+            Delta::Applied { new, .. } => {
+                namespaces.insert(new.name().to_owned(), new.metadata.labels.clone().unwrap_or_default());
+            }
+            Delta::Deleted(namespace) => drop(namespaces.remove(namespace.name())),
         }
     }
 
