@@ -1,6 +1,7 @@
 //! The expander (`persistentvolume-expander-controller`, `pkg/controller/volume/expand/expand_controller.go`): it
 //! expands volumes of kube-controller-manager's in-tree plugins. The resizer expands CSI volumes; for these the
-//! expander only emits an event of the claim that says so.
+//! expander only emits an event of the claim that says so. For a plugin that a CSI driver replaced, it also names the
+//! driver.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,14 +11,17 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use substrate::mutant;
 use substrate::process::Ctx;
 
-use crate::binder::quantity;
+use crate::binder::object::annotate;
+use crate::binder::{in_tree, quantity};
 use crate::kube::queue::Outcome;
-use crate::kube::{Client, Delta, EventRecorder, Informer, Kind, ListParams, WorkQueue, reference};
+use crate::kube::{Client, Delta, EventRecorder, Guard, Informer, Kind, ListParams, WorkQueue, reference};
 
 /// Source of its Events.
 const SOURCE: &str = "volume_expand";
 /// Number of claims processed at once.
 const WORKERS: usize = 10;
+/// Annotation of a claim with the CSI driver that expands its volume.
+const RESIZER: &str = "volume.kubernetes.io/storage-resizer";
 /// Annotation that the resizer writes for nodes: the size of the filesystem.
 const PRE_RESIZE_CAPACITY: &str = "volume.alpha.kubernetes.io/pre-resize-capacity";
 
@@ -91,13 +95,38 @@ impl Controller {
         let bound_to = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).unwrap_or_default();
         match self.client.all::<PersistentVolume>().get(bound_to).await {
             Ok(volume) if is_of(&volume, &claim) => {
-                if is_wanted(&claim, &volume) || self.announces_all {
-                    let message = "waiting for an external controller to expand this PVC";
-                    self.recorder.event(reference(&*claim), "Normal", "ExternalExpanding", message);
+                if !is_wanted(&claim, &volume) && !self.announces_all {
+                    return Outcome::Done;
                 }
+                if let Some((plugin, driver)) = in_tree::plugin_of(&volume) {
+                    return self.delegate(&claim, plugin, driver).await;
+                }
+                let message = "waiting for an external controller to expand this PVC";
+                self.recorder.event(reference(&*claim), "Normal", "ExternalExpanding", message);
                 Outcome::Done
             }
             _ => Outcome::Retry,
+        }
+    }
+
+    /// Leaves the expansion to the CSI driver that replaced a plugin (`SetClaimResizer`).
+    async fn delegate(&self, claim: &PersistentVolumeClaim, plugin: &str, driver: &str) -> Outcome {
+        let message = format!("CSI migration enabled for {plugin}; waiting for external resizer to expand the pvc");
+        self.recorder.event(reference(claim), "Normal", "ExternalExpanding", message);
+        let mut named = claim.clone();
+        annotate(&mut named.metadata, RESIZER, driver);
+        let claims = self.client.namespaced::<PersistentVolumeClaim>(claim.namespace());
+        match claims.strategic_patch_status(claim, &named, Guard::ResourceVersion).await {
+            Ok(_) => Outcome::Done,
+            Err(error) => {
+                let message = format!(
+                    "error setting resizer annotation to pvc {}/{}, with error {error}",
+                    claim.namespace(),
+                    claim.name()
+                );
+                self.recorder.event(reference(claim), "Warning", "ExternalExpanding", message);
+                Outcome::Retry
+            }
         }
     }
 }

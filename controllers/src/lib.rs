@@ -47,6 +47,7 @@ pub mod taint_eviction;
 pub mod taints;
 pub mod tick_schedule;
 pub mod timers;
+mod ttl;
 mod workload;
 
 pub use cli::{main_with, node_agent_main_with};
@@ -55,8 +56,8 @@ pub use machine::machine_main_with;
 pub use metrics::Metrics;
 pub use pending::PendingOperations;
 pub use processes::{
-    EPHEMERAL_VOLUME, GARBAGE_COLLECTOR, LOOPS, PROCESSES, RARE_WORKLOADS, SNAPSHOT_CONTROLLER, SNAPSHOTTER, WORKLOADS,
-    can_be_left_out, left_out, manager_is_left_out, runs,
+    EPHEMERAL_VOLUME, GARBAGE_COLLECTOR, LOOPS, PROCESSES, RARE_WORKLOADS, SNAPSHOT_CONTROLLER, SNAPSHOTTER, TTL,
+    WORKLOADS, can_be_left_out, left_out, manager_is_left_out, runs,
 };
 pub use run::{LoopsConfig, run};
 pub use timers::Timers;

@@ -13,7 +13,7 @@ use crate::timers::Timers;
 use crate::{
     attach_detach, attacher, autoscaler, binder, cronjob, daemonset, deployment, disruption, endpoints, endpointslice,
     endpointslicemirroring, ephemeral, expander, garbage_collector, job, node_lifecycle, pod_gc, protection,
-    provisioner, replicaset, resizer, scheduler, snapshot, statefulset, taint_eviction,
+    provisioner, replicaset, resizer, scheduler, snapshot, statefulset, taint_eviction, ttl,
 };
 
 /// Processes of the control plane that run loops, as upstream deploys them. Each has its own client and caches.
@@ -30,6 +30,10 @@ pub const SNAPSHOT_CONTROLLER: &str = "snapshot-controller";
 pub const SNAPSHOTTER: &str = "csi-snapshotter";
 /// Name of the garbage collector. It watches every kind, so a simulation leaves it out if its objects have no owners.
 pub const GARBAGE_COLLECTOR: &str = "garbage-collector-controller";
+
+/// Name of the loop that annotates nodes for their kubelets. A simulation leaves it out, because no loop reads the
+/// annotation.
+pub const TTL: &str = "ttl-controller";
 
 /// Loops of workloads that few clusters have, each after its kind. A simulation without such an object leaves them out.
 pub const RARE_WORKLOADS: &[(&str, &str)] = &[
@@ -122,7 +126,7 @@ const fn sidecar(name: &'static str, connect: fn(Ctx, HttpService, Timers) -> Bo
 
 /// All loops, in their start order. Static, because a constant would be compiled with all loops into every crate that
 /// uses it.
-pub(crate) static TABLE: [Loop; 30] = [
+pub(crate) static TABLE: [Loop; 31] = [
     managed("persistentvolume-binder-controller", "persistent-volume-binder", |ctx, client, timers, _| {
         binder::run(ctx, client, timers).boxed()
     }),
@@ -153,6 +157,7 @@ pub(crate) static TABLE: [Loop; 30] = [
     managed("pod-garbage-collector-controller", "pod-garbage-collector", |ctx, client, timers, _| {
         pod_gc::run(ctx, client, timers).boxed()
     }),
+    managed(TTL, TTL, |ctx, client, _, _| ttl::run(ctx, client).boxed()),
     managed(GARBAGE_COLLECTOR, "generic-garbage-collector", |ctx, client, _, _| {
         garbage_collector::run(ctx, client).boxed()
     }),
@@ -302,7 +307,7 @@ mod tests {
         let out = left_out(["kube-controller-manager", "csi-attacher"]).unwrap();
         assert!(out.contains("persistentvolume-binder-controller") && out.contains("pod-garbage-collector-controller"));
         assert!(!out.contains("kube-scheduler") && !out.contains("csi-provisioner") && out.contains("csi-attacher"));
-        assert_eq!(out.len(), 15 + WORKLOADS.len());
+        assert_eq!(out.len(), 16 + WORKLOADS.len());
         assert!(manager_is_left_out(&out) && !runs("csi-attacher", &out) && runs("kube-scheduler", &out));
         assert!(left_out(["kube-schedler"]).unwrap_err().contains("did you mean `kube-scheduler`?"));
     }

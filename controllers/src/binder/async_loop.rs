@@ -17,7 +17,7 @@ use super::turns::Turns;
 use super::volume::{Live, sync_volume};
 use crate::Timers;
 use crate::events::BinderError;
-use crate::kube::{ApiError, Client, Delta, EventRecorder, Informer, ListParams, WorkQueue, reference};
+use crate::kube::{ApiError, Client, DeleteParams, Delta, EventRecorder, Informer, ListParams, WorkQueue, reference};
 use crate::metrics::Metrics;
 
 /// Largest number of writes in one visit of an object. A binding needs four, a release or a repair two more. A rule
@@ -246,6 +246,7 @@ impl Binder {
                 let volume = volumes.replace(&volume).await?;
                 self.cache().store_volume(volume);
             }
+            Call::DeleteVolume(name) => volumes.delete(&name, &DeleteParams::default()).await?,
             Call::ReplaceVolumeStatus(volume)
                 if volume_phase(&volume) == "Bound" && mutant!(self.ctx, "bound-phase-not-written") =>
             {

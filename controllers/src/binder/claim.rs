@@ -9,6 +9,7 @@ use super::annotations::{
 };
 use super::bind::{bind, with_status};
 use super::cache::BinderCache;
+use super::in_tree;
 use super::matching::check_satisfies;
 use super::object::{
     ClaimKey, annotate, annotation, capacity_bytes, claim_class, claim_has_class, claim_phase, name, refers_to, uid,
@@ -20,6 +21,9 @@ use super::step::{About, Call, Notice, Step, SyncError};
 /// Returns the next step for the claim `key`.
 pub fn sync_claim(cache: &BinderCache, key: &ClaimKey) -> Step {
     let Some(claim) = cache.claim(key) else { return Step::done() };
+    if let Some(claim) = in_tree::remarked_claim(claim) {
+        return Step::then_again(Call::ReplaceClaim(Box::new(claim)));
+    }
     if annotation(&claim.metadata, BIND_COMPLETED).is_some() {
         sync_bound(cache, claim)
     } else {
@@ -83,18 +87,28 @@ fn with_default_class(cache: &BinderCache, claim: &PersistentVolumeClaim) -> Opt
     Some(claim)
 }
 
-/// Requests a volume from the external provisioner (`provisionClaimOperationExternal`).
+/// Requests a volume from the external provisioner (`provisionClaim`, `provisionClaimOperationExternal`).
 fn provision(cache: &BinderCache, claim: &Arc<PersistentVolumeClaim>) -> Step {
     let Some(class) = cache.class(claim_class(claim)) else {
         let message = format!("storageclass.storage.k8s.io {:?} not found", claim_class(claim));
         return Step::done().notice_claim(claim, "Warning", "ProvisioningFailed", message);
     };
-    let provisioner = class.provisioner.as_str();
+    if let Some(error) = in_tree::cannot_provision(&class.provisioner) {
+        return Step::done().notice_claim(claim, "Warning", "ProvisioningFailed", error);
+    }
+    let provisioner = in_tree::driver_of(&class.provisioner).unwrap_or(class.provisioner.as_str());
     if annotation(&claim.metadata, STORAGE_PROVISIONER) != Some(provisioner) {
         let mut claim = PersistentVolumeClaim::clone(claim);
         annotate(&mut claim.metadata, BETA_STORAGE_PROVISIONER, provisioner);
         annotate(&mut claim.metadata, STORAGE_PROVISIONER, provisioner);
+        in_tree::mark_migrated(&mut claim.metadata, provisioner);
         return Step::then_again(Call::ReplaceClaim(Box::new(claim)));
+    }
+    if provisioner == in_tree::HOST_PATH {
+        // The flag `--enable-hostpath-provisioner` is off.
+        let message =
+            format!("Failed to create provisioner: provisioning in volume plugin {provisioner:?} is disabled");
+        return Step::done().notice_claim(claim, "Warning", "ProvisioningFailed", message);
     }
     let message = format!(
         "Waiting for a volume to be created either by the external provisioner '{provisioner}' or manually by the \

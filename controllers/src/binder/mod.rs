@@ -9,6 +9,7 @@ mod async_loop;
 pub mod bind;
 pub mod cache;
 pub mod claim;
+pub mod in_tree;
 pub mod matching;
 pub mod object;
 pub mod quantity;

@@ -37,6 +37,8 @@ pub struct Notice {
 pub enum Call {
     /// PUT of a volume.
     ReplaceVolume(Box<PersistentVolume>),
+    /// DELETE of a volume.
+    DeleteVolume(String),
     /// PUT of a volume's status.
     ReplaceVolumeStatus(Box<PersistentVolume>),
     /// PUT of a claim.

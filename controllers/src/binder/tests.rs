@@ -147,6 +147,36 @@ fn a_claim_with_a_class_asks_the_external_provisioner() {
 }
 
 #[test]
+fn a_migrated_provisioner_is_asked_by_the_name_of_its_driver() {
+    let mut server = server(&[], &[claim("data", json!({ "spec": { "storageClassName": "gp2" } }))]);
+    let classes = [class("gp2", "Immediate", json!({ "provisioner": "kubernetes.io/aws-ebs" }))];
+    let mut controller = Controller::start(&server, &classes, usize::MAX);
+    controller.claim(&mut server, &key("data"));
+    assert_eq!(controller.writes, ["PUT pvc data Pending"]);
+    let annotations = server.claims[&key("data")].metadata.annotations.clone().unwrap();
+    assert_eq!(annotations["volume.kubernetes.io/storage-provisioner"], "ebs.csi.aws.com");
+    assert!(!annotations.contains_key("pv.kubernetes.io/migrated-to"));
+    assert!(
+        controller.notices[0].contains("the external provisioner 'ebs.csi.aws.com' or"),
+        "{:?}",
+        controller.notices
+    );
+}
+
+#[test]
+fn a_class_without_a_provisioner_leaves_its_claims_alone() {
+    let mut server = server(&[], &[claim("data", json!({ "spec": { "storageClassName": "local" } }))]);
+    let classes = [class("local", "Immediate", json!({ "provisioner": "kubernetes.io/no-provisioner" }))];
+    let mut controller = Controller::start(&server, &classes, usize::MAX);
+    controller.claim(&mut server, &key("data"));
+    assert!(controller.writes.is_empty());
+    assert_eq!(
+        controller.notices,
+        ["claim data: Warning ProvisioningFailed: no volume plugin matched name: kubernetes.io/no-provisioner"]
+    );
+}
+
+#[test]
 fn a_claim_without_a_class_gets_the_newest_default_one() {
     let mut server = server(&[], &[claim("data", json!({ "spec": { "storageClassName": null } }))]);
     let default = |name: &str, at: &str| {
@@ -269,10 +299,19 @@ fn failed_is_never_overwritten_by_released() {
 
 #[rstest]
 #[case::csi(json!({}), &["PUT pv/status v Released"], &[])]
-#[case::no_plugin(json!({ "spec": { "csi": null, "hostPath": { "path": "/x" } } }),
+#[case::no_plugin(json!({ "spec": { "csi": null, "local": { "path": "/x" } } }),
     &["PUT pv/status v Released", "PUT pv/status v Failed"],
-    &["volume v: Warning VolumeFailedDelete: error getting deleter volume plugin for volume \"v\": no deletable volume \
-       plugin matched"])]
+    &["volume v: Warning VolumeFailedDelete: error getting deleter volume plugin for volume \"v\": no volume plugin \
+       matched"])]
+#[case::host_path(json!({ "spec": { "csi": null, "hostPath": { "path": "/tmp/x" } } }),
+    &["PUT pv/status v Released", "DELETE pv v"], &[])]
+#[case::another_path(json!({ "spec": { "csi": null, "hostPath": { "path": "/x" } } }),
+    &["PUT pv/status v Released", "PUT pv/status v Failed"],
+    &["volume v: Warning VolumeFailedDelete: host_path deleter only supports /tmp/.+ but received provided /x"])]
+#[case::migrated(json!({
+    "metadata": { "annotations": { "pv.kubernetes.io/provisioned-by": "kubernetes.io/aws-ebs" } },
+    "spec": { "csi": null, "awsElasticBlockStore": { "volumeID": "vol-1" } },
+}), &["PUT pv v Bound", "PUT pv/status v Released"], &[])]
 #[case::recycle(json!({ "spec": { "persistentVolumeReclaimPolicy": "Recycle" } }),
     &["PUT pv/status v Released", "PUT pv/status v Failed"],
     &["volume v: Warning VolumeFailedRecycle: No recycler plugin found for the volume!"])]

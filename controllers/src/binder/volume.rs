@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use super::annotations::{MIGRATED_TO, PROVISIONED_BY};
 use super::bind::{unbind, with_phase};
 use super::cache::BinderCache;
+use super::in_tree::{self, Deleter};
 use super::object::{ClaimKey, annotation, name, uid, volume_modes_differ, volume_name, volume_phase, volume_spec};
 use super::step::{About, Call, Notice, Step};
 
@@ -26,6 +27,9 @@ pub enum Live {
 /// answer.
 pub fn sync_volume(cache: &BinderCache, name: &str, live: &Live) -> Step {
     let Some(volume) = cache.volume(name) else { return Step::done() };
+    if let Some(volume) = in_tree::remarked_volume(volume) {
+        return Step::then_again(Call::ReplaceVolume(Box::new(volume)));
+    }
     let Some(reference) = &volume_spec(volume).claim_ref else { return phase(volume, "Available") };
     let claim_uid = reference.uid.as_deref().unwrap_or_default();
     if claim_uid.is_empty() {
@@ -122,20 +126,13 @@ fn reclaim(volume: &Arc<PersistentVolume>) -> Step {
         // The driver's external provisioner deletes it.
         return Step::done();
     }
-    let name = name(&volume.metadata);
     match policy(volume) {
         "Retain" => Step::done(),
-        "Delete" => {
-            let provisioner = annotation(&volume.metadata, PROVISIONED_BY).unwrap_or_default();
-            let external = !provisioner.is_empty() && !provisioner.starts_with("kubernetes.io/");
-            if external || volume_spec(volume).csi.is_some() {
-                // The external provisioner deletes it once it is Released.
-                return Step::done();
-            }
-            let message =
-                format!("error getting deleter volume plugin for volume {name:?}: no deletable volume plugin matched");
-            fail(volume, "VolumeFailedDelete", message)
-        }
+        "Delete" => match Deleter::of(volume) {
+            Deleter::External => Step::done(),
+            Deleter::HostPath => delete_host_path(volume),
+            Deleter::Missing(error) => fail(volume, "VolumeFailedDelete", error),
+        },
         "Recycle" => fail(volume, "VolumeFailedRecycle", "No recycler plugin found for the volume!".to_owned()),
         _ => fail(
             volume,
@@ -143,6 +140,19 @@ fn reclaim(volume: &Arc<PersistentVolume>) -> Step {
             "Volume has unrecognized PersistentVolumeReclaimPolicy".to_owned(),
         ),
     }
+}
+
+/// Deletes a hostPath volume (`hostPathDeleter.Delete`). Its files stay, because they are those of the user's machine.
+fn delete_host_path(volume: &Arc<PersistentVolume>) -> Step {
+    let path = volume_spec(volume).host_path.as_ref().map_or("", |source| source.path.as_str());
+    if path.split_once("/tmp/").is_none_or(|(_, rest)| rest.is_empty()) {
+        let error = format!("host_path deleter only supports /tmp/.+ but received provided {path}");
+        return fail(volume, "VolumeFailedDelete", error);
+    }
+    if volume.metadata.deletion_timestamp.is_some() {
+        return Step::done();
+    }
+    Step { call: Some(Call::DeleteVolume(name(&volume.metadata).to_owned())), ..Step::default() }
 }
 
 /// Makes the volume Failed; the event comes with the change (`updateVolumePhaseWithEvent`).

@@ -131,7 +131,7 @@ impl Scheduler {
         let (mut drivers, mut attachments) = (sources.drivers.subscribe(), sources.attachments.subscribe());
         let (mut capacities, mut budgets) = (sources.capacities.subscribe(), sources.budgets.subscribe());
         let (mut services, mut replica_sets) = (sources.services.subscribe(), sources.replica_sets.subscribe());
-        let mut stateful_sets = sources.stateful_sets.subscribe();
+        let (mut stateful_sets, mut namespaces) = (sources.stateful_sets.subscribe(), sources.namespaces.subscribe());
         let mut counted = None;
         loop {
             // All pending events are applied before a pod is scheduled: pods come last.
@@ -153,6 +153,7 @@ impl Scheduler {
                 Some(delta) = claims.recv() => self.claim_changed(delta),
                 Some(delta) = attachments.recv() => self.attachment_changed(&delta),
                 Some(delta) = capacities.recv() => self.capacity_changed(delta),
+                Some(delta) = namespaces.recv() => self.namespace_changed(delta),
                 Some(delta) = budgets.recv() => stored(&mut self.state().cache.budgets, delta),
                 Some(delta) = services.recv() => stored(&mut self.state().cache.owners.services, delta),
                 Some(delta) = replica_sets.recv() => stored(&mut self.state().cache.owners.replica_sets, delta),

@@ -11,6 +11,7 @@ use super::assume::AssumeCache;
 use super::fit_error::Plugin;
 use super::node_info::{NodeInfo, Placed, PodKey};
 use super::nominations::Nominations;
+use super::pod_affinity::Namespaces;
 use super::resources::Resources;
 use super::spread::Owners;
 use crate::binder::object::{ClaimKey, claim_class, volume_class, volume_name, volume_spec};
@@ -91,6 +92,8 @@ pub struct SchedulerCache {
     pub capacities: BTreeMap<String, Arc<CSIStorageCapacity>>,
     /// Disruption budgets, by namespace and name.
     pub budgets: BTreeMap<(String, String), Arc<PodDisruptionBudget>>,
+    /// Labels of namespaces.
+    pub namespaces: Arc<Namespaces>,
     /// Pods that wait for room on a node.
     pub nominations: Nominations,
     /// Services and controllers of pods.

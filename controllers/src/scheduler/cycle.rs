@@ -38,9 +38,13 @@ pub fn schedule(cache: &SchedulerCache, pod: &Pod) -> Result<Placement, Box<FitE
             return Err(error);
         }
     };
+    if incoming.named.is_some() {
+        error.reject_unnamed();
+    }
     let nominated = nominated_node(pod);
     let mut passing: Vec<(&NodeInfo, Placement)> = Vec::new();
-    for (name, info) in cache.nodes.iter().filter(|(_, info)| info.node.is_some()) {
+    let named = |name: &str| incoming.named.as_ref().is_none_or(|named| named.contains(name));
+    for (name, info) in cache.nodes.iter().filter(|(name, info)| info.node.is_some() && named(name)) {
         match fits(cache, &incoming, &others, info) {
             Err(rejection) => error.reject(name, rejection),
             Ok(volumes) => {

@@ -89,6 +89,8 @@ pub struct FitError {
     pub pre_filter: Option<String>,
     /// Rejection of each node by the filters.
     pub rejections: BTreeMap<String, Rejection>,
+    /// Reason of the nodes that were not filtered, because a plugin had named others.
+    pub unnamed: Option<&'static str>,
     /// Rejecting plugins. Events relevant to them requeue the pod.
     pub plugins: BTreeSet<Plugin>,
     /// Result of preemption.
@@ -106,6 +108,12 @@ impl FitError {
     pub fn reject_all(&mut self, plugin: Plugin, reason: String) {
         self.plugins.insert(plugin);
         self.pre_filter = Some(reason);
+    }
+
+    /// Notes that only the nodes that the pod's affinity names are filtered.
+    pub fn reject_unnamed(&mut self) {
+        self.plugins.insert(Plugin::NodeAffinity);
+        self.unnamed = Some("node(s) didn't satisfy plugin(s) [NodeAffinity]");
     }
 
     /// Notes a rejection of one node.
@@ -135,8 +143,10 @@ impl std::fmt::Display for FitError {
         match &self.pre_filter {
             Some(reason) => write!(f, " {reason}.")?,
             None => {
-                let reasons = self.rejections.values().flat_map(Rejection::reasons);
-                write!(f, " {}.", histogram(reasons.map(|reason| (reason, 1))))?;
+                let reasons = self.rejections.values().flat_map(Rejection::reasons).map(|reason| (reason, 1));
+                let absent = self.nodes - self.rejections.len();
+                let unnamed = self.unnamed.filter(|_| absent > 0).map(|reason| (reason, absent));
+                write!(f, " {}.", histogram(reasons.chain(unnamed)))?;
             }
         }
         if !self.verdict.message.is_empty() {

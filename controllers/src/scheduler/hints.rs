@@ -7,11 +7,13 @@ use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, 
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass};
 
 use super::fit_error::Plugin;
-use super::node_filters::{affinity_matches, schedulable, taints_tolerated};
+use super::inline_disks::{disks, taken};
 use super::node_info::limits;
+use super::node_ports::ports_free;
 use super::resources::Resources;
 use super::volume_binding::volume_limit;
-use super::{pod_affinity, spread};
+use super::volume_filters::zones;
+use super::{node_hints, pod_affinity, spread};
 use crate::binder::object::{ClaimKey, pod_claims};
 use crate::binder::quantity;
 use crate::kube::Kind;
@@ -21,10 +23,12 @@ use crate::kube::Kind;
 pub enum ClusterEvent<'a> {
     /// A node is new (no `old`) or changed.
     Node(Option<&'a Node>, &'a Node),
+    /// A node was deleted.
+    NodeGone(&'a Node),
     /// A pod with a node was deleted.
     AssignedPodGone(&'a Pod),
-    /// A pod got a node, or the labels of a pod with a node changed.
-    AssignedPodChanged(&'a Pod),
+    /// A pod got a node (no `old`), or the labels of a pod with a node changed.
+    AssignedPodChanged(Option<&'a Pod>, &'a Pod),
     /// A claim is new or changed.
     Claim(Option<&'a PersistentVolumeClaim>, &'a PersistentVolumeClaim),
     /// A volume is new or changed.
@@ -49,27 +53,21 @@ pub fn worth_retrying(event: ClusterEvent<'_>, pod: &Pod, plugins: &BTreeSet<Plu
 fn helps(event: ClusterEvent<'_>, pod: &Pod, plugin: Plugin) -> bool {
     use ClusterEvent as E;
     match (plugin, event) {
-        (Plugin::NodeUnschedulable, E::Node(old, new)) => {
-            schedulable(pod, new) && old.is_none_or(|old| !schedulable(pod, old))
-        }
-        (Plugin::TaintToleration, E::Node(old, new)) => {
-            taints_tolerated(pod, new) && old.is_none_or(|old| !taints_tolerated(pod, old))
-        }
-        (Plugin::NodeAffinity, E::Node(old, new)) => {
-            affinity_matches(pod, new) && old.is_none_or(|old| !affinity_matches(pod, old))
-        }
-        (Plugin::NodeResourcesFit, E::Node(old, new)) => {
-            old.is_none_or(|old| Resources::allocatable(old) != Resources::allocatable(new))
-        }
-        (Plugin::NodeResourcesFit | Plugin::NodePorts, E::AssignedPodGone(_))
-        | (Plugin::NodePorts, E::Node(None, _)) => true,
+        (_, E::Node(None, new)) => node_hints::added(plugin, pod, new),
+        (_, E::Node(Some(old), new)) => node_hints::changed(plugin, pod, old, new),
+        (Plugin::PodTopologySpread, E::NodeGone(node)) => spread::helped_by_node(pod, node),
+        (Plugin::NodeResourcesFit, E::AssignedPodGone(_)) => true,
+        (Plugin::NodePorts, E::AssignedPodGone(gone)) => !ports_free(pod, [gone]),
 
         (Plugin::VolumeRestrictions, E::AssignedPodGone(gone)) => {
-            gone.namespace() == pod.namespace()
-                && pod_claims(gone).any(|(theirs, _)| pod_claims(pod).any(|(ours, _)| ours == theirs))
+            let shares_disk = || taken(&disks(pod).collect::<Vec<_>>(), gone);
+            let shares_claim = || pod_claims(gone).any(|(theirs, _)| pod_claims(pod).any(|(ours, _)| ours == theirs));
+            gone.namespace() == pod.namespace() && (shares_disk() || shares_claim())
         }
-        (Plugin::VolumeRestrictions | Plugin::VolumeBinding | Plugin::VolumeZone, E::Claim(_, claim))
-        | (Plugin::NodeVolumeLimits, E::Claim(None, claim)) => uses(pod, &ClaimKey::of(claim)),
+        (Plugin::VolumeBinding | Plugin::VolumeZone, E::Claim(_, claim))
+        | (Plugin::VolumeRestrictions | Plugin::NodeVolumeLimits, E::Claim(None, claim)) => {
+            uses(pod, &ClaimKey::of(claim))
+        }
 
         (Plugin::NodeVolumeLimits, E::AssignedPodGone(gone)) => pod_claims(gone).next().is_some(),
         (Plugin::NodeVolumeLimits, E::AttachmentGone) => true,
@@ -78,16 +76,12 @@ fn helps(event: ClusterEvent<'_>, pod: &Pod, plugin: Plugin) -> bool {
             old.is_none() || limits(new).iter().any(|(driver, count)| *count > before.get(driver).copied().unwrap_or(0))
         }
 
-        // Upstream retries after any change of any volume; a volume of another claim cannot help.
-        (Plugin::VolumeBinding | Plugin::VolumeZone, E::Volume(_, volume)) => {
-            ClaimKey::of_volume(volume).is_none_or(|key| uses(pod, &key))
-        }
-        (Plugin::VolumeBinding | Plugin::VolumeZone, E::Class(old, new)) => {
+        (Plugin::VolumeBinding, E::Volume(..)) | (Plugin::VolumeZone, E::Volume(None, _)) => true,
+        (Plugin::VolumeZone, E::Volume(Some(old), new)) => zones(old) != zones(new),
+        (Plugin::VolumeBinding, E::Class(old, new)) => {
             old.is_none_or(|old| old.allowed_topologies != new.allowed_topologies)
         }
-        (Plugin::VolumeBinding | Plugin::VolumeZone, E::Node(old, new)) => {
-            old.is_none_or(|old| old.metadata.labels != new.metadata.labels)
-        }
+        (Plugin::VolumeZone, E::Class(None, new)) => new.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer"),
         (Plugin::VolumeBinding, E::CsiNode(None, _)) => true,
         (Plugin::VolumeBinding, E::Capacity(old, new)) => {
             let bytes = |capacity: &CSIStorageCapacity| volume_limit(capacity).map(quantity::value);
@@ -96,21 +90,10 @@ fn helps(event: ClusterEvent<'_>, pod: &Pod, plugin: Plugin) -> bool {
         (Plugin::VolumeBinding, E::Driver(old, new)) => {
             old.spec.storage_capacity == Some(true) && new.spec.storage_capacity != Some(true)
         }
-        (Plugin::PodTopologySpread, E::AssignedPodGone(other) | E::AssignedPodChanged(other)) => {
-            spread::concerns(pod, other)
-        }
-        (Plugin::PodTopologySpread, E::Node(old, new)) => {
-            let is_same = |old: &Node| {
-                old.metadata.labels == new.metadata.labels && taints_tolerated(pod, old) == taints_tolerated(pod, new)
-            };
-            !old.is_some_and(is_same)
-        }
-        (Plugin::InterPodAffinity, E::AssignedPodGone(other) | E::AssignedPodChanged(other)) => {
-            pod_affinity::concerns(pod, other)
-        }
-        (Plugin::InterPodAffinity, E::Node(old, new)) => {
-            old.is_none_or(|old| old.metadata.labels != new.metadata.labels)
-        }
+        (Plugin::PodTopologySpread, E::AssignedPodGone(gone)) => spread::helped_by(pod, None, gone),
+        (Plugin::PodTopologySpread, E::AssignedPodChanged(old, new)) => spread::helped_by(pod, old, new),
+        (Plugin::InterPodAffinity, E::AssignedPodGone(gone)) => pod_affinity::helped_without(pod, gone),
+        (Plugin::InterPodAffinity, E::AssignedPodChanged(old, new)) => pod_affinity::helped_by(pod, old, new),
         _ => false,
     }
 }

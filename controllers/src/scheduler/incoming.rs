@@ -1,5 +1,7 @@
 //! The pod that is being scheduled, and the filters of a node for it (`RunFilterPluginsWithNominatedPods`).
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::core::v1::Pod;
 
 use super::cache::SchedulerCache;
@@ -18,6 +20,8 @@ pub struct Incoming<'a> {
     pub pod: &'a Pod,
     /// Its requests.
     pub request: Resources,
+    /// The only nodes that are filtered; None for all.
+    pub named: Option<BTreeSet<&'a str>>,
     /// Its claims.
     pub claims: PodClaims,
     /// Its volumes, for the filters of volumes.
@@ -41,6 +45,14 @@ impl<'a> Incoming<'a> {
     /// # Errors
     /// The plugin and its reason to reject all nodes.
     pub fn of(cache: &SchedulerCache, pod: &'a Pod) -> Result<(Self, Others), (Plugin, String)> {
+        let skipped = cache.seeded_bugs.skips == Some(Plugin::NodeAffinity);
+        let named = node_filters::named_nodes(pod).filter(|_| !skipped);
+        if named.as_ref().is_some_and(BTreeSet::is_empty) {
+            return Err((Plugin::NodeAffinity, "pod affinity terms conflict".to_owned()));
+        }
+        if let Some(name) = volume_binding::missing_claim(cache, pod) {
+            return Err((Plugin::VolumeRestrictions, format!("persistentvolumeclaim {name:?} not found")));
+        }
         let claims = volume_binding::pre_filter(cache, pod).map_err(|reason| (Plugin::VolumeBinding, reason))?;
         let volumes = volume_filters::pre_filter(cache, pod, &claims);
         let others = Others {
@@ -48,7 +60,7 @@ impl<'a> Incoming<'a> {
             spread: spread::Counts::of(cache, pod),
             affinity: pod_affinity::Counts::of(cache, pod),
         };
-        Ok((Self { pod, request: Resources::requested(pod), claims, volumes }, others))
+        Ok((Self { pod, request: Resources::requested(pod), named, claims, volumes }, others))
     }
 }
 

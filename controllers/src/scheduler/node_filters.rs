@@ -1,6 +1,8 @@
 //! Filters of the node and its pods: NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts, NodeResourcesFit.
 
-use k8s_openapi::api::core::v1::{Node, Pod, Taint, Toleration};
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{Node, NodeSelector, Pod, Taint, Toleration};
 
 use super::cache::SeededBugs;
 use super::fit_error::{Plugin, Rejection};
@@ -33,6 +35,16 @@ pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
 /// Effects of taints that forbid scheduling.
 const FORBIDDING: [&str; 2] = ["NoSchedule", "NoExecute"];
 
+/// Returns the node's taints.
+pub fn taints(node: &Node) -> &[Taint] {
+    node.spec.as_ref().and_then(|s| s.taints.as_deref()).unwrap_or_default()
+}
+
+/// Returns true if the node is cordoned.
+pub fn is_cordoned(node: &Node) -> bool {
+    node.spec.as_ref().is_some_and(|s| s.unschedulable == Some(true))
+}
+
 /// Returns true if the pod tolerates the node's taints that forbid scheduling.
 pub fn taints_tolerated(pod: &Pod, node: &Node) -> bool {
     effects_tolerated(pod, node, &FORBIDDING)
@@ -40,8 +52,7 @@ pub fn taints_tolerated(pod: &Pod, node: &Node) -> bool {
 
 /// Returns true if the pod tolerates the node's taints with these effects.
 pub fn effects_tolerated(pod: &Pod, node: &Node, effects: &[&str]) -> bool {
-    let taints = node.spec.as_ref().and_then(|s| s.taints.as_deref()).unwrap_or_default();
-    taints
+    taints(node)
         .iter()
         .filter(|taint| effects.contains(&taint.effect.as_str()))
         .all(|taint| tolerations(pod).iter().any(|toleration| tolerates(toleration, taint)))
@@ -49,15 +60,14 @@ pub fn effects_tolerated(pod: &Pod, node: &Node, effects: &[&str]) -> bool {
 
 /// Returns the number of the node's taints with this effect that the pod does not tolerate.
 pub fn intolerable(pod: &Pod, node: &Node, effect: &str) -> i64 {
-    let taints = node.spec.as_ref().and_then(|s| s.taints.as_deref()).unwrap_or_default();
     let tolerated = |taint: &&Taint| tolerations(pod).iter().any(|toleration| tolerates(toleration, taint));
-    let count = taints.iter().filter(|taint| taint.effect == effect).filter(|taint| !tolerated(taint)).count();
+    let count = taints(node).iter().filter(|taint| taint.effect == effect).filter(|taint| !tolerated(taint)).count();
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 /// Returns true if the node is schedulable, or the pod tolerates that it is not (as daemons do).
 pub fn schedulable(pod: &Pod, node: &Node) -> bool {
-    if node.spec.as_ref().is_none_or(|s| s.unschedulable != Some(true)) {
+    if !is_cordoned(node) {
         return true;
     }
     let taint = Taint {
@@ -73,12 +83,27 @@ pub fn affinity_matches(pod: &Pod, node: &Node) -> bool {
     let Some(spec) = &pod.spec else { return true };
     let labels = node_labels(node);
     let selected = spec.node_selector.iter().flatten().all(|(key, value)| labels.get(key) == Some(value));
-    let required = spec
-        .affinity
-        .as_ref()
-        .and_then(|a| a.node_affinity.as_ref())
-        .and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref());
-    selected && required.is_none_or(|selector| node_selector_matches(selector, node.name(), labels))
+    selected && required_affinity(pod).is_none_or(|selector| node_selector_matches(selector, node.name(), labels))
+}
+
+fn required_affinity(pod: &Pod) -> Option<&NodeSelector> {
+    let affinity = pod.spec.as_ref()?.affinity.as_ref()?.node_affinity.as_ref()?;
+    affinity.required_during_scheduling_ignored_during_execution.as_ref()
+}
+
+/// Returns the nodes that the pod's required node affinity names, if each of its terms names some
+/// (`NodeAffinity.PreFilter`). Names of one term must all match, terms are alternatives.
+pub fn named_nodes(pod: &Pod) -> Option<BTreeSet<&str>> {
+    let terms = &required_affinity(pod)?.node_selector_terms;
+    let mut named: Option<BTreeSet<&str>> = None;
+    for term in terms {
+        let fields = term.match_fields.iter().flatten();
+        let names = fields.filter(|field| field.key == "metadata.name" && field.operator == "In");
+        let names = names.map(|field| field.values.iter().flatten().map(String::as_str).collect::<BTreeSet<&str>>());
+        let of_term = names.reduce(|one, other| one.intersection(&other).copied().collect())?;
+        named.get_or_insert_default().extend(of_term);
+    }
+    named
 }
 
 /// Reason of TaintToleration, for the scheduler (`TaintToleration.Filter`).

@@ -1,8 +1,8 @@
 //! Required affinity and anti-affinity between pods (plugin InterPodAffinity, `plugins/interpodaffinity/filtering.go`).
-//! [`pod_affinity_scores`](super::pod_affinity_scores) has preferred terms. The only label of namespaces that selectors see
-//! is their name.
+//! [`pod_affinity_scores`](super::pod_affinity_scores) has preferred terms.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod, PodAffinityTerm};
 
@@ -16,6 +16,9 @@ const NO_AFFINITY: &str = "node(s) didn't match pod affinity rules";
 const ANTI_AFFINITY: &str = "node(s) didn't match pod anti-affinity rules";
 const ANTI_AFFINITY_OF_OTHERS: &str = "node(s) didn't satisfy existing pods anti-affinity rules";
 
+/// Labels of namespaces by name.
+pub type Namespaces = BTreeMap<String, Labels>;
+
 /// Number of matching pods by key and value of a node's label.
 type Domains = BTreeMap<(String, String), i64>;
 
@@ -25,6 +28,7 @@ pub struct Counts {
     affinity: Domains,
     anti_affinity: Domains,
     of_others: Domains,
+    namespaces: Arc<Namespaces>,
 }
 
 /// Returns the required affinity terms of a pod.
@@ -39,21 +43,21 @@ fn anti_affinity_terms(pod: &Pod) -> &[PodAffinityTerm] {
 }
 
 /// Returns true if a term of `owner` selects `other` (`AffinityTerm.Matches`).
-pub fn selects(term: &PodAffinityTerm, owner: &Pod, other: &Pod) -> bool {
-    let namespaces = term.namespaces.as_deref().unwrap_or_default();
-    let named = if namespaces.is_empty() && term.namespace_selector.is_none() {
+pub fn selects(term: &PodAffinityTerm, owner: &Pod, other: &Pod, namespaces: &Namespaces) -> bool {
+    let listed = term.namespaces.as_deref().unwrap_or_default();
+    let named = if listed.is_empty() && term.namespace_selector.is_none() {
         other.namespace() == owner.namespace()
     } else {
-        namespaces.iter().any(|namespace| namespace == other.namespace())
+        listed.iter().any(|namespace| namespace == other.namespace())
     };
-    let labels = || Labels::from([("kubernetes.io/metadata.name".to_owned(), other.namespace().to_owned())]);
-    let selected = |s| is_everything(s) || label_selector_matches(s, Some(&labels()));
+    let labels = namespaces.get(other.namespace());
+    let selected = |s| is_everything(s) || label_selector_matches(s, labels);
     (named || term.namespace_selector.as_ref().is_some_and(selected))
         && term.label_selector.as_ref().is_some_and(|s| label_selector_matches(s, other.metadata.labels.as_ref()))
 }
 
-fn selects_all(terms: &[PodAffinityTerm], owner: &Pod, other: &Pod) -> bool {
-    !terms.is_empty() && terms.iter().all(|term| selects(term, owner, other))
+fn selects_all(terms: &[PodAffinityTerm], owner: &Pod, other: &Pod, namespaces: &Namespaces) -> bool {
+    !terms.is_empty() && terms.iter().all(|term| selects(term, owner, other, namespaces))
 }
 
 fn count(domains: &mut Domains, term: &PodAffinityTerm, node: &Node, by: i64) {
@@ -71,7 +75,7 @@ fn count(domains: &mut Domains, term: &PodAffinityTerm, node: &Node, by: i64) {
 impl Counts {
     /// Counts the pods of all nodes (`PreFilter`).
     pub fn of(cache: &SchedulerCache, pod: &Pod) -> Self {
-        let mut counts = Self::default();
+        let mut counts = Self { namespaces: cache.namespaces.clone(), ..Self::default() };
         for info in cache.nodes.values() {
             let Some(node) = &info.node else { continue };
             for placed in info.pods.values() {
@@ -89,14 +93,15 @@ impl Counts {
 
     /// Counts a pod that is added to a node, or removed from it (`updateWithPod`).
     pub fn change(&mut self, pod: &Pod, other: &Pod, node: &Node, by: i64) {
-        for term in anti_affinity_terms(other).iter().filter(|term| selects(term, other, pod)) {
+        let namespaces = &*self.namespaces;
+        for term in anti_affinity_terms(other).iter().filter(|term| selects(term, other, pod, namespaces)) {
             count(&mut self.of_others, term, node, by);
         }
         let terms = affinity_terms(pod);
-        if selects_all(terms, pod, other) {
+        if selects_all(terms, pod, other, namespaces) {
             terms.iter().for_each(|term| count(&mut self.affinity, term, node, by));
         }
-        for term in anti_affinity_terms(pod).iter().filter(|term| selects(term, pod, other)) {
+        for term in anti_affinity_terms(pod).iter().filter(|term| selects(term, pod, other, namespaces)) {
             count(&mut self.anti_affinity, term, node, by);
         }
     }
@@ -123,7 +128,7 @@ pub fn check(counts: &Counts, pod: &Pod, node: &Node) -> Result<(), Rejection> {
     let lacks_label = terms.iter().any(|term| !labels.contains_key(&term.topology_key));
     let lacks_pods = terms.iter().any(|term| has(&counts.affinity, &term.topology_key) == Some(false));
     // The first pod of a group whose pods must run together.
-    let is_first = counts.affinity.is_empty() && selects_all(terms, pod, pod);
+    let is_first = counts.affinity.is_empty() && selects_all(terms, pod, pod, &counts.namespaces);
     if lacks_label || lacks_pods && !is_first {
         return Err(Rejection::hopeless(Plugin::InterPodAffinity, NO_AFFINITY));
     }
@@ -136,10 +141,38 @@ pub fn check(counts: &Counts, pod: &Pod, node: &Node) -> Result<(), Rejection> {
     Ok(())
 }
 
-/// Returns true if one of the pods has a required term that selects the other, so a change of one may help the other.
-pub fn concerns(pod: &Pod, other: &Pod) -> bool {
-    affinity_terms(pod).iter().chain(anti_affinity_terms(pod)).any(|term| selects(term, pod, other))
-        || anti_affinity_terms(other).iter().any(|term| selects(term, other, pod))
+/// Labels of namespaces for the functions below: upstream knows none there.
+static UNKNOWN: Namespaces = Namespaces::new();
+
+/// Returns true if a pod that got a node, or another pod than `old` by its labels, may let `pod` satisfy its terms
+/// (`isSchedulableAfterPodChange`).
+pub fn helped_by(pod: &Pod, old: Option<&Pod>, new: &Pod) -> bool {
+    let wants = |other: &Pod| selects_all(affinity_terms(pod), pod, other, &UNKNOWN);
+    let avoids = |other: &Pod| selects_all(anti_affinity_terms(pod), pod, other, &UNKNOWN);
+    let attracts = wants(new) && !old.is_some_and(wants);
+    let left = |old: &Pod| avoids(old) && !avoids(new);
+    attracts || old.is_some_and(left)
+}
+
+/// Returns true if `pod` may satisfy its terms, and those of the others, without a pod that is gone.
+pub fn helped_without(pod: &Pod, gone: &Pod) -> bool {
+    selects_all(anti_affinity_terms(pod), pod, gone, &UNKNOWN)
+        || selects_all(anti_affinity_terms(gone), gone, pod, &UNKNOWN)
+}
+
+/// Returns true if a node that is new, or has other labels than `old`, may let `pod` satisfy its terms
+/// (`isSchedulableAfterNodeChange`).
+pub fn helped_by_node(pod: &Pod, old: Option<&Node>, new: &Node) -> bool {
+    fn domain<'a>(node: &'a Node, term: &PodAffinityTerm) -> Option<&'a String> {
+        node_labels(node).get(&term.topology_key)
+    }
+    let joins = |term: &PodAffinityTerm| {
+        domain(new, term).is_some() && old.is_none_or(|old| domain(old, term) != domain(new, term))
+    };
+    let leaves = |term: &PodAffinityTerm| {
+        old.is_none_or(|old| domain(old, term).is_some() && domain(old, term) != domain(new, term))
+    };
+    affinity_terms(pod).iter().any(joins) || anti_affinity_terms(pod).iter().any(leaves)
 }
 
 #[cfg(test)]
@@ -159,6 +192,26 @@ mod tests {
     fn term(kind: &str, app: &str, key: &str) -> Value {
         let term = json!({ "topologyKey": key, "labelSelector": { "matchLabels": { "app": app } } });
         json!({ kind: { "requiredDuringSchedulingIgnoredDuringExecution": [term] } })
+    }
+
+    #[rstest]
+    #[case::all(json!({}), true)]
+    #[case::by_label(json!({ "matchLabels": { "team": "a" } }), true)]
+    #[case::by_name(json!({ "matchLabels": { "kubernetes.io/metadata.name": "other" } }), true)]
+    #[case::another_label(json!({ "matchLabels": { "team": "b" } }), false)]
+    fn a_selector_sees_the_labels_of_namespaces(#[case] selector: Value, #[case] expected: bool) {
+        let mut term =
+            term("podAntiAffinity", "db", "zone")["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+                [0]
+            .clone();
+        term["namespaceSelector"] = selector;
+        let term: PodAffinityTerm = from_value(term).expect("a term");
+        let mut other = pod("db", "db", json!({}));
+        other.metadata.namespace = Some("other".to_owned());
+        let labels = [("team", "a"), ("kubernetes.io/metadata.name", "other")];
+        let labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let namespaces = Namespaces::from([("other".to_owned(), labels)]);
+        assert_eq!(selects(&term, &pod("p", "web", json!({})), &other, &namespaces), expected);
     }
 
     #[rstest]

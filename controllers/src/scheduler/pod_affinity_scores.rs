@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Node, Pod, PodAffinityTerm};
 
 use super::cache::SchedulerCache;
 use super::node_info::NodeInfo;
-use super::pod_affinity::{affinity_terms, selects};
+use super::pod_affinity::{Namespaces, affinity_terms, selects};
 use super::scores::MAX;
 use crate::binder::selectors::node_labels;
 
@@ -38,14 +38,14 @@ fn add(domains: &mut Domains, term: &PodAffinityTerm, node: &Node, weight: i64) 
 }
 
 /// Adds the weights of the terms between the incoming pod and one on a node (`processExistingPod`).
-fn process(domains: &mut Domains, pod: &Pod, other: &Pod, node: &Node) {
-    for (term, weight) in preferred(pod).filter(|(term, _)| selects(term, pod, other)) {
+fn process(domains: &mut Domains, pod: &Pod, other: &Pod, node: &Node, namespaces: &Namespaces) {
+    for (term, weight) in preferred(pod).filter(|(term, _)| selects(term, pod, other, namespaces)) {
         add(domains, term, node, weight);
     }
-    for term in affinity_terms(other).iter().filter(|term| selects(term, other, pod)) {
+    for term in affinity_terms(other).iter().filter(|term| selects(term, other, pod, namespaces)) {
         add(domains, term, node, REQUIRED);
     }
-    for (term, weight) in preferred(other).filter(|(term, _)| selects(term, other, pod)) {
+    for (term, weight) in preferred(other).filter(|(term, _)| selects(term, other, pod, namespaces)) {
         add(domains, term, node, weight);
     }
 }
@@ -56,7 +56,7 @@ pub fn scores(cache: &SchedulerCache, pod: &Pod, nodes: &[&NodeInfo]) -> Vec<i64
     let mut domains = Domains::new();
     for info in cache.nodes.values() {
         let Some(node) = &info.node else { continue };
-        info.pods.values().for_each(|placed| process(&mut domains, pod, &placed.pod, node));
+        info.pods.values().for_each(|placed| process(&mut domains, pod, &placed.pod, node, &cache.namespaces));
     }
     let sum = |info: &&NodeInfo| -> i64 {
         let labels = info.node.as_ref().map(|node| node_labels(node));

@@ -22,6 +22,9 @@ pub const REASON: &str = "PreemptionByScheduler";
 const MIN_CANDIDATES: (usize, usize) = (100, 10);
 /// Text of the plugin DynamicResources, which runs before; our pods have no resource claims.
 const NO_CLAIMS: &str = "no new claims to deallocate";
+/// Error of that plugin if another one rejected the pod before it could prepare (`fwk.ErrNotFound`). No plugin runs after
+/// it.
+const NO_STATE: &str = "not found";
 
 /// Runs the plugins for a pod that fits no node: looks for pods to preempt. `evaluated` is missing if the pod was rejected
 /// before the filters.
@@ -36,13 +39,13 @@ pub fn post_filter(
         nomination,
         candidate: None,
     };
+    let Some((incoming, others)) = evaluated else {
+        return Verdict { message: NO_STATE.to_owned(), ..Verdict::default() };
+    };
     if let Err(why) = eligible(cache, pod, error) {
         return failed(Nomination::Keep, why);
     }
-    let (candidates, statuses) = match evaluated {
-        Some((incoming, others)) => dry_run(cache, incoming, others, error),
-        None => (Vec::new(), BTreeMap::new()),
-    };
+    let (candidates, statuses) = dry_run(cache, incoming, others, error);
     if let Some(candidate) = best(candidates) {
         let nomination = Nomination::Node(candidate.node.clone());
         return Verdict { message: String::new(), nomination, candidate: Some(candidate) };

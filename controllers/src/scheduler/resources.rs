@@ -90,6 +90,11 @@ impl Resources {
         self.0.get(name).copied().unwrap_or_default()
     }
 
+    /// Returns the names of the resources.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
     /// Adds `other`.
     pub fn add(&mut self, other: &Self) {
         for (name, amount) in &other.0 {

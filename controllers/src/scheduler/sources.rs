@@ -1,7 +1,7 @@
 //! Informers of the scheduler.
 
 use k8s_openapi::api::apps::v1::{ReplicaSet, StatefulSet};
-use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod, Service};
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
 use substrate::mutant;
@@ -24,6 +24,7 @@ pub(super) struct Sources {
     pub(super) attachments: Informer<VolumeAttachment>,
     pub(super) capacities: Informer<CSIStorageCapacity>,
     pub(super) budgets: Informer<PodDisruptionBudget>,
+    pub(super) namespaces: Informer<Namespace>,
     pub(super) services: Informer<Service>,
     pub(super) replica_sets: Informer<ReplicaSet>,
     pub(super) stateful_sets: Informer<StatefulSet>,
@@ -45,6 +46,7 @@ impl Sources {
             attachments: Informer::start(ctx, client.all(), ListParams::default()),
             capacities: Informer::start(ctx, client.all(), ListParams::default()),
             budgets: Informer::start(ctx, client.all(), ListParams::default()),
+            namespaces: Informer::start(ctx, client.all(), ListParams::default()),
             services: Informer::start(ctx, client.all(), ListParams::default()),
             replica_sets: Informer::start(ctx, client.all(), ListParams::default()),
             stateful_sets: Informer::start(ctx, client.all(), ListParams::default()),
@@ -63,6 +65,7 @@ impl Sources {
         self.attachments.synced().await;
         self.capacities.synced().await;
         self.budgets.synced().await;
+        self.namespaces.synced().await;
         self.services.synced().await;
         self.replica_sets.synced().await;
         self.stateful_sets.synced().await;

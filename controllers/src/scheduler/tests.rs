@@ -215,6 +215,35 @@ fn reasons_are_counted_and_sorted_and_preemption_counts_who_could_yield() {
 }
 
 #[test]
+fn only_the_nodes_that_an_affinity_names_are_filtered() {
+    let naming = |terms: Value| {
+        let required = json!({ "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": terms } });
+        pod("p", &[], json!({ "spec": { "affinity": { "nodeAffinity": required } } }))
+    };
+    let named = |names: &[&str]| json!({ "key": "metadata.name", "operator": "In", "values": names });
+    let mut cache = cluster();
+    assert_eq!(place(&cache, &naming(json!([{ "matchFields": [named(&["node-b"])] }]))), Ok("node-b".to_owned()));
+    cache.store_node(Arc::new(node("node-b", "b", json!({ "spec": { "unschedulable": true } }))));
+    assert_eq!(
+        place(&cache, &naming(json!([{ "matchFields": [named(&["node-b"])] }]))).unwrap_err(),
+        format!(
+            "0/3 nodes are available: 1 node(s) were unschedulable, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]. \
+             {HELPLESS}"
+        )
+    );
+    assert_eq!(
+        place(&cache, &naming(json!([{ "matchFields": [named(&["node-x"])] }]))).unwrap_err(),
+        format!("0/3 nodes are available: 3 node(s) didn't satisfy plugin(s) [NodeAffinity]. {HELPLESS}")
+    );
+    // Both requirements of a term must match, and no name does.
+    let apart = json!([{ "matchFields": [named(&["node-a"]), named(&["node-c"])] }]);
+    assert_eq!(
+        place(&cache, &naming(apart)).unwrap_err(),
+        "0/3 nodes are available: pod affinity terms conflict. not found"
+    );
+}
+
+#[test]
 fn without_nodes_upstream_says_so() {
     let message = place(&SchedulerCache::default(), &pod("p", &[], json!({}))).unwrap_err();
     assert_eq!(message, "no nodes available to schedule pods");

@@ -52,6 +52,13 @@ impl PodVolumes {
     }
 }
 
+/// Returns the name of a claim of the pod that does not exist. The claims of ephemeral volumes do not count
+/// (`VolumeRestrictions.PreFilter`).
+pub fn missing_claim(cache: &SchedulerCache, pod: &Pod) -> Option<String> {
+    let is_missing = |name: &String| cache.claims.get(&ClaimKey::new(pod.namespace(), name)).is_none();
+    pod_claims(pod).filter(|(_, ephemeral)| !ephemeral).map(|(name, _)| name).find(is_missing)
+}
+
 /// Evaluates the pod's claims before any node.
 ///
 /// # Errors

@@ -1,13 +1,13 @@
 //! VolumeRestrictions, NodeVolumeLimits and VolumeZone.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, Pod};
 
 use super::cache::{CountedVolume, SchedulerCache, counted_volume};
 use super::fit_error::{Plugin, Rejection};
 use super::incoming::Others;
+use super::inline_disks::{Disk, disks, taken};
 use super::node_info::{NodeInfo, Placed};
 use super::volume_binding::PodClaims;
 use crate::binder::object::{ClaimKey, claim_modes, pod_claims};
@@ -25,8 +25,8 @@ const ZONE_LABELS: [(&str, &str); 2] = [
 pub struct PodVolumeFacts {
     /// ReadWriteOncePod claims of the pod.
     once_pod_claims: BTreeSet<ClaimKey>,
-    /// In-tree EBS volumes that the pod names itself.
-    inline_disks: Vec<String>,
+    /// Disks that the pod names itself.
+    inline_disks: Vec<Disk>,
     /// Volumes of the pod, as limits count them.
     volumes: BTreeSet<CountedVolume>,
     /// Zone and region labels of its bound volumes, with the allowed values.
@@ -57,16 +57,15 @@ pub fn pre_filter(cache: &SchedulerCache, pod: &Pod, claims: &PodClaims) -> PodV
             facts.once_pod_claims.insert(key);
         }
     }
-    let sources = pod.spec.as_ref().and_then(|s| s.volumes.as_deref()).unwrap_or_default();
-    facts.inline_disks =
-        sources.iter().filter_map(|v| Some(v.aws_elastic_block_store.as_ref()?.volume_id.clone())).collect();
+    facts.inline_disks = disks(pod).collect();
     for volume in claims.bound.iter().flatten() {
         facts.zones.extend(zones(volume));
     }
     facts
 }
 
-fn zones(volume: &Arc<PersistentVolume>) -> Vec<(&'static str, &'static str, Vec<String>)> {
+/// Returns the zone and region labels of a volume, each with its older name and the allowed values.
+pub fn zones(volume: &PersistentVolume) -> Vec<(&'static str, &'static str, Vec<String>)> {
     let label = |key: &str| volume.label(key);
     let allowed = |(key, old): (&'static str, &'static str)| {
         // Several zones are joined by two underscores.
@@ -81,11 +80,7 @@ fn zones(volume: &Arc<PersistentVolume>) -> Vec<(&'static str, &'static str, Vec
 /// # Errors
 /// The rejection.
 pub fn restrictions(facts: &PodVolumeFacts, others: &Others, info: &NodeInfo) -> Result<(), Rejection> {
-    let inline = |pod: &Pod, disk: &String| {
-        let volumes = pod.spec.as_ref().and_then(|s| s.volumes.as_deref()).unwrap_or_default();
-        volumes.iter().any(|v| v.aws_elastic_block_store.as_ref().is_some_and(|ebs| ebs.volume_id == *disk))
-    };
-    if facts.inline_disks.iter().any(|disk| info.pods.values().any(|placed| inline(&placed.pod, disk))) {
+    if info.pods.values().any(|placed| taken(&facts.inline_disks, &placed.pod)) {
         return Err(Rejection::resolvable(Plugin::VolumeRestrictions, "node(s) had no available disk"));
     }
     if others.once_pod_uses > 0 {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
 use substrate::mutant;
 
@@ -48,7 +48,21 @@ impl Scheduler {
                 state.cache.store_node(new.clone());
                 self.happened(&mut state, ClusterEvent::Node(old.as_deref(), &new));
             }
-            Delta::Deleted(node) => state.cache.remove_node(node.name()),
+            Delta::Deleted(node) => {
+                state.cache.remove_node(node.name());
+                self.happened(&mut state, ClusterEvent::NodeGone(&node));
+            }
+        }
+    }
+
+    pub(super) fn namespace_changed(&self, delta: Delta<Namespace>) {
+        let mut state = self.state();
+        let namespaces = Arc::make_mut(&mut state.cache.namespaces);
+        match delta {
+            Delta::Applied { new, .. } => {
+                namespaces.insert(new.name().to_owned(), new.metadata.labels.clone().unwrap_or_default());
+            }
+            Delta::Deleted(namespace) => drop(namespaces.remove(namespace.name())),
         }
     }
 
@@ -149,9 +163,9 @@ impl Scheduler {
                     state.cache.nominations.remove(&key);
                     state.cache.place(new.clone(), node);
                     // An update of labels counts too, as upstream's scheduler sees it.
-                    let is_same = |old: &Arc<Pod>| node_of(old).is_some() && old.metadata.labels == new.metadata.labels;
-                    if !old.as_ref().is_some_and(is_same) {
-                        self.happened(&mut state, ClusterEvent::AssignedPodChanged(&new));
+                    let old = old.as_deref().filter(|old| node_of(old).is_some());
+                    if old.is_none_or(|old| old.metadata.labels != new.metadata.labels) {
+                        self.happened(&mut state, ClusterEvent::AssignedPodChanged(old, &new));
                     }
                 } else if is_ours(&new) {
                     if is_gated(&new) {

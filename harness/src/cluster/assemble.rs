@@ -192,6 +192,7 @@ impl StartContext {
         if self.world.kind() != WorldKind::Simulated {
             return without;
         }
+        without.insert(controllers::TTL.to_owned());
         let rare = controllers::RARE_WORKLOADS.iter().filter(|(kind, _)| !self.spec.rare_workloads.contains(kind));
         without.extend(rare.map(|(_, name)| (*name).to_owned()));
         if !self.spec.has_owners {

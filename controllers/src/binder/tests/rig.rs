@@ -131,6 +131,12 @@ impl Controller {
                 return step.again.then_some(live);
             }
             _ if self.crashed() => return None,
+            Call::DeleteVolume(name) => {
+                self.writes.push(format!("DELETE pv {name}"));
+                server.volumes.remove(&name);
+                self.cache.remove_volume(&name);
+                true
+            }
             Call::ReplaceVolume(volume) => self.keep_volume("PUT pv", server.put_volume(*volume, false)),
             Call::ReplaceVolumeStatus(volume) => self.keep_volume("PUT pv/status", server.put_volume(*volume, true)),
             Call::ReplaceClaim(claim) => self.keep_claim("PUT pvc", server.put_claim(*claim, false)),

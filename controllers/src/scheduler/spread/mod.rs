@@ -11,7 +11,7 @@ pub use defaults::Owners;
 pub(super) use filter::{Counts, check};
 pub(super) use score::scores;
 
-use super::node_filters::{affinity_matches, taints_tolerated};
+use super::node_filters::{affinity_matches, taints, taints_tolerated};
 use super::node_info::NodeInfo;
 use crate::binder::selectors::{is_everything, label_selector_matches, node_labels};
 use crate::kube::Kind;
@@ -89,9 +89,24 @@ impl Constraint {
     }
 }
 
-/// Returns true if a change of `other` may let `pod` satisfy its constraints (`isSchedulableAfterPodChange`).
-pub fn concerns(pod: &Pod, other: &Pod) -> bool {
-    other.namespace() == pod.namespace() && Constraint::declared(pod, "DoNotSchedule").iter().any(|c| c.selects(other))
+/// Returns true if a pod that is new or gone on a node, or has other labels than `old`, may let `pod` satisfy its
+/// constraints (`isSchedulableAfterPodChange`).
+pub fn helped_by(pod: &Pod, old: Option<&Pod>, other: &Pod) -> bool {
+    let counts = |c: &Constraint| old.is_some_and(|old| c.selects(old)) != c.selects(other);
+    other.namespace() == pod.namespace() && Constraint::declared(pod, "DoNotSchedule").iter().any(counts)
+}
+
+/// Returns true if a node that is new or gone may let `pod` satisfy its constraints (`isSchedulableAfterNodeChange`).
+pub fn helped_by_node(pod: &Pod, node: &Node) -> bool {
+    has_all(&Constraint::declared(pod, "DoNotSchedule"), node)
+}
+
+/// Returns true if a change of a node may let `pod` satisfy its constraints (`isSchedulableAfterNodeChange`).
+pub fn helped_by_change(pod: &Pod, old: &Node, new: &Node) -> bool {
+    let constraints = Constraint::declared(pod, "DoNotSchedule");
+    let moved = |c: &Constraint| node_labels(old).get(&c.key) != node_labels(new).get(&c.key);
+    let now = has_all(&constraints, new);
+    has_all(&constraints, old) != now || now && (constraints.iter().any(moved) || taints(old) != taints(new))
 }
 
 /// Returns true if the node has the labels of all constraints.

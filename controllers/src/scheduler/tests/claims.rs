@@ -25,7 +25,7 @@ fn claims_that_rule_out_every_node(#[case] claim: Option<Value>, #[case] why: &s
         add_claim(&mut cache, "data", claim);
     }
     let message = place(&cache, &pod("p", &["data"], json!({}))).unwrap_err();
-    assert_eq!(message, format!("0/3 nodes are available: {why}. {HELPLESS}"));
+    assert_eq!(message, format!("0/3 nodes are available: {why}. not found"));
 }
 
 #[test]

@@ -126,15 +126,15 @@ impl Rig {
     /// Starts a cluster with all loops except those in `without`, without the kinds and loops of snapshots, and without the
     /// loops of rare workloads.
     pub async fn with_all_loops(world: &World, nodes: &[&str], without: &[&str]) -> Self {
-        let snapshots = [controllers::SNAPSHOT_CONTROLLER, controllers::SNAPSHOTTER];
-        let others = controllers::RARE_WORKLOADS.iter().map(|(_, name)| *name).chain(snapshots);
+        let left_out = [controllers::SNAPSHOT_CONTROLLER, controllers::SNAPSHOTTER, controllers::TTL];
+        let others = controllers::RARE_WORKLOADS.iter().map(|(_, name)| *name).chain(left_out);
         let without: Vec<&str> = without.iter().copied().chain(others).collect();
         Self::start(world, nodes, &without, json!({})).await
     }
 
     /// Starts a cluster with the kinds and loops of snapshots, without a scheduler and without the garbage collector.
     pub async fn with_snapshots(world: &World, nodes: &[&str], without: &[&str]) -> Self {
-        let others = ["kube-scheduler", controllers::GARBAGE_COLLECTOR];
+        let others = ["kube-scheduler", controllers::GARBAGE_COLLECTOR, controllers::TTL];
         let others = controllers::RARE_WORKLOADS.iter().map(|(_, name)| *name).chain(others);
         let without: Vec<&str> = without.iter().copied().chain(others).collect();
         let definitions: Vec<Value> = controllers::snapshot::definitions().expect("definitions");

@@ -13,7 +13,6 @@ pub const UNRECORDED: &[(&str, &str, &str, &str)] = &[
         "PATCH strategic events",
         "no expansion failed in the recorded runs, so no Event came twice",
     ),
-    ("preempt", "kube-scheduler/scheduler", "DELETE pods", "no pod was preempted in the recorded runs"),
     ("clone", "csi-provisioner", "PUT persistentvolumeclaims", "no volume was cloned in the recorded runs"),
 ];
 
