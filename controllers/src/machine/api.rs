@@ -26,11 +26,12 @@ pub struct PodSpec {
 }
 
 impl PodSpec {
-    /// Returns true if a container starts with its pod. If an init container has a program, the kubelet starts the
-    /// programs one after the other, and the other containers after them.
+    /// Returns true if a container starts with its pod. The kubelet starts the others: those without an image, init
+    /// containers with a program or a planned exit, and the containers behind such an init container.
     pub fn starts_at_once(&self, container: &ContainerSpec) -> bool {
-        let waits = |one: &ContainerSpec| one.init && one.program.is_some();
-        if container.init { !waits(container) } else { !self.containers.iter().any(waits) }
+        let waits = |one: &ContainerSpec| one.init && (one.no_image || one.program.is_some() || one.exit.is_some());
+        let mut before = self.containers.iter().take_while(|one| one.name != container.name);
+        !container.no_image && !waits(container) && !before.any(waits)
     }
 }
 
@@ -44,12 +45,16 @@ pub struct ContainerSpec {
     pub image: String,
     /// Number of earlier starts of this container.
     pub attempt: u32,
-    /// True for an init container: it is done when the pod starts, and writes nothing.
+    /// True for an init container: it writes nothing, and is done when the pod starts, unless it has a program or a
+    /// planned exit.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub init: bool,
     /// Time after which it exits by itself. Default: it runs until it is stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<ExitPlan>,
+    /// True if its image is not on the machine, so that it cannot start.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_image: bool,
     /// Program that it runs, on a machine that runs programs. Default: it is a modelled workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<ProgramSpec>,
