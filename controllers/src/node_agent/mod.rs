@@ -33,6 +33,7 @@ mod log_service;
 pub mod logs;
 pub mod mutants;
 pub mod names;
+mod needed;
 pub mod node_object;
 mod node_status;
 mod orders;

@@ -10,6 +10,7 @@ use substrate::fault::Span;
 use super::agent::Agent;
 use super::config::{PlannedExit, WorkloadDefaults};
 use super::image_pulls;
+use super::needed;
 use super::node_object::internal_ip;
 use super::plain_command;
 use super::populate::claims;
@@ -88,7 +89,7 @@ fn earlier_starts(pod: &Pod, record: Option<&PodRecord>, container: &Container) 
 /// The part of the pod that cannot be prepared.
 pub(super) async fn programs(agent: &Agent, uid: &str, pod: &Pod) -> Result<BTreeMap<String, ProgramSpec>, Unprepared> {
     if !agent.config.programs {
-        return Ok(BTreeMap::new());
+        return needed::check(agent, pod).await.map(|()| BTreeMap::new());
     }
     sub_path::check_first(agent, uid, pod).map_err(Unprepared::config)?;
     let references = References::read(agent, pod).await?;
