@@ -185,6 +185,7 @@ fn renewed(agent: &Arc<Agent>, uid: &str, pod: &Arc<Pod>, terminate: Option<Dura
     let Some(entry) = pods.entries.get_mut(uid) else { return false };
     let has_other_limit = deadline::limit(&entry.pod) != deadline::limit(pod);
     let has_other_containers = ephemeral::count(&entry.pod) != ephemeral::count(pod);
+    let has_other_spec = entry.pod.metadata.generation != pod.metadata.generation;
     entry.pod = pod.clone();
     if pod.metadata.deletion_timestamp.is_some() {
         let is_deaf = substrate::mutant!(agent.ctx, "shorter-grace-ignored");
@@ -200,7 +201,7 @@ fn renewed(agent: &Arc<Agent>, uid: &str, pod: &Arc<Pod>, terminate: Option<Dura
     if has_other_limit && !substrate::mutant!(agent.ctx, "changed-deadline-ignored") {
         deadline::watch(agent, uid, pod);
     }
-    if has_other_containers {
+    if has_other_containers || has_other_spec {
         agent.runtime.wake();
     }
     true

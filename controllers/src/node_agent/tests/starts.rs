@@ -77,3 +77,20 @@ fn a_pod_waits_for_the_objects_that_it_needs() {
         rig.until("running", 20, || rig.pod_phase("p") == "Running").await;
     });
 }
+
+#[test]
+fn the_status_of_a_pod_follows_its_spec_at_once() {
+    in_simulation(async |world| {
+        let rig = Rig::new(&world, &MemoryDisks::new());
+        rig.until("ready", 1, || rig.ready()).await;
+        put(&rig, &json!({ "containers": [{ "name": "app", "image": "busybox" }] }));
+        rig.until("running", 5, || rig.pod_phase("p") == "Running").await;
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let resized = json!([{ "name": "app", "image": "busybox", "resources": { "requests": { "cpu": "2" } } }]);
+        let patch = json!({ "metadata": { "generation": 2 }, "spec": { "containers": resized } });
+        rig.toy.patch("pods", "default", "p", &patch);
+        let status = || rig.toy.get("pods", "default", "p")["status"].clone();
+        rig.until("observed", 1, || status()["observedGeneration"] == 2).await;
+        assert_eq!(status()["containerStatuses"][0]["allocatedResources"]["cpu"], "2");
+    });
+}
