@@ -1,4 +1,5 @@
-//! Commands whose end is known without a run: `true`, `false`, `echo`, `sleep`, and shell scripts of these and `exit`.
+//! Commands whose end is known without a run: `true`, `false`, `sleep`, those that only print, and shell scripts of these
+//! and `exit`.
 //! A modelled container with such a command ends as a real one.
 
 use std::time::Duration;
@@ -9,6 +10,9 @@ use super::config::PlannedExit;
 
 /// Programs that take a script after `-c`.
 const SHELLS: [&str; 4] = ["sh", "bash", "ash", "dash"];
+
+/// Programs that only print.
+const PRINTERS: [&str; 7] = ["date", "echo", "id", "printf", "pwd", "uname", "whoami"];
 
 /// Characters that give a script more than simple commands, one after the other.
 const SPECIAL: [char; 16] = ['$', '`', '|', '&', '<', '>', '(', ')', '{', '}', '*', '?', '[', '\\', '#', '!'];
@@ -26,7 +30,8 @@ fn simple(words: &[&str]) -> Option<PlannedExit> {
     let (program, arguments) = words.split_first()?;
     let at_once = |code: u8| Some(PlannedExit { after: Duration::ZERO, code });
     match (program.rsplit('/').next()?, arguments) {
-        ("true" | "echo", _) => at_once(0),
+        ("true", _) | ("env" | "hostname", []) => at_once(0),
+        (printer, _) if PRINTERS.contains(&printer) => at_once(0),
         ("false", _) => at_once(1),
         ("sleep", [_, ..]) => {
             let after = arguments.iter().try_fold(Duration::ZERO, |sum, word| sum.checked_add(span(word)?))?;
@@ -91,6 +96,8 @@ mod tests {
     #[case(&["true"], (0, 0))]
     #[case(&["/bin/false"], (0, 1))]
     #[case(&["echo", "a > b"], (0, 0))]
+    #[case(&["sh", "-c", "env"], (0, 0))]
+    #[case(&["/bin/sh", "-c", "date; echo Hello from the Kubernetes cluster"], (0, 0))]
     #[case(&["sleep", "5"], (5_000, 0))]
     #[case(&["sleep", "0.5", "1m"], (60_500, 0))]
     #[case(&["/bin/sh", "-c", "exit 3"], (0, 3))]
@@ -105,6 +112,7 @@ mod tests {
     #[rstest]
     #[case(&[])]
     #[case(&["nginx"])]
+    #[case(&["env", "A=b", "nginx"])]
     #[case(&["sleep"])]
     #[case(&["sleep", "infinity"])]
     #[case(&["sleep", "-1"])]
