@@ -18,11 +18,6 @@ pub(super) fn count(pod: &Pod) -> usize {
     pod.spec.iter().flat_map(|spec| spec.ephemeral_containers.iter().flatten()).count()
 }
 
-/// Returns the same for the latest object of a pod that has a worker.
-pub(super) fn latest_count(agent: &Agent, uid: &str) -> usize {
-    agent.pods().get(uid).map_or(0, |pod| count(&pod))
-}
-
 /// Starts the ephemeral containers of a pod that have never started. Returns the time at which to try again.
 pub(super) async fn start_new(
     agent: &Arc<Agent>,

@@ -4,8 +4,10 @@ use std::fmt;
 
 /// Registry of a name that has none.
 const DEFAULT_REGISTRY: &str = "docker.io";
-/// Tags that no image has.
-const MISSING_TAGS: [&str; 3] = ["404", "non-existent", "nonexistent"];
+/// Tag that no image has.
+const MISSING_TAG: &str = "404";
+/// Words in the path or in the tag of an image that does not exist.
+const MISSING: [&str; 4] = ["does-not-exist", "doesnt-exist", "non-existent", "nonexistent"];
 
 /// Name of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,11 +51,13 @@ impl<'n> ImageName<'n> {
     }
 
     /// Returns false if there is no such image: its registry begins with `invalid.` or ends with `.invalid`, as in RFC
-    /// 2606, or its tag is one that no image has.
+    /// 2606, or its path or tag says so.
     pub fn exists(&self) -> bool {
         let host = self.registry.split(':').next().unwrap_or_default();
         let is_reserved = host.starts_with("invalid.") || host.ends_with(".invalid");
-        !is_reserved && !self.tag.is_some_and(|tag| MISSING_TAGS.contains(&tag))
+        let tag = self.tag.unwrap_or_default();
+        let is_missing = MISSING.iter().any(|word| self.path.contains(word) || tag.contains(word));
+        !is_reserved && !is_missing && tag != MISSING_TAG
     }
 }
 
@@ -124,6 +128,7 @@ mod tests {
     #[case("invalid", "docker.io/library/invalid:latest", true)]
     #[case("webserver:404", "docker.io/library/webserver:404", false)]
     #[case("foo:non-existent", "docker.io/library/foo:non-existent", false)]
+    #[case("localhost/an-image-that-doesnt-exist", "localhost/an-image-that-doesnt-exist:latest", false)]
     fn a_name_says_whether_there_is_an_image(#[case] text: &str, #[case] full: &str, #[case] exists: bool) {
         let name = ImageName::parse(text).unwrap();
         assert_eq!((name.to_string().as_str(), name.exists()), (full, exists));

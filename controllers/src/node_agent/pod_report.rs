@@ -29,7 +29,7 @@ pub(super) enum Report {
 /// Writes `reports` until the pod is finished.
 pub(super) async fn reporter(agent: Arc<Agent>, pod: Arc<Pod>, mut reports: latest::Receiver<Report>) {
     let api = agent.client.namespaced::<Pod>(pod.metadata.namespace.as_deref().unwrap_or_default());
-    let mut kept = Kept { agent: &agent, pod: &pod, looked_at: None, generation: pod.metadata.generation };
+    let mut kept = Kept { agent: &agent, pod: &pod, looked_at: None };
     let mut report = Report::Nothing;
     loop {
         tokio::select! {
@@ -57,21 +57,16 @@ struct Kept<'a> {
     pod: &'a Pod,
     /// Pod at the last check.
     looked_at: Option<Arc<Pod>>,
-    /// Its generation when its spec last changed.
-    generation: Option<i64>,
 }
 
 impl Kept<'_> {
-    /// Waits until the pod has another spec, or another client overwrites kubelet's fields. Examples: the scheduler after
-    /// a binding whose reply was lost; the node lifecycle controller, which marks pods not ready.
+    /// Waits until another client overwrites kubelet's fields. Examples: the scheduler after a binding whose reply was
+    /// lost; the node lifecycle controller, which marks pods not ready.
     async fn lost(&mut self, reported: &Report) {
-        let agent = self.agent;
         loop {
-            tokio::select! { biased;
-                () = self.renewed() => {}
-                () = agent.ctx.sleep(PERIOD) => {}
-            }
-            let cached = self.cached();
+            self.agent.ctx.sleep(PERIOD).await;
+            let uid = self.pod.metadata.uid.as_deref().unwrap_or_default();
+            let cached = self.agent.pods().get(uid);
             let looked_at = self.looked_at.as_ref();
             let Some(cached) = cached.filter(|pod| looked_at.is_none_or(|before| !Arc::ptr_eq(before, pod))) else {
                 continue;
@@ -79,32 +74,13 @@ impl Kept<'_> {
             let kept = match reported {
                 Report::Nothing => true,
                 Report::Phase(phase, facts) | Report::Finish(phase, facts) => {
-                    cached.status.as_ref() == Some(&status(&cached, phase, facts, agent.ctx.now().wall))
+                    cached.status.as_ref() == Some(&status(&cached, phase, facts, self.agent.ctx.now().wall))
                 }
             };
             self.looked_at = Some(cached);
-            if !kept && !substrate::mutant!(agent.ctx, "overwritten-status-kept") {
+            if !kept && !substrate::mutant!(self.agent.ctx, "overwritten-status-kept") {
                 return;
             }
-        }
-    }
-
-    fn cached(&self) -> Option<Arc<Pod>> {
-        self.agent.pods().get(self.pod.metadata.uid.as_deref().unwrap_or_default())
-    }
-
-    /// Waits until the pod has another spec, which its status shows at once. The end of a deleted pod is reported anyway.
-    async fn renewed(&mut self) {
-        let mut changes = self.agent.runtime.changes();
-        loop {
-            let cached = self.cached().filter(|pod| pod.metadata.deletion_timestamp.is_none());
-            let generation = cached.and_then(|pod| pod.metadata.generation);
-            if generation.is_some() && generation != self.generation {
-                self.generation = generation;
-                return;
-            }
-            // The sender lives in the agent.
-            let _ = changes.changed().await;
         }
     }
 }

@@ -209,18 +209,20 @@ async fn live(
             }
             (status_reporter.facts.unready, status_reporter.facts.starting) = (probes.unready(), probes.starting());
         }
+        let spec = latest_spec(agent, uid);
         let (due, started) = match record.since() {
             None => (None, Vec::new()),
             Some(_) if substrate::mutant!(agent.ctx, "container-not-restarted") => (None, Vec::new()),
             Some(_) => {
+                // A container that waits may have another image now.
+                let latest = agent.pods().get(uid).unwrap_or_else(|| pod.clone());
                 let waits = (&mut restarts, &mut pulls);
-                restart_containers(agent, uid, pod, &record, &object, waits, status_reporter).await
+                restart_containers(agent, uid, &latest, &record, &object, waits, status_reporter).await
             }
         };
         if unless_ordered(orders, post_start(agent, uid, pod, &object, &started)).await.is_none() {
             return asked;
         }
-        let ephemerals = ephemeral::latest_count(agent, uid);
         let again = async {
             if record.since().is_none() { None } else { ephemeral::start_new(agent, uid, &record, &object).await }
         };
@@ -229,7 +231,7 @@ async fn live(
         status_reporter.phase(record.since().map_or(Phase::Waiting, Phase::Running));
         let kept = async {
             tokio::select! { biased;
-                () = keep(agent, uid, pod, (&record, ephemerals), due, &mut rng) => {}
+                () = keep(agent, uid, pod, (&record, spec), due, &mut rng) => {}
                 () = prober::run(agent, uid, pod, &object, &mut probes) => {}
             }
         };
@@ -250,19 +252,27 @@ async fn wait_for_report(agent: &Agent, uid: &str, attempt: u32, lists: u64) {
     }
 }
 
-/// Checks a running pod periodically, until one of its containers changes or `due`. `known` is the machine's record, and
-/// the number of ephemeral containers.
+/// Version of a pod's spec: its generation, and its number of ephemeral containers.
+type SpecVersion = (Option<i64>, usize);
+
+/// Returns the version of the latest spec of a pod.
+fn latest_spec(agent: &Agent, uid: &str) -> SpecVersion {
+    agent.pods().get(uid).map_or((None, 0), |pod| (pod.metadata.generation, ephemeral::count(&pod)))
+}
+
+/// Checks a running pod periodically, until one of its containers or its spec changes, or `due`. `known` is the machine's
+/// record, and the version of the spec.
 async fn keep(
     agent: &Agent,
     uid: &str,
     pod: &Pod,
-    known: (&PodRecord, usize),
+    known: (&PodRecord, SpecVersion),
     due: Option<Duration>,
     rng: &mut impl Rng,
 ) {
     let mut changes = agent.runtime.changes();
     let mut next = next_sync(agent, rng);
-    let is_known = |now: &PodRecord| now == known.0 && ephemeral::latest_count(agent, uid) == known.1;
+    let is_known = |now: &PodRecord| now == known.0 && latest_spec(agent, uid) == known.1;
     while agent.runtime.get(uid).is_some_and(|now| is_known(&now)) {
         tokio::select! { biased;
             _ = changes.changed() => continue,
