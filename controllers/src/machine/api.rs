@@ -68,6 +68,12 @@ pub struct ProgramSpec {
     pub command: Vec<String>,
     /// Its environment.
     pub env: BTreeMap<String, String>,
+    /// Host name of its pod. Default: that of the machine.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub host_name: String,
+    /// Lines that its `/etc/hosts` has after those of the machine.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
     /// Working directory.
     pub directory: String,
     /// User id that the pod asks for.

@@ -24,6 +24,7 @@ mod expand;
 pub mod expansion;
 mod health;
 mod hooks;
+mod host_name;
 mod host_path;
 mod http_get;
 mod image_name;

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource, ObjectFieldSelector, Pod};
 
 use super::expansion::expanded;
+use super::host_name::{self, HostName};
 use super::program_volumes::{self, Published};
 use super::references::References;
 use super::resource_field;
@@ -75,6 +76,7 @@ fn program(seen: &Seen<'_>, container: &Container) -> Result<ProgramSpec, Unprep
     let groups = of_pod.and_then(|pod| pod.supplemental_groups.as_ref()).into_iter().flatten();
     let (mounts, without) = program_volumes::mounts(seen, container, &env)?;
     let command = words.map(|word| expanded(word, &env)).collect();
+    let HostName { name, hosts } = host_name::of(seen.pod, ADDRESS);
     let tty = container.tty.unwrap_or_default();
     if tty {
         // As containerd does. References to variables do not see it.
@@ -82,6 +84,8 @@ fn program(seen: &Seen<'_>, container: &Container) -> Result<ProgramSpec, Unprep
     }
     Ok(ProgramSpec {
         command,
+        host_name: name,
+        hosts,
         directory: container.working_dir.clone().filter(|path| !path.is_empty()).unwrap_or_else(|| "/".to_owned()),
         user: id(own.and_then(|own| own.run_as_user).or(of_pod.and_then(|pod| pod.run_as_user))),
         group: id(own.and_then(|own| own.run_as_group).or(of_pod.and_then(|pod| pod.run_as_group))),
@@ -101,9 +105,8 @@ fn program(seen: &Seen<'_>, container: &Container) -> Result<ProgramSpec, Unprep
 
 /// Returns the environment: sources first, then variables in their order.
 fn environment(seen: &Seen<'_>, container: &Container) -> Result<BTreeMap<String, String>, Unprepared> {
-    let pod_name = seen.pod.metadata.name.clone().unwrap_or_default();
     let mut env = BTreeMap::from([
-        ("HOSTNAME".to_owned(), pod_name),
+        ("HOSTNAME".to_owned(), host_name::of(seen.pod, ADDRESS).name),
         ("HOME".to_owned(), "/".to_owned()),
         ("PATH".to_owned(), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned()),
     ]);

@@ -14,6 +14,7 @@ mod hooks;
 mod host_paths;
 mod input;
 mod messages;
+mod names;
 mod probes;
 
 const MOORING: &str = env!("CARGO_BIN_EXE_mooring-under-test");

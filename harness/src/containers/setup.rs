@@ -17,6 +17,10 @@ pub(super) struct Setup {
     /// The program and its arguments.
     pub command: Vec<String>,
     pub env: BTreeMap<String, String>,
+    /// Its host name. Empty: that of the machine.
+    pub host_name: String,
+    /// Lines that its `/etc/hosts` has after those of the machine.
+    pub hosts: Vec<String>,
     /// Working directory.
     pub directory: String,
     pub identity: Identity,
