@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Container, KeyToPath, Pod, Secret, V
 
 use super::agent::Agent;
 use super::program::Unprepared;
-use crate::kube::ApiError;
+use super::references::existing;
 
 /// Kind of a needed object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,14 +54,6 @@ pub(super) async fn check(agent: &Agent, pod: &Pod) -> Result<(), Unprepared> {
         found.extend(keys.map(|keys| (id, keys)));
     }
     needs.iter().try_for_each(|need| need.check(&found))
-}
-
-fn existing<T>(answer: Result<T, ApiError>) -> Result<Option<T>, Unprepared> {
-    match answer {
-        Ok(object) => Ok(Some(object)),
-        Err(error) if error.is_not_found() => Ok(None),
-        Err(error) => Err(Unprepared::config(error)),
-    }
 }
 
 impl Need {
