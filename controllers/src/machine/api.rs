@@ -97,6 +97,9 @@ pub struct ProgramSpec {
     /// If set, its standard streams are a terminal.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tty: bool,
+    /// If set, it cannot write outside its volumes (`readOnlyRootFilesystem`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub readonly_root: bool,
     /// Name of the signal that asks it to stop (`lifecycle.stopSignal`). Default: SIGTERM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_signal: Option<String>,

@@ -94,6 +94,7 @@ fn program(seen: &Seen<'_>, container: &Container) -> Result<ProgramSpec, Unprep
         stdin: container.stdin.unwrap_or_default(),
         stdin_once: container.stdin_once.unwrap_or_default(),
         tty,
+        readonly_root: own.and_then(|own| own.read_only_root_filesystem).unwrap_or_default(),
         stop_signal: container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.stop_signal.clone()),
         message_path: container.termination_message_path.clone().unwrap_or_default(),
         message_from_log: container.termination_message_policy.as_deref() == Some("FallbackToLogsOnError"),
@@ -241,6 +242,15 @@ mod tests {
             let container = json!({ "name": "app", "command": ["sh"], "lifecycle": lifecycle });
             let all = of(&pod(container), &References::default()).expect("programs");
             assert_eq!(all["app"].stop_signal.as_deref(), signal);
+        }
+    }
+
+    #[test]
+    fn a_program_writes_to_its_root_unless_its_container_forbids_it() {
+        for (context, readonly) in [(json!({ "readOnlyRootFilesystem": true }), true), (json!({}), false)] {
+            let container = json!({ "name": "app", "command": ["sh"], "securityContext": context });
+            let all = of(&pod(container), &References::default()).expect("programs");
+            assert_eq!(all["app"].readonly_root, readonly);
         }
     }
 

@@ -16,6 +16,7 @@ mod input;
 mod messages;
 mod names;
 mod probes;
+mod roots;
 
 const MOORING: &str = env!("CARGO_BIN_EXE_mooring-under-test");
 

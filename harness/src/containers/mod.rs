@@ -144,6 +144,7 @@ impl HostPrograms {
             directory: program.directory.clone(),
             identity,
             tty: program.tty,
+            readonly_root: program.readonly_root,
         })
     }
 }

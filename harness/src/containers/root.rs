@@ -103,7 +103,12 @@ fn make(setup: &Setup) -> std::io::Result<()> {
         add(&old, one).map_err(|error| std::io::Error::other(format!("mount {}: {error}", one.at)))?;
     }
     unmount(&old, UnmountFlags::DETACH)?;
-    std::fs::remove_dir(&old)
+    std::fs::remove_dir(&old)?;
+    if setup.readonly_root {
+        std::fs::create_dir_all(&setup.directory)?;
+        mount_remount("/", MountFlags::BIND | MountFlags::RDONLY, c"")?;
+    }
+    Ok(())
 }
 
 /// Makes `/dev`: only the usual devices, so that nothing changes in the directory of the machine.

@@ -26,6 +26,8 @@ pub(super) struct Setup {
     pub identity: Identity,
     /// True if the standard input is a terminal.
     pub tty: bool,
+    /// True if its root cannot be written to.
+    pub readonly_root: bool,
 }
 
 /// User and groups of a program.
