@@ -21,8 +21,8 @@ pub(super) fn of(pod: &Pod, address: &str) -> HostName {
     let Some(spec) = &pod.spec else { return HostName::default() };
     let text = |value: &Option<String>| value.clone().filter(|text| !text.is_empty());
     let aliases = spec.host_aliases.iter().flatten().map(|alias| {
-        let names = alias.hostnames.iter().flatten().map(|name| format!("\t{name}"));
-        format!("{}{}", alias.ip, names.collect::<String>())
+        let names = alias.hostnames.iter().flatten().map(String::as_str);
+        std::iter::once(alias.ip.as_str()).chain(names).collect::<Vec<_>>().join("\t")
     });
     let mut hosts: Vec<String> = aliases.collect();
     if !hosts.is_empty() {
