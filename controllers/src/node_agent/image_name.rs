@@ -50,6 +50,11 @@ impl<'n> ImageName<'n> {
         if is_valid { Ok(Self { registry, path, tag, digest }) } else { Err("invalid reference format".to_owned()) }
     }
 
+    /// Returns the last part of its path.
+    pub fn last(&self) -> &'n str {
+        self.path.rsplit('/').next().unwrap_or_default()
+    }
+
     /// Returns false if there is no such image: its registry begins with `invalid.` or ends with `.invalid`, as in RFC
     /// 2606, or its path or tag says so.
     pub fn exists(&self) -> bool {

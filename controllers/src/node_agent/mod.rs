@@ -17,6 +17,7 @@ pub mod csi;
 mod deadline;
 mod deadline_words;
 mod devices;
+mod entry_point;
 mod ephemeral;
 mod ephemeral_status;
 pub mod events;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Container;
 
 use super::config::PlannedExit;
+use super::entry_point::words;
 
 /// Programs that take a script after `-c`.
 const SHELLS: [&str; 4] = ["sh", "bash", "ash", "dash"];
@@ -19,10 +20,7 @@ const SPECIAL: [char; 16] = ['$', '`', '|', '&', '<', '>', '(', ')', '{', '}', '
 
 /// Returns the end of a container by its command. None if only the program can tell, or if it does not end.
 pub(super) fn planned_exit(container: &Container) -> Option<PlannedExit> {
-    // Without a command, the image has the program.
-    let command = container.command.as_ref().filter(|words| !words.is_empty())?;
-    let words = command.iter().chain(container.args.iter().flatten());
-    simple(&words.map(String::as_str).collect::<Vec<_>>())
+    simple(&words(container)?)
 }
 
 /// Returns the end of a program with its arguments.

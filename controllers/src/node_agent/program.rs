@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource, ObjectFieldSelector, Pod};
 
+use super::entry_point::words;
 use super::expansion::expanded;
 use super::host_name::{self, HostName};
 use super::program_volumes::{self, Published};
@@ -56,26 +57,25 @@ pub(super) struct Seen<'a> {
     pub allocatable: Resources,
 }
 
-/// Returns the program of each container that names a command. The others have none: images are not run.
+/// Returns the program of each container that names it. The others have none: images are not run.
 ///
 /// # Errors
 /// The first part of the pod that cannot be prepared.
 pub(super) fn programs(seen: &Seen<'_>) -> Result<BTreeMap<String, ProgramSpec>, Unprepared> {
     let spec = seen.pod.spec.iter();
     let all = spec.flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
-    let with_command = all.filter(|container| container.command.as_ref().is_some_and(|words| !words.is_empty()));
-    with_command.map(|container| Ok((container.name.clone(), program(seen, container)?))).collect()
+    let named = all.filter_map(|container| Some((container, words(container)?)));
+    named.map(|(container, words)| Ok((container.name.clone(), program(seen, container, &words)?))).collect()
 }
 
-fn program(seen: &Seen<'_>, container: &Container) -> Result<ProgramSpec, Unprepared> {
+fn program(seen: &Seen<'_>, container: &Container, words: &[&str]) -> Result<ProgramSpec, Unprepared> {
     let mut env = environment(seen, container)?;
-    let words = container.command.iter().flatten().chain(container.args.iter().flatten());
     let of_pod = seen.pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
     let own = container.security_context.as_ref();
     let id = |id: Option<i64>| id.and_then(|id| u32::try_from(id).ok());
     let groups = of_pod.and_then(|pod| pod.supplemental_groups.as_ref()).into_iter().flatten();
     let (mounts, without) = program_volumes::mounts(seen, container, &env)?;
-    let command = words.map(|word| expanded(word, &env)).collect();
+    let command = words.iter().map(|word| expanded(word, &env)).collect();
     let HostName { name, hosts } = host_name::of(seen.pod, ADDRESS);
     let tty = container.tty.unwrap_or_default();
     if tty {
