@@ -26,11 +26,12 @@ pub struct PodSpec {
 }
 
 impl PodSpec {
-    /// Returns true if a container starts with its pod. If an init container has a program, the kubelet starts the
-    /// programs one after the other, and the other containers after them.
+    /// Returns true if a container starts with its pod. The kubelet starts the others: those without an image, init
+    /// containers with a program or a planned exit, and the containers behind such an init container.
     pub fn starts_at_once(&self, container: &ContainerSpec) -> bool {
-        let waits = |one: &ContainerSpec| one.init && one.program.is_some();
-        if container.init { !waits(container) } else { !self.containers.iter().any(waits) }
+        let waits = |one: &ContainerSpec| one.init && (one.no_image || one.program.is_some() || one.exit.is_some());
+        let mut before = self.containers.iter().take_while(|one| one.name != container.name);
+        !container.no_image && !waits(container) && !before.any(waits)
     }
 }
 
@@ -44,12 +45,16 @@ pub struct ContainerSpec {
     pub image: String,
     /// Number of earlier starts of this container.
     pub attempt: u32,
-    /// True for an init container: it is done when the pod starts, and writes nothing.
+    /// True for an init container: it writes nothing, and is done when the pod starts, unless it has a program or a
+    /// planned exit.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub init: bool,
     /// Time after which it exits by itself. Default: it runs until it is stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<ExitPlan>,
+    /// True if its image is not on the machine, so that it cannot start.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_image: bool,
     /// Program that it runs, on a machine that runs programs. Default: it is a modelled workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<ProgramSpec>,
@@ -63,6 +68,12 @@ pub struct ProgramSpec {
     pub command: Vec<String>,
     /// Its environment.
     pub env: BTreeMap<String, String>,
+    /// Host name of its pod. Default: that of the machine.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub host_name: String,
+    /// Lines that its `/etc/hosts` has after those of the machine.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
     /// Working directory.
     pub directory: String,
     /// User id that the pod asks for.
@@ -86,6 +97,9 @@ pub struct ProgramSpec {
     /// If set, its standard streams are a terminal.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tty: bool,
+    /// If set, it cannot write outside its volumes (`readOnlyRootFilesystem`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub readonly_root: bool,
     /// Name of the signal that asks it to stop (`lifecycle.stopSignal`). Default: SIGTERM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_signal: Option<String>,

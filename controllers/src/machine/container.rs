@@ -167,13 +167,14 @@ impl Container {
         drop(alive);
     }
 
-    /// Waits for the planned end. Returns its exit code.
+    /// Waits for the planned end. Returns its exit code. An init container without one is done at once.
     async fn planned_exit(&self) -> i32 {
         match self.spec().exit {
             Some(exit) => {
                 self.machine.ctx.sleep(Duration::from_millis(exit.after_ms)).await;
                 exit.code
             }
+            None if self.spec().init => 0,
             None => std::future::pending().await,
         }
     }

@@ -195,6 +195,7 @@ mod tests {
             attempt,
             init: false,
             exit: None,
+            no_image: false,
             program: None,
         }
     }

@@ -267,6 +267,35 @@ fn a_container_exits_as_planned() {
 }
 
 #[test]
+fn containers_behind_a_failing_init_container_wait_for_their_kubelet() {
+    in_simulation(async |world| {
+        let rig = Rig::new(&world, |_| {});
+        let mut planned = spec("p", 0);
+        planned["volumes"] = json!([]);
+        planned["containers"] = json!([
+            { "name": "done", "image": "busybox", "attempt": 0, "init": true },
+            { "name": "first", "image": "busybox", "attempt": 0, "init": true, "exit": { "after_ms": 0, "code": 1 } },
+            { "name": "second", "image": "busybox", "attempt": 0, "init": true },
+            { "name": "app", "image": "busybox", "attempt": 0, "exit": { "after_ms": 0, "code": 2 } },
+        ]);
+        assert_eq!(rig.ask(Method::POST, "/v1/pods", &planned).await.0, 200);
+        let codes = async || -> Vec<Option<i32>> {
+            let record = rig.list().await.remove(0);
+            record.containers.iter().map(|container| container.exit().map(|exit| exit.code)).collect()
+        };
+        seconds(1).await;
+        assert_eq!(codes().await, [Some(0), None, None, None]);
+        for (name, after) in [("first", [Some(1), None]), ("second", [Some(1), Some(0)])] {
+            let start = format!("/v1/pods/p/containers/{name}/start");
+            assert_eq!(rig.ask(Method::POST, &start, &json!({ "attempt": 0 })).await.0, 200);
+            seconds(1).await;
+            assert_eq!(codes().await[1..3], after);
+        }
+        assert_eq!(codes().await[3], None);
+    });
+}
+
+#[test]
 fn a_client_attached_to_a_modelled_container_gets_its_lines_and_its_end() {
     in_simulation(async |world| {
         let rig = Rig::new(&world, |_| {});

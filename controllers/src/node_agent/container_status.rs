@@ -13,7 +13,7 @@ use crate::machine::api::{ContainerRecord, ContainerState as MachineState, Exit}
 
 /// Reason of a container whose environment or mounts refer to something that does not exist
 /// (`ErrCreateContainerConfig`).
-const UNPREPARED: &str = "CreateContainerConfigError";
+pub(super) const UNPREPARED: &str = "CreateContainerConfigError";
 
 /// Number of bytes of the termination messages of a pod (`MaxPodTerminationMessageLogLength`).
 const MESSAGES: usize = 12 << 10;
@@ -82,8 +82,8 @@ pub(super) fn status(
     if let Some(message) = facts.waiting.get(&container.name).filter(|_| matches!(phase, Phase::Running(_))) {
         status.last_state = status.state.replace(waiting(REASON, message));
     }
-    if let Some(message) = facts.misconfigured.get(&container.name).filter(|_| matches!(phase, Phase::Running(_))) {
-        let before = status.state.replace(waiting(UNPREPARED, message));
+    if let Some(why) = facts.not_started.get(&container.name).filter(|_| matches!(phase, Phase::Running(_))) {
+        let before = status.state.replace(waiting(why.reason, &why.message));
         status.last_state = before.filter(|before| before.terminated.is_some()).or(status.last_state);
     }
     if let Some(message) = facts.unprepared.as_ref().filter(|_| *phase == Phase::Waiting) {
@@ -234,6 +234,7 @@ mod tests {
     use substrate::Now;
     use substrate::json::{from_value, json, to_value};
 
+    use super::super::pod_status::NotStarted;
     use super::*;
     use crate::machine::api::Messages;
 
@@ -292,7 +293,8 @@ mod tests {
     #[test]
     fn a_container_that_cannot_be_made_waits_with_the_reason() {
         let mut facts = facts(MachineState::Created, 0, None);
-        facts.misconfigured = [("app".to_owned(), "failed to prepare subPath".to_owned())].into();
+        let why = NotStarted { reason: UNPREPARED, message: "failed to prepare subPath".to_owned() };
+        facts.not_started = [("app".to_owned(), why)].into();
         let one = to_value(&regular(&pod(true), &Phase::Running(at(1)), &facts, &[])).unwrap()[0].clone();
         let expected = json!({ "reason": UNPREPARED, "message": "failed to prepare subPath" });
         assert_eq!((&one["state"]["waiting"], &one["lastState"]), (&expected, &json!({})));

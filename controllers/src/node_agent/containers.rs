@@ -7,7 +7,10 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Container, ObjectReference, Pod};
 
 use super::agent::Agent;
+use super::container_status::UNPREPARED;
+use super::image_pulls::Pulls;
 use super::orders::SYNC_BACKOFF;
+use super::pod_status::NotStarted;
 use super::restarts::{Restarts, ends_with_machine, is_finished, name_with_uid};
 use super::status_reporter::StatusReporter;
 use super::sub_path;
@@ -32,7 +35,7 @@ pub(super) async fn restart_containers(
     pod: &Pod,
     record: &PodRecord,
     object: &Arc<ObjectReference>,
-    restarts: &mut Restarts,
+    (restarts, pulls): (&mut Restarts, &mut Pulls),
     status_reporter: &mut StatusReporter,
 ) -> (Option<Duration>, Vec<String>) {
     let plan = restarts.plan(pod, record, agent.ctx.now().mono, |wait| agent.ctx.scaled(wait));
@@ -48,12 +51,22 @@ pub(super) async fn restart_containers(
         status_reporter.facts.waiting = plan.waiting;
     }
     let (mut wait, mut started) = (plan.wait, Vec::new());
-    let mut misconfigured = BTreeMap::new();
+    let mut not_started = BTreeMap::new();
     for (name, attempt) in plan.start {
+        let container = all(pod).find(|container| container.name == name);
+        let now = agent.ctx.now().mono;
+        if let Some(failure) = container.and_then(|one| pulls.attempt(one, now, |wait| agent.ctx.scaled(wait))) {
+            for (kind, reason, message) in failure.events {
+                agent.recorder.event(Arc::new(of_container(object, pod, &name)), kind, reason, message);
+            }
+            not_started.insert(name, failure.waits);
+            wait = Some(wait.map_or(failure.again, |wait| wait.min(failure.again)));
+            continue;
+        }
         if let Err(why) = sub_path::check(agent, uid, pod, &name) {
             let message = format!("Error: {why}");
             agent.recorder.event(Arc::new(of_container(object, pod, &name)), "Warning", "Failed", message);
-            misconfigured.insert(name, why);
+            not_started.insert(name, NotStarted { reason: UNPREPARED, message: why });
             let retry = agent.ctx.scaled(SYNC_BACKOFF);
             wait = Some(wait.map_or(retry, |wait| wait.min(retry)));
             continue;
@@ -71,7 +84,7 @@ pub(super) async fn restart_containers(
             }
         }
     }
-    status_reporter.facts.misconfigured = misconfigured;
+    status_reporter.facts.not_started = not_started;
     (wait.map(|wait| agent.ctx.now().mono + wait), started)
 }
 
@@ -82,11 +95,15 @@ pub(super) fn emit_start_events(
     object: &Arc<ObjectReference>,
     started: impl Fn(&Container) -> bool,
 ) {
-    let inits = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
-    let all = inits.chain(pod.spec.iter().flat_map(|spec| &spec.containers));
-    for container in all.filter(|container| started(container)) {
+    for container in all(pod).filter(|container| started(container)) {
         emit_start_event(agent, Arc::new(of_container(object, pod, &container.name)), container);
     }
+}
+
+/// Returns the init containers and the regular containers of a pod.
+fn all(pod: &Pod) -> impl Iterator<Item = &Container> {
+    let inits = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+    inits.chain(pod.spec.iter().flat_map(|spec| &spec.containers))
 }
 
 /// Emits the Events of one container that was started. `object` refers to it.

@@ -10,17 +10,12 @@ use super::agent::Agent;
 use super::containers::{emit_start_event, of_container};
 use super::orders::SYNC_BACKOFF;
 use super::restarts::restarts;
-use super::workload::programs;
+use super::workload::{exit_by_command, programs};
 use crate::machine::api::{ContainerSpec, ContainerState, PodRecord};
 
 /// Returns the number of ephemeral containers of a pod. It only grows.
 pub(super) fn count(pod: &Pod) -> usize {
     pod.spec.iter().flat_map(|spec| spec.ephemeral_containers.iter().flatten()).count()
-}
-
-/// Returns the same for the latest object of a pod that has a worker.
-pub(super) fn latest_count(agent: &Agent, uid: &str) -> usize {
-    agent.pods().get(uid).map_or(0, |pod| count(&pod))
 }
 
 /// Starts the ephemeral containers of a pod that have never started. Returns the time at which to try again.
@@ -57,13 +52,15 @@ async fn start(agent: &Arc<Agent>, uid: &str, pod: &Pod, container: &Container) 
         spec.containers = vec![container.clone()];
     }
     let mut programs = programs(agent, uid, &alone).await.map_err(|why| why.message)?;
+    let program = programs.remove(&container.name);
     let spec = ContainerSpec {
         name: container.name.clone(),
         image: container.image.clone().unwrap_or_default(),
         attempt: 0,
         init: false,
-        exit: None,
-        program: programs.remove(&container.name),
+        exit: exit_by_command(container, program.as_ref()),
+        no_image: false,
+        program,
     };
     agent.runtime.add(&agent.ctx, uid, &spec).await.map_err(|error| format!("Error: {error}"))
 }

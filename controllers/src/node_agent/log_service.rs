@@ -17,10 +17,12 @@ use crate::metrics::Metrics;
 const SUMMARY: &str = "/stats/summary";
 /// Path of the metrics of pods and containers.
 const RESOURCES: &str = "/metrics/resource";
+/// Path of the pods.
+const PODS: &str = "/pods";
 /// Kinds of connections with a program in a container, and their paths.
 const CONNECTIONS: [(&str, &str); 2] = [("exec", "/exec/"), ("attach", "/attach/")];
 
-/// Builds the node's own server in process `ctx`: `/healthz`, and the logs and programs of its pods, which it reaches
+/// Builds the node's own server in process `ctx`: `/healthz`, the pods, and their logs and programs, which it reaches
 /// through the machine's `runtime`.
 pub fn service(ctx: &Ctx, logs: &Logs, runtime: HttpService) -> HttpService {
     let (ctx, logs) = (ctx.clone(), logs.clone());
@@ -52,6 +54,9 @@ async fn answer(ctx: &Ctx, logs: &Logs, runtime: &HttpService, request: Request<
         let parameters = request.uri().query().unwrap_or_default();
         return summary(ctx, parameters).await;
     }
+    if path == PODS || path.strip_suffix('/') == Some(PODS) {
+        return json(&logs.pods());
+    }
     if path == RESOURCES {
         return stats::resources(ctx).map_or_else(not_running, |text| plain(StatusCode::OK, &text));
     }
@@ -78,8 +83,11 @@ async fn summary(ctx: &Ctx, parameters: &str) -> Response<Body> {
     let parameters = query(parameters);
     let only = parameters.iter().filter(|(name, _)| name == "only_cpu_and_memory").map(|(_, value)| value.as_str());
     let only = only.eq(["true"]);
-    let Some(text) = stats::summary(ctx, only).await else { return not_running() };
-    let mut response = plain(StatusCode::OK, &text);
+    stats::summary(ctx, only).await.map_or_else(not_running, |text| json(&text))
+}
+
+fn json(text: &str) -> Response<Body> {
+    let mut response = plain(StatusCode::OK, text);
     response.headers_mut().insert(header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
     response
 }

@@ -69,6 +69,22 @@ impl Logs {
         }
     }
 
+    /// Returns the pods of this node as a PodList (`encodePods`).
+    pub(super) fn pods(&self) -> String {
+        let item = |logs: &PodLogs| {
+            let mut pod = serde_json::to_value(&*logs.pod).unwrap_or_default();
+            if let Some(map) = pod.as_object_mut() {
+                // The list names the type of its items.
+                map.remove("apiVersion");
+                map.remove("kind");
+            }
+            pod
+        };
+        let items: Vec<serde_json::Value> = self.lock().values().map(item).collect();
+        let list = serde_json::json!({ "kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items });
+        list.to_string()
+    }
+
     /// Finds the pod's uid and the container's id for a request.
     pub(super) fn find(
         &self,

@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::config::NodeAgentConfig;
 use crate::kube::time;
+use crate::scheduler::resources::is_extended;
 
 /// Annotation that leaves attaching to the attach-detach controller instead of kubelet.
 pub const CONTROLLER_MANAGED: &str = "volumes.kubernetes.io/controller-managed-attach-detach";
@@ -111,10 +112,14 @@ pub fn status(config: &NodeAgentConfig, inputs: &StatusInputs, existing: &NodeSt
         volumes_attached: existing.volumes_attached.clone(),
         volumes_in_use: None,
     };
-    let mut capacity: BTreeMap<String, Quantity> =
-        config.capacity.iter().map(|(k, v)| (k.clone(), Quantity(v.clone()))).collect();
+    // Other clients advertise extended resources in the capacity (`MachineInfo`).
+    let mut capacity = existing.capacity.clone().unwrap_or_default();
+    capacity.extend(config.capacity.iter().map(|(k, v)| (k.clone(), Quantity(v.clone()))));
     capacity.insert("pods".to_owned(), Quantity(config.max_pods.to_string()));
-    status.allocatable = Some(capacity.clone());
+    let mut allocatable = existing.allocatable.clone().unwrap_or_default();
+    allocatable.retain(|name, _| !is_extended(name));
+    allocatable.extend(capacity.clone());
+    status.allocatable = Some(allocatable);
     status.capacity = Some(capacity);
     let ip = internal_ip(config);
     let address = |type_: &str, address: &str| NodeAddress { type_: type_.to_owned(), address: address.to_owned() };
@@ -261,6 +266,19 @@ mod tests {
         let later = status(&config, &inputs(10, None, Some(&[])), &first);
         assert!(!changed(&first, &later));
         assert!(changed(&first, &status(&config, &inputs(10, None, Some(&["v"])), &first)));
+    }
+
+    #[test]
+    fn extended_resources_stay_and_can_be_allocated() {
+        let config = config();
+        let mut first = status(&config, &inputs(0, None, None), &NodeStatus::default());
+        first.capacity.get_or_insert_default().insert("example.com/gpu".to_owned(), Quantity("4".to_owned()));
+        let second = status(&config, &inputs(10, None, None), &first);
+        assert_eq!(second.capacity, first.capacity);
+        assert_eq!(second.allocatable, first.capacity);
+        let removed = NodeStatus { capacity: None, ..second };
+        let third = status(&config, &inputs(20, None, None), &removed);
+        assert!(!third.allocatable.unwrap_or_default().contains_key("example.com/gpu"));
     }
 
     #[test]

@@ -24,6 +24,15 @@ pub enum Phase {
     Stopped(Option<Timestamp>, Timestamp),
 }
 
+/// Reason why a container of a running pod cannot start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotStarted {
+    /// Reason of its waiting state.
+    pub reason: &'static str,
+    /// Message of its waiting state.
+    pub message: String,
+}
+
 /// Facts that are the same in every status of a pod on this node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodFacts {
@@ -38,7 +47,7 @@ pub struct PodFacts {
     /// Messages of containers that wait before they start again.
     pub waiting: BTreeMap<String, String>,
     /// Reasons why containers of the running pod cannot start.
-    pub misconfigured: BTreeMap<String, String>,
+    pub not_started: BTreeMap<String, NotStarted>,
     /// Reason why the programs of its containers cannot be prepared.
     pub unprepared: Option<String>,
     /// Running containers that are not ready by their probes.

@@ -14,6 +14,7 @@ use super::containers::{emit_start_events, has_finished, of_container, restart_c
 use super::ephemeral;
 use super::expand::asks_to_grow;
 use super::hooks::{post_start, pre_stop};
+use super::image_pulls::Pulls;
 use super::orders::{Orders, SYNC_BACKOFF, SYNC_JITTER};
 use super::pod_dirs::{HOUSEKEEPING, mounted_below, remove_pod_dirs};
 use super::pod_report::{Report, reporter};
@@ -27,7 +28,7 @@ use super::restarts::{Restarts, restartable};
 use super::status_reporter::StatusReporter;
 use super::workload::{pod_spec, programs, settings};
 use crate::kube::reference;
-use crate::machine::api::PodRecord;
+use crate::machine::api::{ContainerState, PodRecord, State};
 
 /// Wait after a failed call to the runtime.
 const RUNTIME_RETRY: Duration = Duration::from_secs(1);
@@ -123,7 +124,7 @@ async fn live(
     }
     let mut asked = agent.runtime.alive(uid).is_some();
     let started = started_before(pod).map_or(0, |restarts| restarts + 1);
-    let mut restarts = Restarts::new(&agent.ctx);
+    let (mut restarts, mut pulls) = (Restarts::new(&agent.ctx), Pulls::default());
     let mut probes = Probes::new(&agent.ctx);
     // The machine's last record of the pod. It counts after the machine has lost it, too.
     let mut last: Option<PodRecord> = None;
@@ -208,15 +209,20 @@ async fn live(
             }
             (status_reporter.facts.unready, status_reporter.facts.starting) = (probes.unready(), probes.starting());
         }
+        let spec = latest_spec(agent, uid);
         let (due, started) = match record.since() {
             None => (None, Vec::new()),
             Some(_) if substrate::mutant!(agent.ctx, "container-not-restarted") => (None, Vec::new()),
-            Some(_) => restart_containers(agent, uid, pod, &record, &object, &mut restarts, status_reporter).await,
+            Some(_) => {
+                // A container that waits may have another image now.
+                let latest = agent.pods().get(uid).unwrap_or_else(|| pod.clone());
+                let waits = (&mut restarts, &mut pulls);
+                restart_containers(agent, uid, &latest, &record, &object, waits, status_reporter).await
+            }
         };
         if unless_ordered(orders, post_start(agent, uid, pod, &object, &started)).await.is_none() {
             return asked;
         }
-        let ephemerals = ephemeral::latest_count(agent, uid);
         let again = async {
             if record.since().is_none() { None } else { ephemeral::start_new(agent, uid, &record, &object).await }
         };
@@ -225,7 +231,7 @@ async fn live(
         status_reporter.phase(record.since().map_or(Phase::Waiting, Phase::Running));
         let kept = async {
             tokio::select! { biased;
-                () = keep(agent, uid, pod, (&record, ephemerals), due, &mut rng) => {}
+                () = keep(agent, uid, pod, (&record, spec), due, &mut rng) => {}
                 () = prober::run(agent, uid, pod, &object, &mut probes) => {}
             }
         };
@@ -246,19 +252,27 @@ async fn wait_for_report(agent: &Agent, uid: &str, attempt: u32, lists: u64) {
     }
 }
 
-/// Checks a running pod periodically, until one of its containers changes or `due`. `known` is the machine's record, and
-/// the number of ephemeral containers.
+/// Version of a pod's spec: its generation, and its number of ephemeral containers.
+type SpecVersion = (Option<i64>, usize);
+
+/// Returns the version of the latest spec of a pod.
+fn latest_spec(agent: &Agent, uid: &str) -> SpecVersion {
+    agent.pods().get(uid).map_or((None, 0), |pod| (pod.metadata.generation, ephemeral::count(&pod)))
+}
+
+/// Checks a running pod periodically, until one of its containers or its spec changes, or `due`. `known` is the machine's
+/// record, and the version of the spec.
 async fn keep(
     agent: &Agent,
     uid: &str,
     pod: &Pod,
-    known: (&PodRecord, usize),
+    known: (&PodRecord, SpecVersion),
     due: Option<Duration>,
     rng: &mut impl Rng,
 ) {
     let mut changes = agent.runtime.changes();
     let mut next = next_sync(agent, rng);
-    let is_known = |now: &PodRecord| now == known.0 && ephemeral::latest_count(agent, uid) == known.1;
+    let is_known = |now: &PodRecord| now == known.0 && latest_spec(agent, uid) == known.1;
     while agent.runtime.get(uid).is_some_and(|now| is_known(&now)) {
         tokio::select! { biased;
             _ = changes.changed() => continue,
@@ -304,8 +318,11 @@ async fn stop(agent: &Agent, uid: &str, pod: &Pod, orders: &mut latest::Receiver
     let object = reference::<Pod>(pod);
     let record = agent.runtime.get(uid);
     let has_exited = |name: &str| {
-        let one = record.as_ref().and_then(|record| record.container(name));
-        one.is_some_and(|one| one.exit().is_some())
+        let Some(record) = &record else { return false };
+        // A container that waits for its image, or for an init container, has not started.
+        let waits =
+            |state: ContainerState| matches!(record.state, State::Running { .. }) && state == ContainerState::Created;
+        record.container(name).is_some_and(|one| one.exit().is_some() || waits(one.state))
     };
     for container in pod.spec.iter().flat_map(restartable).filter(|container| !has_exited(&container.name)) {
         let message = format!("Stopping container {}", container.name);

@@ -185,8 +185,10 @@ fn renewed(agent: &Arc<Agent>, uid: &str, pod: &Arc<Pod>, terminate: Option<Dura
     let Some(entry) = pods.entries.get_mut(uid) else { return false };
     let has_other_limit = deadline::limit(&entry.pod) != deadline::limit(pod);
     let has_other_containers = ephemeral::count(&entry.pod) != ephemeral::count(pod);
+    let is_deleted = pod.metadata.deletion_timestamp.is_some();
+    let has_other_spec = !is_deleted && entry.pod.metadata.generation != pod.metadata.generation;
     entry.pod = pod.clone();
-    if pod.metadata.deletion_timestamp.is_some() {
+    if is_deleted {
         let is_deaf = substrate::mutant!(agent.ctx, "shorter-grace-ignored");
         entry.orders.send_if_modified(|orders| {
             let changed = orders.terminate != terminate && !(is_deaf && orders.terminate.is_some());
@@ -200,7 +202,7 @@ fn renewed(agent: &Arc<Agent>, uid: &str, pod: &Arc<Pod>, terminate: Option<Dura
     if has_other_limit && !substrate::mutant!(agent.ctx, "changed-deadline-ignored") {
         deadline::watch(agent, uid, pod);
     }
-    if has_other_containers {
+    if has_other_containers || has_other_spec {
         agent.runtime.wake();
     }
     true

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource, ObjectFieldSelector, Pod};
 
+use super::entry_point::words;
 use super::expansion::expanded;
+use super::host_name::{self, HostName};
 use super::program_volumes::{self, Published};
 use super::references::References;
 use super::resource_field;
@@ -55,26 +57,26 @@ pub(super) struct Seen<'a> {
     pub allocatable: Resources,
 }
 
-/// Returns the program of each container that names a command. The others have none: images are not run.
+/// Returns the program of each container that names it. The others have none: images are not run.
 ///
 /// # Errors
 /// The first part of the pod that cannot be prepared.
 pub(super) fn programs(seen: &Seen<'_>) -> Result<BTreeMap<String, ProgramSpec>, Unprepared> {
     let spec = seen.pod.spec.iter();
     let all = spec.flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
-    let with_command = all.filter(|container| container.command.as_ref().is_some_and(|words| !words.is_empty()));
-    with_command.map(|container| Ok((container.name.clone(), program(seen, container)?))).collect()
+    let named = all.filter_map(|container| Some((container, words(container)?)));
+    named.map(|(container, words)| Ok((container.name.clone(), program(seen, container, &words)?))).collect()
 }
 
-fn program(seen: &Seen<'_>, container: &Container) -> Result<ProgramSpec, Unprepared> {
+fn program(seen: &Seen<'_>, container: &Container, words: &[&str]) -> Result<ProgramSpec, Unprepared> {
     let mut env = environment(seen, container)?;
-    let words = container.command.iter().flatten().chain(container.args.iter().flatten());
     let of_pod = seen.pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
     let own = container.security_context.as_ref();
     let id = |id: Option<i64>| id.and_then(|id| u32::try_from(id).ok());
     let groups = of_pod.and_then(|pod| pod.supplemental_groups.as_ref()).into_iter().flatten();
     let (mounts, without) = program_volumes::mounts(seen, container, &env)?;
-    let command = words.map(|word| expanded(word, &env)).collect();
+    let command = words.iter().map(|word| expanded(word, &env)).collect();
+    let HostName { name, hosts } = host_name::of(seen.pod, ADDRESS);
     let tty = container.tty.unwrap_or_default();
     if tty {
         // As containerd does. References to variables do not see it.
@@ -82,6 +84,8 @@ fn program(seen: &Seen<'_>, container: &Container) -> Result<ProgramSpec, Unprep
     }
     Ok(ProgramSpec {
         command,
+        host_name: name,
+        hosts,
         directory: container.working_dir.clone().filter(|path| !path.is_empty()).unwrap_or_else(|| "/".to_owned()),
         user: id(own.and_then(|own| own.run_as_user).or(of_pod.and_then(|pod| pod.run_as_user))),
         group: id(own.and_then(|own| own.run_as_group).or(of_pod.and_then(|pod| pod.run_as_group))),
@@ -90,6 +94,7 @@ fn program(seen: &Seen<'_>, container: &Container) -> Result<ProgramSpec, Unprep
         stdin: container.stdin.unwrap_or_default(),
         stdin_once: container.stdin_once.unwrap_or_default(),
         tty,
+        readonly_root: own.and_then(|own| own.read_only_root_filesystem).unwrap_or_default(),
         stop_signal: container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.stop_signal.clone()),
         message_path: container.termination_message_path.clone().unwrap_or_default(),
         message_from_log: container.termination_message_policy.as_deref() == Some("FallbackToLogsOnError"),
@@ -101,9 +106,8 @@ fn program(seen: &Seen<'_>, container: &Container) -> Result<ProgramSpec, Unprep
 
 /// Returns the environment: sources first, then variables in their order.
 fn environment(seen: &Seen<'_>, container: &Container) -> Result<BTreeMap<String, String>, Unprepared> {
-    let pod_name = seen.pod.metadata.name.clone().unwrap_or_default();
     let mut env = BTreeMap::from([
-        ("HOSTNAME".to_owned(), pod_name),
+        ("HOSTNAME".to_owned(), host_name::of(seen.pod, ADDRESS).name),
         ("HOME".to_owned(), "/".to_owned()),
         ("PATH".to_owned(), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned()),
     ]);
@@ -238,6 +242,15 @@ mod tests {
             let container = json!({ "name": "app", "command": ["sh"], "lifecycle": lifecycle });
             let all = of(&pod(container), &References::default()).expect("programs");
             assert_eq!(all["app"].stop_signal.as_deref(), signal);
+        }
+    }
+
+    #[test]
+    fn a_program_writes_to_its_root_unless_its_container_forbids_it() {
+        for (context, readonly) in [(json!({ "readOnlyRootFilesystem": true }), true), (json!({}), false)] {
+            let container = json!({ "name": "app", "command": ["sh"], "securityContext": context });
+            let all = of(&pod(container), &References::default()).expect("programs");
+            assert_eq!(all["app"].readonly_root, readonly);
         }
     }
 

@@ -94,7 +94,7 @@ impl References {
 }
 
 /// Returns None for an object that does not exist.
-fn existing<T>(answer: Result<T, ApiError>) -> Result<Option<T>, Unprepared> {
+pub(super) fn existing<T>(answer: Result<T, ApiError>) -> Result<Option<T>, Unprepared> {
     match answer {
         Ok(object) => Ok(Some(object)),
         Err(error) if error.is_not_found() => Ok(None),

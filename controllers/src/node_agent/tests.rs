@@ -16,6 +16,7 @@ mod raw;
 mod real;
 mod removal;
 mod restart;
+mod starts;
 mod toy;
 mod volume_stats;
 

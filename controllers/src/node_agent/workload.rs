@@ -9,7 +9,10 @@ use substrate::fault::Span;
 
 use super::agent::Agent;
 use super::config::{PlannedExit, WorkloadDefaults};
+use super::image_pulls;
+use super::needed;
 use super::node_object::internal_ip;
+use super::plain_command;
 use super::populate::claims;
 use super::program::{self, Seen, Unprepared};
 use super::program_volumes::Published;
@@ -86,7 +89,7 @@ fn earlier_starts(pod: &Pod, record: Option<&PodRecord>, container: &Container) 
 /// The part of the pod that cannot be prepared.
 pub(super) async fn programs(agent: &Agent, uid: &str, pod: &Pod) -> Result<BTreeMap<String, ProgramSpec>, Unprepared> {
     if !agent.config.programs {
-        return Ok(BTreeMap::new());
+        return needed::check(agent, pod).await.map(|()| BTreeMap::new());
     }
     sub_path::check_first(agent, uid, pod).map_err(Unprepared::config)?;
     let references = References::read(agent, pod).await?;
@@ -120,20 +123,28 @@ pub(super) fn pod_spec(
     mut programs: BTreeMap<String, ProgramSpec>,
 ) -> PodSpec {
     let (attempt, last) = last;
-    let mut container = |container: &Container, init: bool| ContainerSpec {
-        name: container.name.clone(),
-        image: container.image.clone().unwrap_or_default(),
-        attempt: earlier_starts(pod, last, container),
-        init,
-        exit: None,
-        program: programs.remove(&container.name),
+    let mut container = |container: &Container, init: bool| {
+        let program = programs.remove(&container.name);
+        // An init container that succeeds at once is done when the pod starts.
+        let matters = |exit: &ExitPlan| !init || exit.code != 0 || exit.after_ms > 0;
+        ContainerSpec {
+            name: container.name.clone(),
+            image: container.image.clone().unwrap_or_default(),
+            attempt: earlier_starts(pod, last, container),
+            init,
+            exit: exit_by_command(container, program.as_ref()).filter(matters),
+            no_image: !image_pulls::is_there(container),
+            program,
+        }
     };
-    let ms = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
-    let exit = settings.exit.map(|exit| ExitPlan { after_ms: ms(exit.after), code: i32::from(exit.code) });
+    let exit = settings.exit.map(exit_plan);
     let inits = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
     let mut containers: Vec<ContainerSpec> = inits.map(|init| container(init, !is_sidecar(init))).collect();
     let regular = pod.spec.iter().flat_map(|spec| &spec.containers);
-    containers.extend(regular.map(|one| ContainerSpec { exit, ..container(one, false) }));
+    containers.extend(regular.map(|one| {
+        let own = container(one, false);
+        ContainerSpec { exit: exit.or(own.exit), ..own }
+    }));
     // The workload writes nothing to paths of the machine.
     let mounted = agent.volumes().mounted(uid).into_iter().filter(|(_, spec)| spec.path_of_machine().is_none());
     let volumes = mounted.map(|(name, spec)| {
@@ -159,6 +170,19 @@ pub(super) fn pod_spec(
             idle_every_ms: ms(settings.idle_every),
         },
     }
+}
+
+/// Returns the planned exit of a modelled container whose command makes it plain.
+pub(super) fn exit_by_command(container: &Container, program: Option<&ProgramSpec>) -> Option<ExitPlan> {
+    if program.is_some() { None } else { plain_command::planned_exit(container).map(exit_plan) }
+}
+
+fn exit_plan(exit: PlannedExit) -> ExitPlan {
+    ExitPlan { after_ms: ms(exit.after), code: i32::from(exit.code) }
+}
+
+fn ms(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Returns `<namespace>/<name>`.

@@ -134,7 +134,7 @@ fn of_whole_pods(name: &str) -> bool {
 }
 
 /// Returns true for a name with a domain other than `kubernetes.io` (`IsExtendedResourceName`).
-fn is_extended(name: &str) -> bool {
+pub fn is_extended(name: &str) -> bool {
     name.contains('/') && !name.contains("kubernetes.io/") && !name.starts_with("requests.")
 }
 

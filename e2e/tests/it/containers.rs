@@ -14,7 +14,9 @@ mod hooks;
 mod host_paths;
 mod input;
 mod messages;
+mod names;
 mod probes;
+mod roots;
 
 const MOORING: &str = env!("CARGO_BIN_EXE_mooring-under-test");
 

@@ -53,21 +53,23 @@ fn enter() -> std::io::Result<Entry> {
     if entry.tty {
         ioctl_tiocsctty(std::io::stdin().as_fd())?;
     }
-    let namespace = namespace(entry.pid)?;
-    move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Mount))?;
+    let [mounts, names] = namespaces(entry.pid)?;
+    move_into_link_name_space(names.as_fd(), Some(LinkNameSpaceType::HostNameAndNISDomainName))?;
+    move_into_link_name_space(mounts.as_fd(), Some(LinkNameSpaceType::Mount))?;
     chdir("/")?;
     Ok(entry)
 }
 
-/// Opens the mount namespace of a container once its program runs.
-fn namespace(pid: u32) -> std::io::Result<File> {
+/// Opens the namespaces of a container, of mounts and of the host name, once its program runs.
+fn namespaces(pid: u32) -> std::io::Result<[File; 2]> {
+    let open = |kind: &str| File::open(format!("/proc/{pid}/ns/{kind}"));
     for _ in 0..LOOKS {
-        let file = File::open(format!("/proc/{pid}/ns/mnt"))?;
+        let files = [open("mnt")?, open("uts")?];
         // A process that still makes the root has the variable. Its program, which may be another Mooring, has not.
         let environment = std::fs::read(format!("/proc/{pid}/environ"))?;
         let mut variables = environment.split(|byte| *byte == 0);
         if !variables.any(|one| one.starts_with(VARIABLE.as_bytes())) {
-            return Ok(file);
+            return Ok(files);
         }
         std::thread::sleep(LOOK);
     }

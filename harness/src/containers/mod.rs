@@ -1,7 +1,7 @@
 //! Programs of containers (`mooring up --containers process`): each container's command is a process of this machine
-//! in a mount namespace of its own, with the volumes of its pod at their paths. Its root is an overlay of the machine's
-//! root: the programs of the machine are there, and what it writes outside its volumes is gone when it ends. Images are
-//! not used, and the network is that of the machine.
+//! in a mount namespace of its own, with the host name of its pod and the volumes at their paths. Its root is an overlay
+//! of the machine's root: the programs of the machine are there, and what it writes outside its volumes is gone when it
+//! ends. Images are not used, and the network is that of the machine.
 //!
 //! | file | concept |
 //! |---|---|
@@ -139,9 +139,12 @@ impl HostPrograms {
             mounts,
             command: program.command.clone(),
             env: program.env.clone(),
+            host_name: program.host_name.clone(),
+            hosts: program.hosts.clone(),
             directory: program.directory.clone(),
             identity,
             tty: program.tty,
+            readonly_root: program.readonly_root,
         })
     }
 }

@@ -13,6 +13,7 @@ use rustix::mount::{
     mount_remount, unmount,
 };
 use rustix::process::{chdir, ioctl_tiocsctty, pivot_root, setsid};
+use rustix::system::sethostname;
 use rustix::thread::{UnshareFlags, set_thread_gid, set_thread_groups, set_thread_uid};
 
 use super::accounts;
@@ -67,7 +68,7 @@ const LINKS: [(&str, &str); 5] = [
 
 /// Makes the root of the container and enters it.
 fn make(setup: &Setup) -> std::io::Result<()> {
-    new_namespace()?;
+    new_namespaces()?;
     mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
     let scratch = &setup.scratch;
     // Gone with the namespace.
@@ -91,6 +92,7 @@ fn make(setup: &Setup) -> std::io::Result<()> {
     }
     make_devices(&old)?;
     hide_people()?;
+    give_name(setup)?;
     for place in ["/tmp", "/var/tmp"] {
         open_to_all(Path::new(place))?;
     }
@@ -101,7 +103,12 @@ fn make(setup: &Setup) -> std::io::Result<()> {
         add(&old, one).map_err(|error| std::io::Error::other(format!("mount {}: {error}", one.at)))?;
     }
     unmount(&old, UnmountFlags::DETACH)?;
-    std::fs::remove_dir(&old)
+    std::fs::remove_dir(&old)?;
+    if setup.readonly_root {
+        std::fs::create_dir_all(&setup.directory)?;
+        mount_remount("/", MountFlags::BIND | MountFlags::RDONLY, c"")?;
+    }
+    Ok(())
 }
 
 /// Makes `/dev`: only the usual devices, so that nothing changes in the directory of the machine.
@@ -120,9 +127,9 @@ fn make_devices(old: &Path) -> std::io::Result<()> {
 }
 
 #[expect(unsafe_code, reason = "unshare is unsafe when it parts descriptor tables between threads")]
-fn new_namespace() -> std::io::Result<()> {
-    // SAFETY: only the mount namespace is unshared, no descriptor table.
-    Ok(unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }?)
+fn new_namespaces() -> std::io::Result<()> {
+    // SAFETY: only the namespaces of mounts and of the host name are unshared, no descriptor table.
+    Ok(unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS | UnshareFlags::NEWUTS) }?)
 }
 
 /// Leaves the people of the machine out of the accounts. A file that does not exist stays so.
@@ -132,6 +139,19 @@ fn hide_people() -> std::io::Result<()> {
         std::fs::write(file, accounts::of_system(&text))?;
     }
     Ok(())
+}
+
+/// Gives the container the host name of its pod.
+fn give_name(setup: &Setup) -> std::io::Result<()> {
+    if !setup.host_name.is_empty() {
+        sethostname(setup.host_name.as_bytes())?;
+        std::fs::write("/etc/hostname", format!("{}\n", setup.host_name))?;
+    }
+    if setup.hosts.is_empty() {
+        return Ok(());
+    }
+    let of_machine = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
+    std::fs::write("/etc/hosts", format!("{of_machine}\n{}\n", setup.hosts.join("\n")))
 }
 
 fn open_to_all(directory: &Path) -> std::io::Result<()> {

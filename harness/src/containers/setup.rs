@@ -17,11 +17,17 @@ pub(super) struct Setup {
     /// The program and its arguments.
     pub command: Vec<String>,
     pub env: BTreeMap<String, String>,
+    /// Its host name. Empty: that of the machine.
+    pub host_name: String,
+    /// Lines that its `/etc/hosts` has after those of the machine.
+    pub hosts: Vec<String>,
     /// Working directory.
     pub directory: String,
     pub identity: Identity,
     /// True if the standard input is a terminal.
     pub tty: bool,
+    /// True if its root cannot be written to.
+    pub readonly_root: bool,
 }
 
 /// User and groups of a program.

@@ -137,8 +137,26 @@ fn clean_pod(pod: &mut Value) -> bool {
         for field in ["imagePullSecrets", "ephemeralContainers"] {
             changed |= spec.remove(field).is_some();
         }
+        let volumes = spec.get_mut("volumes").and_then(Value::as_array_mut);
+        volumes.into_iter().flatten().for_each(make_optional);
     }
     changed
+}
+
+/// Marks the ConfigMaps and Secrets of a volume as optional: they are not imported, and the pod must not wait for them.
+fn make_optional(volume: &mut Value) {
+    for (kind, source) in volume.as_object_mut().into_iter().flatten() {
+        match (kind.as_str(), source) {
+            ("configMap" | "secret", Value::Object(source)) => {
+                source.insert("optional".to_owned(), true.into());
+            }
+            ("projected", source) => {
+                let sources = source.get_mut("sources").and_then(Value::as_array_mut);
+                sources.into_iter().flatten().for_each(make_optional);
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Checks an object by the server's own schemas. A field that the server does not know is left out and noted. An

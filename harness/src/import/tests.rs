@@ -54,7 +54,8 @@ fn objects() -> Value {
           "spec": { "nodeName": NODE, "containers": [{ "name": "db", "image": "postgres",
             "command": ["psql", "--password=hunter2"], "env": [{ "name": "PASSWORD", "value": "hunter2" }],
             "volumeMounts": [{ "name": "data", "mountPath": "/data" }] }],
-            "volumes": [{ "name": "data", "persistentVolumeClaim": { "claimName": "ledger" } }] },
+            "volumes": [{ "name": "data", "persistentVolumeClaim": { "claimName": "ledger" } },
+              { "name": "conf", "projected": { "sources": [{ "configMap": { "name": "conf" } }] } }] },
           "status": { "phase": "Running", "podIP": "10.0.1.77" } },
         { "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "tls", "namespace": "payments" },
           "data": { "key": "aHVudGVyMg==" } },
@@ -117,6 +118,9 @@ fn an_incident_becomes_a_scenario() {
     let attachment = scenario.begin.objects.iter().find(|m| m.object.name == "csi-aaaa").expect("the attachment");
     assert_eq!(attachment.value["metadata"]["deletionTimestamp"], "2026-11-20T10:00:00Z");
     assert_eq!(attachment.value["status"]["attached"], true);
+    let pod = scenario.begin.objects.iter().find(|m| m.object.name == "db-0").expect("the pod");
+    let sources = &pod.value["spec"]["volumes"][1]["projected"]["sources"];
+    assert_eq!(sources[0]["configMap"]["optional"], true, "it is not imported");
 }
 
 #[test]

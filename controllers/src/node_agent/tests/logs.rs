@@ -72,6 +72,23 @@ fn a_pod_logs_its_workload_until_it_has_stopped() {
 }
 
 #[test]
+fn a_node_lists_its_pods() {
+    in_simulation(async |world| {
+        let rig = Rig::new(&world, &MemoryDisks::new());
+        let ctx = reader(&world);
+        rig.until("ready", 1, || rig.ready()).await;
+        rig.run_pod("p").await;
+        let response = ask(&ctx, "/pods", false).await;
+        assert_eq!(response.headers()[http::header::CONTENT_TYPE], "application/json");
+        let bytes = collect(response.into_body(), 1 << 20).await.expect("a body");
+        let list: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
+        let item = &list["items"][0];
+        assert_eq!((&list["kind"], &item["kind"]), (&"PodList".into(), &serde_json::Value::Null));
+        assert_eq!((&item["metadata"]["name"], list["items"].as_array().map(Vec::len)), (&"p".into(), Some(1)));
+    });
+}
+
+#[test]
 fn a_request_that_cannot_be_met_is_refused_as_kubelet_does() {
     in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
