@@ -307,7 +307,7 @@ mod tests {
         let out = left_out(["kube-controller-manager", "csi-attacher"]).unwrap();
         assert!(out.contains("persistentvolume-binder-controller") && out.contains("pod-garbage-collector-controller"));
         assert!(!out.contains("kube-scheduler") && !out.contains("csi-provisioner") && out.contains("csi-attacher"));
-        assert_eq!(out.len(), 17 + WORKLOADS.len());
+        assert_eq!(out.len(), 18 + WORKLOADS.len());
         assert!(manager_is_left_out(&out) && !runs("csi-attacher", &out) && runs("kube-scheduler", &out));
         assert!(left_out(["kube-schedler"]).unwrap_err().contains("did you mean `kube-scheduler`?"));
     }

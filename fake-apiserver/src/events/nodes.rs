@@ -24,6 +24,10 @@ pub struct Pod {
     /// Its uid.
     #[serde(default, skip_serializing_if = "Text::is_empty")]
     pub uid: Text,
+    /// The reason for which a container cannot start, such as `ImagePullBackOff`, `InvalidImageName`,
+    /// `CreateContainerConfigError` or `CrashLoopBackOff`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<Text>,
 }
 
 /// A node in [`Commit`](super::Commit).
@@ -75,8 +79,17 @@ impl Pod {
             node: word(&spec["nodeName"]),
             phase: word(&object["status"]["phase"]),
             uid: word(&object["metadata"]["uid"]).unwrap_or_default(),
+            waiting: waiting(&object["status"]),
         }
     }
+}
+
+/// Returns the reason for which a container cannot start. One that is being created, or that waits for an init
+/// container, has none.
+fn waiting(status: &Value) -> Option<Text> {
+    let all = ["initContainerStatuses", "containerStatuses"].into_iter().filter_map(|field| status[field].as_array());
+    let reasons = all.flatten().filter_map(|status| word(&status["state"]["waiting"]["reason"]));
+    reasons.into_iter().find(|reason| !["ContainerCreating", "PodInitializing"].contains(&&**reason))
 }
 
 impl Node {

@@ -25,8 +25,8 @@ impl fmt::Display for Pending {
 }
 
 impl RunModel {
-    /// Returns the changes that must still happen before the cluster is quiet. A pod that fits on no node, and a claim
-    /// that no provisioner can serve, are in their final state.
+    /// Returns the changes that must still happen before the cluster is quiet. A pod that fits on no node, one whose
+    /// container cannot start, and a claim that no provisioner can serve, are in their final state.
     pub(super) fn pending(&self) -> Vec<Pending> {
         let mut pending = Vec::new();
         let mut add = |symptom: Symptom, what: String, waits_for: String| {
@@ -48,7 +48,7 @@ impl RunModel {
             };
             if pod.state.deleting {
                 add(Symptom::PodTerminating, format!("pod/{name}"), format!("its end on {node}: it is terminating"));
-            } else if pod.is("Pending") {
+            } else if pod.is("Pending") && pod.state.waiting.is_none() {
                 add(Symptom::PodNotStarted, format!("pod/{name}"), format!("its volumes and containers on {node}"));
             }
         }
