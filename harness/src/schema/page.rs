@@ -84,7 +84,8 @@ fn section(map: &Map, text: &mut String) {
     }
     let examples: Vec<&str> = map.keys.iter().flat_map(|key| key.examples.iter().copied()).collect();
     if !examples.is_empty() {
-        let _ = write!(text, "\n```yaml no-run: a test of the schema runs each example\n{}\n```\n", examples.join("\n"));
+        let _ =
+            write!(text, "\n```yaml no-run: a test of the schema runs each example\n{}\n```\n", examples.join("\n"));
     }
 }
 
