@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use csi_proto::csi::{ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest};
-use k8s_openapi::api::core::v1::{PersistentVolume, Secret, SecretReference};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeSpec, Secret, SecretReference};
 use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
 use substrate::mutant;
 use substrate::process::Ctx;
@@ -15,6 +15,23 @@ use super::patches::{self, NODE_ID_ANNOTATION};
 use crate::csi::{RpcError, volume_capability};
 use crate::events::AttacherError;
 use crate::kube::{Api, ApiError, Client, Informer, Kind, Outcome, Patch};
+
+/// Volume of an attachment.
+enum Volume<'a> {
+    /// The PersistentVolume that the attachment names.
+    Stored(Arc<PersistentVolume>),
+    /// A volume that the attachment describes.
+    Inline(&'a PersistentVolumeSpec),
+}
+
+impl Volume<'_> {
+    fn spec(&self) -> Option<&PersistentVolumeSpec> {
+        match self {
+            Self::Stored(volume) => volume.spec.as_ref(),
+            Self::Inline(spec) => Some(spec),
+        }
+    }
+}
 
 /// State shared by the workers.
 pub struct Handler {
@@ -105,18 +122,21 @@ impl Handler {
 
     /// Attaches the volume. All checks without side effects come before the finalizer, which blocks deletion.
     async fn attach(&self, attachment: &mut Arc<VolumeAttachment>) -> Result<BTreeMap<String, String>, RpcError> {
-        let pv = self.volume_of(attachment)?;
-        if pv.is_deleting() {
-            return Err(format!("PersistentVolume \"{}\" is marked for deletion", pv.name()).into());
+        let read = attachment.clone();
+        let volume = self.volume_of(&read)?;
+        if let Volume::Stored(pv) = &volume {
+            if pv.is_deleting() {
+                return Err(format!("PersistentVolume \"{}\" is marked for deletion", pv.name()).into());
+            }
+            if let Some(patch) = patches::add_pv_finalizer(pv, &self.finalizer) {
+                self.client
+                    .all::<PersistentVolume>()
+                    .patch_unread(pv.name(), &patch)
+                    .await
+                    .map_err(|e| format!("could not add PersistentVolume finalizer: {e}"))?;
+            }
         }
-        if let Some(patch) = patches::add_pv_finalizer(&pv, &self.finalizer) {
-            self.client
-                .all::<PersistentVolume>()
-                .patch_unread(pv.name(), &patch)
-                .await
-                .map_err(|e| format!("could not add PersistentVolume finalizer: {e}"))?;
-        }
-        let spec = pv.spec.as_ref().ok_or_else(not_csi)?;
+        let spec = volume.spec().ok_or_else(not_csi)?;
         let csi = spec.csi.as_ref().ok_or_else(not_csi)?;
         let capability = volume_capability(spec, self.capabilities.single_node_multi_writer)?;
         let secrets = self.secrets(csi.controller_publish_secret_ref.as_ref()).await?;
@@ -165,8 +185,8 @@ impl Handler {
         if !is_attached && mutant!(self.ctx, "failed-attach-not-undone") {
             return Ok(());
         }
-        let pv = self.volume_of(attachment)?;
-        let csi = pv.spec.as_ref().and_then(|spec| spec.csi.as_ref()).ok_or_else(not_csi)?;
+        let volume = self.volume_of(attachment)?;
+        let csi = volume.spec().and_then(|spec| spec.csi.as_ref()).ok_or_else(not_csi)?;
         let secrets = self.secrets(csi.controller_publish_secret_ref.as_ref()).await?;
         if mutant!(self.ctx, "missing-node-is-detached") && self.nodes.get("", &attachment.spec.node_name).is_none() {
             return Ok(());
@@ -210,14 +230,18 @@ impl Handler {
         }
     }
 
-    fn volume_of(&self, attachment: &VolumeAttachment) -> Result<Arc<PersistentVolume>, RpcError> {
+    fn volume_of<'a>(&self, attachment: &'a VolumeAttachment) -> Result<Volume<'a>, RpcError> {
+        if let Some(spec) = &attachment.spec.source.inline_volume_spec {
+            return Ok(Volume::Inline(spec));
+        }
         let Some(name) = attachment.spec.source.persistent_volume_name.as_deref() else {
             return Err("neither InlineCSIVolumeSource nor PersistentVolumeName specified in VA source"
                 .to_owned()
                 .into());
         };
         // From the cache only: a missing PersistentVolume leaves the attachment stuck (external-attacher#235).
-        self.volumes.get("", name).ok_or_else(|| format!("persistentvolume \"{name}\" not found").into())
+        let stored = self.volumes.get("", name).map(Volume::Stored);
+        stored.ok_or_else(|| format!("persistentvolume \"{name}\" not found").into())
     }
 
     /// Returns the node's id at the driver: from its CSINode, else from the attachment's annotation.
@@ -282,8 +306,8 @@ impl Handler {
             if attachment.spec.attacher != self.driver_name {
                 return;
             }
-            let Ok(pv) = self.volume_of(attachment) else { return };
-            let Some(csi) = pv.spec.as_ref().and_then(|spec| spec.csi.as_ref()) else { return };
+            let Ok(volume) = self.volume_of(attachment) else { return };
+            let Some(csi) = volume.spec().and_then(|spec| spec.csi.as_ref()) else { return };
             let Ok(node_id) = self.node_id(&attachment.spec.node_name, Some(attachment)) else { return };
             let listed =
                 published.get(&csi.volume_handle).is_some_and(|nodes| ignores_nodes || nodes.contains(&node_id));

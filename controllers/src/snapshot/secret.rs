@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Secret, SecretReference};
+use k8s_openapi::api::core::v1::{ObjectReference, Secret, SecretReference};
 
 use super::group::objects::VolumeGroupSnapshot;
 use super::objects::VolumeSnapshot;
@@ -58,6 +58,15 @@ pub(super) fn for_driver(parameters: &BTreeMap<String, String>) -> Result<BTreeM
         }
     }
     Ok(ours)
+}
+
+/// Adds the names of an object and of its content to the parameters for the driver (`--extra-create-metadata`; the EBS
+/// chart sets it). `kind` is `volumesnapshot` or `volumegroupsnapshot`.
+pub(super) fn add_names(parameters: &mut BTreeMap<String, String>, kind: &str, of: &ObjectReference, content: &str) {
+    let mut add = |key: &str, value: &str| drop(parameters.insert(format!("{PREFIX}{kind}{key}"), value.to_owned()));
+    add("/name", of.name.as_deref().unwrap_or_default());
+    add("/namespace", of.namespace.as_deref().unwrap_or_default());
+    add("content/name", content);
 }
 
 /// Returns the secret that a class names for a purpose, with its templates resolved; None if it names none.

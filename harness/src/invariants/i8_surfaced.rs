@@ -22,7 +22,8 @@ use crate::spec::names;
 /// Reasons of the Events for a failure of each RPC, and the process that calls it; none for the kubelet of its node.
 const REPORTS: [(&str, &[&str], Option<&str>); 12] = [
     ("CreateVolume", &["ProvisioningFailed"], Some("csi-provisioner")),
-    ("DeleteVolume", &["VolumeFailedDelete"], Some("csi-provisioner")),
+    // A volume that was too small is deleted before it has an object; its claim tells of it.
+    ("DeleteVolume", &["VolumeFailedDelete", "ProvisioningFailed"], Some("csi-provisioner")),
     ("ControllerExpandVolume", &["VolumeResizeFailed"], Some("csi-resizer")),
     ("ControllerModifyVolume", &["VolumeModifyFailed"], Some("csi-resizer")),
     ("CreateSnapshot", &["SnapshotCreationFailed", "SnapshotContentCreationFailed"], Some("csi-snapshotter")),

@@ -29,8 +29,9 @@ impl Sidecar {
             let error = format!("failed to add VolumeSnapshotBeingCreated annotation on the content {name}: {e:?}");
             (content.clone(), error)
         })?;
-        let parameters = secret::for_driver(&class.parameters)
+        let mut parameters = secret::for_driver(&class.parameters)
             .map_err(|e| (content.clone(), format!("failed to remove CSI Parameters of prefixed keys: {e}")))?;
+        secret::add_names(&mut parameters, "volumesnapshot", &content.spec.volume_snapshot_ref, &name);
         let mut asked = content.clone();
         if mutant!(self.ctx, "snapshot-named-by-name") {
             let of = &mut Arc::make_mut(&mut asked).spec.volume_snapshot_ref;

@@ -7,11 +7,14 @@ use substrate::json::{Value, json};
 
 use super::{PLAIN, Strategy};
 use crate::go_json;
+use crate::kinds::{self, Kind};
+use crate::state::command::Part;
 use crate::state::default::{elements, set};
+use crate::state::status::Status;
 use crate::state::validate::selector::label_selector;
 use crate::state::validate::{keys, names, refuse, unchanged};
 use crate::state::value::{default_zero, list, map_mut, name, text};
-use crate::state::{FieldError, certificate, internal};
+use crate::state::{FieldError, Store, certificate, internal};
 
 pub(super) static CONFIG_MAP: Strategy = Strategy {
     validate: configuration,
@@ -38,6 +41,11 @@ pub(super) static SECRET: Strategy = Strategy {
 
 pub(super) static PRIORITY_CLASS: Strategy = Strategy {
     default: |class| set(class, &[("preemptionPolicy", json!("PreemptLowerPriority"))]),
+    check_create: one_default,
+    check_update: |store, part, kind, class, _| match part {
+        Part::Main => one_default(store, kind, class),
+        _ => Ok(()),
+    },
     counts: true,
     validate: priority,
     validate_update: |_, class, old, errors| {
@@ -105,6 +113,21 @@ const DOCKER: [(&str, &str); 2] =
 /// Values of the system's own priority classes.
 const SYSTEM_VALUES: [(&str, i64); 2] =
     [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
+
+/// Refuses a second PriorityClass that is the default (`validatePriorityClass`).
+fn one_default(store: &Store, kind: &Kind, class: &Value) -> Result<(), Status> {
+    if class["globalDefault"] != true {
+        return Ok(());
+    }
+    let defaults = store.all(kinds::PRIORITY_CLASSES).filter(|other| other.value["globalDefault"] == true);
+    match defaults.map(|other| name(&other.value)).find(|other| *other != name(class)) {
+        None => Ok(()),
+        Some(other) => {
+            let why = format!("PriorityClass {other} is already marked as default. Only one default can exist");
+            Err(Status::forbidden(kind, name(class), &why))
+        }
+    }
+}
 
 /// Returns the size of all values of a map of strings, or of a map of base64 bytes.
 fn size(values: &Value, is_base64: bool) -> usize {

@@ -2,7 +2,7 @@
 
 use substrate::json::{Text, Value, json};
 
-use super::{PLAIN, Strategy};
+use super::{PLAIN, Strategy, keep_the_rest};
 use crate::kinds::{self, Kind};
 use crate::state::command::Part;
 use crate::state::quantity::Quantity;
@@ -25,7 +25,16 @@ pub(super) static CLAIM: Strategy = Strategy {
         _ => Ok(()),
     },
     finalizer: Some("kubernetes.io/pvc-protection"),
-    begin: |_, _| Some(json!({"phase": "Pending"})),
+    begin: |claim, _| {
+        settle_source(claim, &Value::Null);
+        Some(json!({"phase": "Pending"}))
+    },
+    prepare: |kind, part, claim, old, now| {
+        keep_the_rest(kind, part, claim, old, now);
+        if part == Part::Main {
+            settle_source(claim, old);
+        }
+    },
     validate,
     validate_update: |part, claim, old, errors| match part {
         Part::Main => validate_update(claim, old, errors),
@@ -53,20 +62,34 @@ const DEFAULT_CLASS: &[&str] =
 pub(in crate::state) fn default(claim: &mut Value) {
     if let Some(spec) = map_mut(claim, "spec") {
         value::default(spec, "volumeMode", "Filesystem");
-        let (source, reference) = (spec.get("dataSource").cloned(), spec.get("dataSourceRef").cloned());
-        match (source, reference) {
-            (Some(source), None) => {
-                spec.insert("dataSourceRef", source);
-            }
-            // The deprecated field cannot refer to another namespace.
-            (None, Some(reference)) if reference.get("namespace").is_none() => {
-                spec.insert("dataSource", reference);
-            }
-            _ => {}
-        }
     }
     if let Some(status) = map_mut(claim, "status") {
         value::default(status, "phase", "Pending");
+    }
+}
+
+/// Settles the source of a claim: drops one that upstream ignores, and copies the field that is set into the other
+/// (`DropDisabledFields`, `EnforceDataSourceBackwardsCompatibility`, `NormalizeDataSources`). A claim that had a source
+/// keeps it.
+fn settle_source(claim: &mut Value, old: &Value) {
+    let had_reference = has(old, &["spec", "dataSourceRef"]);
+    let had_source = had_reference || has(old, &["spec", "dataSource"]);
+    let elsewhere = !text(claim, &["spec", "dataSourceRef", "namespace"]).is_empty();
+    let kind = (text(claim, &["spec", "dataSource", "apiGroup"]), text(claim, &["spec", "dataSource", "kind"]));
+    let is_usual = matches!(kind, ("", "PersistentVolumeClaim") | ("snapshot.storage.k8s.io", "VolumeSnapshot"));
+    let Some(spec) = map_mut(claim, "spec") else { return };
+    // CrossNamespaceVolumeDataSource is off.
+    if elsewhere && !had_reference {
+        spec.remove("dataSourceRef");
+    }
+    if !is_usual && !had_source && spec.get("dataSourceRef").is_none() {
+        spec.remove("dataSource");
+    }
+    match (spec.get("dataSource").cloned(), spec.get("dataSourceRef").cloned()) {
+        (Some(source), None) => drop(spec.insert("dataSourceRef", source)),
+        // The deprecated field cannot refer to another namespace.
+        (None, Some(reference)) if !elsewhere => drop(spec.insert("dataSource", reference)),
+        _ => {}
     }
 }
 

@@ -132,4 +132,21 @@ fn check_endpoint(endpoint: &Value, of: &str, is_own: bool, at: &str, errors: &m
     if let Some(host) = endpoint["hostname"].as_str() {
         refuse(host, &format!("{at}.hostname"), names::label(host), errors);
     }
+    hints(endpoint, at, errors);
+}
+
+/// Validates the hints of an endpoint (`validateHints`). Their number is not limited.
+fn hints(endpoint: &Value, at: &str, errors: &mut Vec<FieldError>) {
+    let checks: [(&str, fn(&str) -> Vec<String>); 2] =
+        [("forZones", names::label_value), ("forNodes", names::subdomain)];
+    for (field, check) in checks {
+        let all = list(endpoint, &["hints", field]);
+        for (i, hint) in all.iter().enumerate() {
+            let (of, at) = (text(hint, &["name"]), format!("{at}.hints.{field}[{i}].name"));
+            if all[..i].iter().any(|other| text(other, &["name"]) == of) {
+                errors.push(FieldError::duplicate(at.as_str(), &of.into()));
+            }
+            refuse(of, &at, check(of), errors);
+        }
+    }
 }

@@ -12,6 +12,7 @@ pub(super) mod meta;
 mod mounts;
 pub(super) mod names;
 pub(super) mod node_selector;
+mod operating_system;
 pub(super) mod pod;
 mod probes;
 mod projected;

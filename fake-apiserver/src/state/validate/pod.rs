@@ -3,7 +3,9 @@
 use substrate::json::{Value, json};
 
 use super::container::{self, Setting, one_of};
-use super::{ephemeral, meta, names, refuse, resources, scheduling, security, selector, surroundings};
+use super::{
+    ephemeral, meta, names, operating_system, refuse, resources, scheduling, security, selector, surroundings,
+};
 use crate::state::value::{at, int, list, text};
 use crate::state::{FieldError, internal};
 
@@ -111,6 +113,7 @@ fn spec<'a>(pod: &'a Value, added: &[&'a str], is_pod: bool, errors: &mut Vec<Fi
         errors.push(FieldError::required("spec.os.name", ""));
     } else if !spec["os"].is_null() {
         one_of(&spec["os"]["name"], "spec.os".to_owned(), &["linux", "windows"], errors);
+        operating_system::check(spec, setting.os, errors);
     }
 }
 

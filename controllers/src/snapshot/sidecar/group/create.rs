@@ -32,8 +32,9 @@ impl Sidecar {
             );
             (content.clone(), error)
         })?;
-        let parameters = secret::for_driver(&class.parameters)
+        let mut parameters = secret::for_driver(&class.parameters)
             .map_err(|e| (content.clone(), format!("failed to remove CSI Parameters of prefixed keys: {e}")))?;
+        secret::add_names(&mut parameters, "volumegroupsnapshot", &content.spec.volume_group_snapshot_ref, &name);
         let taken = match driver::create_group(&self.connection, content, parameters, secrets).await {
             Ok(taken) => taken,
             Err(error) => {

@@ -2,8 +2,8 @@
 
 use substrate::json::Value;
 
-use super::schedule;
 use super::validate::{NEGATIVE, pods};
+use super::{schedule, success_policy};
 use crate::state::validate::selector::label_selector;
 use crate::state::validate::{names, refuse, unchanged};
 use crate::state::value::{int, list, name, text};
@@ -81,6 +81,8 @@ fn of_spec(spec: &Value, at: &str, errors: &mut Vec<FieldError>) {
     failure_policy(spec, &format!("{at}.podFailurePolicy"), errors);
     if has("successPolicy") && !is_indexed(spec) {
         errors.push(FieldError::invalid(format!("{at}.successPolicy"), &spec["successPolicy"], INDEXED));
+    } else if has("successPolicy") {
+        success_policy::check(spec, &format!("{at}.successPolicy"), errors);
     }
     let policy = &spec["podReplacementPolicy"];
     let policies: &[&str] = if has("podFailurePolicy") { &["Failed"] } else { &["Failed", "TerminatingOrFailed"] };

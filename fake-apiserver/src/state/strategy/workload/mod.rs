@@ -4,6 +4,7 @@ mod batch;
 mod bounds;
 mod default;
 mod schedule;
+mod success_policy;
 mod validate;
 
 use substrate::json::{Map, Value, json};
