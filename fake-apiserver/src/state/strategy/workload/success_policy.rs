@@ -50,7 +50,7 @@ fn of_rule(rule: &Value, completions: i64, at: &str, errors: &mut Vec<FieldError
 
 /// Returns the number of indexes that a text such as `1,3-5` names (`validateIndexesFormat`).
 fn number_of_indexes(text: &str, completions: i64) -> Result<i64, String> {
-    let (mut total, mut last) = (0, None);
+    let (mut total, mut last): (i64, Option<i64>) = (0, None);
     for interval in text.split(',').filter(|_| !text.is_empty()) {
         let (first, end) = limits(interval, completions)?;
         if let Some(last) = last.filter(|last| *last >= first) {
