@@ -137,9 +137,8 @@ fn check_endpoint(endpoint: &Value, of: &str, is_own: bool, at: &str, errors: &m
 
 /// Validates the hints of an endpoint (`validateHints`). Their number is not limited.
 fn hints(endpoint: &Value, at: &str, errors: &mut Vec<FieldError>) {
-    let checks: [(&str, fn(&str) -> Vec<String>); 2] =
-        [("forZones", names::label_value), ("forNodes", names::subdomain)];
-    for (field, check) in checks {
+    for field in ["forZones", "forNodes"] {
+        let check = if field == "forZones" { names::label_value } else { names::subdomain };
         let all = list(endpoint, &["hints", field]);
         for (i, hint) in all.iter().enumerate() {
             let (of, at) = (text(hint, &["name"]), format!("{at}.hints.{field}[{i}].name"));
