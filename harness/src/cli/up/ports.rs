@@ -4,12 +4,18 @@
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
+use std::time::Duration;
 
 use crate::cli::day::state_directory;
 use crate::cli::refusal::{Refusal, lacking, next};
 
 /// Maximum distance by which a port moves.
 const FURTHEST: u16 = 2_000;
+
+/// Number of further looks at a port that seems to have no owner.
+const LOOKS: u32 = 20;
+/// Pause between these looks.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// A server and its default address.
 #[derive(Clone, Copy, Debug)]
@@ -52,8 +58,17 @@ enum Holder {
 pub(super) fn choose(server: Server, given: Option<SocketAddr>, count: u16) -> Result<SocketAddr, Refusal> {
     let usual = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), server.usual);
     let first = given.unwrap_or(usual);
-    let Some((busy, error)) = taken(first, count) else { return Ok(first) };
-    let holder = (error.kind() == std::io::ErrorKind::AddrInUse).then(|| holder(busy.port()));
+    let mut looks = LOOKS;
+    let (busy, error, holder) = loop {
+        let Some((busy, error)) = taken(first, count) else { return Ok(first) };
+        let holder = (error.kind() == std::io::ErrorKind::AddrInUse).then(|| holder(busy.port()));
+        // A port without an owner may be one that another Mooring has just tried, or has just left.
+        if holder != Some(Holder::Unseen) || looks == 0 {
+            break (busy, error, holder);
+        }
+        looks -= 1;
+        std::thread::sleep(PAUSE);
+    };
     if let (None, Some(Holder::Mooring(_))) = (given, &holder) {
         let mut from = busy.port();
         while let Some(port) = from.checked_add(1).filter(|port| *port - server.usual < FURTHEST) {
