@@ -1,29 +1,13 @@
 //! The scale subresource of a target (`scaleForResourceMappings`, client-go `scale`).
 
 use k8s_openapi::api::autoscaling::v1::Scale;
-use serde::Deserialize;
 use substrate::json::to_value;
 
+use crate::kube::discovery::{Resource, resources, versions};
 use crate::kube::{ApiError, Client, decode};
-use crate::workload::served::{Served, served};
 
 /// Number of attempts to write a scale that others change (`retry.DefaultRetry`).
 const ATTEMPTS: usize = 5;
-
-/// Versions of a group.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Group {
-    preferred_version: Option<Version>,
-    #[serde(default)]
-    versions: Vec<Version>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Version {
-    group_version: String,
-}
 
 /// Scale of a target, with its path.
 #[derive(Debug)]
@@ -68,29 +52,13 @@ async fn read(client: &Client, path: &str) -> Result<Scale, ApiError> {
     decode(&client.get(path).await?).map_err(|error| ApiError::Decode(error.to_string()))
 }
 
-/// Returns the versions of a kind, the preferred one first (`RESTMappings`).
-async fn mappings(client: &Client, group: &str, kind: &str) -> Result<Vec<Served>, String> {
+/// Returns the versions of a kind with its resource, the preferred one first (`RESTMappings`).
+async fn mappings(client: &Client, group: &str, kind: &str) -> Result<Vec<(String, Resource)>, String> {
     let text = |error: ApiError| error.to_string();
-    let mut versions = Vec::new();
-    if group.is_empty() {
-        versions.push("v1".to_owned());
-    } else {
-        match client.get(&format!("/apis/{group}")).await {
-            Ok(answer) => {
-                let group: Group = decode(&answer).map_err(|error| error.to_string())?;
-                for version in group.preferred_version.into_iter().chain(group.versions) {
-                    if !versions.contains(&version.group_version) {
-                        versions.push(version.group_version);
-                    }
-                }
-            }
-            Err(error) if error.is_not_found() => {}
-            Err(error) => return Err(text(error)),
-        }
-    }
     let mut found = Vec::new();
-    for version in versions {
-        found.extend(served(client, &version).await.map_err(text)?.into_iter().find(|one| one.is(kind)));
+    for version in versions(client, group).await.map_err(text)? {
+        let all = resources(client, &version).await.map_err(text)?.resources;
+        found.extend(all.into_iter().find(|one| one.is(kind)).map(|one| (version, one)));
     }
     if found.is_empty() { Err(format!("no matches for kind \"{kind}\" in group \"{group}\"")) } else { Ok(found) }
 }
@@ -111,8 +79,8 @@ pub(super) async fn scale(
         _ => return Err(format!("unexpected GroupVersion string: {api_version}")),
     };
     let mut first = None;
-    for one in mappings(client, group, kind).await? {
-        let path = one.item(namespace, name, "scale");
+    for (version, one) in mappings(client, group, kind).await? {
+        let path = one.item(&version, namespace, name, "scale");
         match read(client, &path).await {
             Ok(scale) => return Ok(Target { path, scale }),
             Err(error) => {

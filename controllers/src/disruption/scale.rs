@@ -8,10 +8,10 @@ use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use substrate::mutant;
 
+use crate::kube::discovery::resources;
 use crate::kube::{Client, Informer, Kind, decode};
 use crate::workload::controller_ref::controller_of;
 use crate::workload::related::resolve;
-use crate::workload::served::served;
 
 /// Caches of the controllers.
 pub(super) struct Controllers {
@@ -104,10 +104,10 @@ impl Controllers {
     async fn scaled(&self, namespace: &str, reference: &OwnerReference) -> Result<Option<(String, i32)>, String> {
         let OwnerReference { api_version, kind, name, .. } = reference;
         let unknown = || format!("no matches for kind \"{kind}\" in version \"{api_version}\"");
-        let all = served(&self.client, api_version).await;
-        let all = all.map_err(|error| if error.is_not_found() { unknown() } else { error.to_string() })?;
+        let all = resources(&self.client, api_version).await;
+        let all = all.map_err(|error| if error.is_not_found() { unknown() } else { error.to_string() })?.resources;
         let resource = all.iter().find(|one| one.is(kind)).ok_or_else(unknown)?;
-        match self.client.get(&resource.item(namespace, name, "scale")).await {
+        match self.client.get(&resource.item(api_version, namespace, name, "scale")).await {
             Ok(answer) => {
                 let scale: Subresource = decode(&answer).map_err(|error| error.to_string())?;
                 let is_it = scale.uid() == reference.uid;

@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Deserialize;
-
+use crate::kube::discovery::{Resource, ResourceList, all_versions, resources, root};
 use crate::kube::metadata::ResourcePath;
-use crate::kube::{ApiError, Client, decode};
+use crate::kube::{ApiError, Client};
 
 /// A kind of one version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,45 +24,9 @@ pub(super) struct Kinds {
     pub watched: BTreeSet<Served>,
 }
 
-#[derive(Deserialize)]
-struct GroupList {
-    groups: Vec<Group>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Group {
-    versions: Vec<Version>,
-    preferred_version: Option<Version>,
-}
-
-#[derive(Deserialize, PartialEq)]
-#[serde(rename_all = "camelCase")]
-struct Version {
-    group_version: String,
-}
-
-#[derive(Deserialize)]
-struct ResourceList {
-    resources: Vec<Resource>,
-}
-
-#[derive(Deserialize)]
-struct Resource {
-    name: String,
-    namespaced: bool,
-    kind: String,
-    #[serde(default)]
-    group: String,
-    #[serde(default)]
-    verbs: Vec<String>,
-}
-
-impl Resource {
-    fn can_be_collected(&self) -> bool {
-        let can = |verb: &str| self.verbs.iter().any(|has| has == verb);
-        can("delete") && can("list") && can("watch")
-    }
+fn can_be_collected(resource: &Resource) -> bool {
+    let can = |verb: &str| resource.verbs.iter().any(|has| has == verb);
+    can("delete") && can("list") && can("watch")
 }
 
 impl Kinds {
@@ -75,7 +38,7 @@ impl Kinds {
     /// Adds the resources of one version; the preferred version of a group comes first.
     fn add(&mut self, api_version: &str, list: ResourceList, seen: &mut BTreeSet<(String, String)>) {
         let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
-        let root = if group.is_empty() { format!("/api/{api_version}") } else { format!("/apis/{api_version}") };
+        let root = root(api_version);
         for resource in list.resources {
             // A subresource, or one that carries objects of another group, as `scale` does.
             if resource.name.contains('/') || (!resource.group.is_empty() && resource.group != group) {
@@ -90,7 +53,7 @@ impl Kinds {
             let is_first = seen.insert((group.to_owned(), resource.name.clone()));
             // Upstream ignores Events of both groups (`DefaultIgnoredResources`).
             let is_event = resource.name == "events" && matches!(group, "" | "events.k8s.io");
-            if is_first && resource.can_be_collected() && !is_event {
+            if is_first && can_be_collected(&resource) && !is_event {
                 self.watched.insert(served.clone());
             }
             self.all.entry((api_version.to_owned(), resource.kind)).or_insert(served);
@@ -104,22 +67,9 @@ impl Kinds {
 /// # Errors
 /// If the groups cannot be listed.
 pub(super) async fn discover(client: &Client, before: &Kinds) -> Result<Kinds, ApiError> {
-    let unreadable = |e: serde_json::Error| ApiError::Decode(e.to_string());
-    let groups: GroupList = decode(&client.get("/apis").await?).map_err(unreadable)?;
-    let mut versions = vec!["v1".to_owned()];
-    for group in groups.groups {
-        let preferred = group.preferred_version.into_iter();
-        for version in preferred.chain(group.versions) {
-            if !versions.contains(&version.group_version) {
-                versions.push(version.group_version);
-            }
-        }
-    }
     let (mut kinds, mut seen) = (Kinds::default(), BTreeSet::new());
-    for version in versions {
-        let root = if version == "v1" { "/api/v1".to_owned() } else { format!("/apis/{version}") };
-        let list = client.get(&root).await.and_then(|answer| decode::<ResourceList>(&answer).map_err(unreadable));
-        match list {
+    for version in all_versions(client).await? {
+        match resources(client, &version).await {
             Ok(list) => kinds.add(&version, list, &mut seen),
             Err(_) => {
                 let known = before.all.iter().filter(|((api_version, _), _)| *api_version == version);

@@ -15,7 +15,6 @@ pub(crate) mod ref_manager;
 pub(crate) mod related;
 pub(crate) mod retry;
 pub(crate) mod scaled;
-pub(crate) mod served;
 
 /// Namespace and name of an object, the item of work queues.
 pub(crate) type Key = (String, String);
