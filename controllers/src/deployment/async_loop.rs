@@ -100,7 +100,7 @@ impl Controller {
             }
             Err(error) => {
                 let is_hopeless = error.downcast_ref().is_some_and(ApiError::is_namespace_terminating);
-                if is_hopeless || self.queue.requeues(&item) >= RETRIES { Outcome::Done } else { Outcome::Retry }
+                if is_hopeless { Outcome::Done } else { self.queue.retried(&item, RETRIES, Err(error)) }
             }
         }
     }

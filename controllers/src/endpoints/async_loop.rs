@@ -25,7 +25,7 @@ const SOURCE: &str = "endpoint-controller";
 const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 /// Number of Services processed at once (`--concurrent-endpoint-syncs`).
 const WORKERS: usize = 5;
-/// Number of retries of a round, after which only a change starts it again (`maxRetries`).
+/// Number of retries of a round (`maxRetries`).
 const RETRIES: u32 = 15;
 
 struct Controller {
@@ -100,11 +100,7 @@ impl Controller {
             Some(service) => self.sync_service(&item, &service).await,
             None => self.clean_up(&item).await,
         };
-        match done {
-            Ok(()) => Outcome::Done,
-            Err(_) if self.queue.requeues(&item) >= RETRIES => Outcome::Done,
-            Err(_) => Outcome::Retry,
-        }
+        self.queue.retried(&item, RETRIES, done)
     }
 
     /// Deletes the Endpoints of a Service that is gone.

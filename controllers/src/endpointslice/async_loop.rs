@@ -27,7 +27,7 @@ use crate::workload::{Key, key};
 const SOURCE: &str = "endpoint-slice-controller";
 /// Number of Services processed at once (`--concurrent-service-endpoint-syncs`).
 const WORKERS: usize = 5;
-/// Number of retries of a round, after which only a change starts it again (`maxRetries`).
+/// Number of retries of a round (`maxRetries`).
 const RETRIES: u32 = 15;
 /// Wait after a change of a slice by another client (`endpointSliceChangeMinSyncDelay`).
 const SLICE_DELAY: Duration = Duration::from_secs(1);
@@ -110,12 +110,11 @@ impl Controller {
             self.written.forget(&item);
             return Outcome::Done;
         };
-        match self.sync_service(&item, &service).await {
-            Ok(()) => Outcome::Done,
-            Err(_) if self.queue.requeues(&item) >= RETRIES => Outcome::Done,
-            Err(_) if mutant!(self.client.ctx(), "endpoints-error-dropped") => Outcome::Done,
-            Err(_) => Outcome::Retry,
+        let done = self.sync_service(&item, &service).await;
+        if mutant!(self.client.ctx(), "endpoints-error-dropped") {
+            return Outcome::Done;
         }
+        self.queue.retried(&item, RETRIES, done)
     }
 
     async fn sync_service(&self, item: &Key, service: &Arc<Service>) -> Result<()> {

@@ -19,7 +19,7 @@ use crate::workload::{Key, key};
 const SOURCE: &str = "endpoint-slice-mirroring-controller";
 /// Number of Endpoints processed at once (`--mirroring-concurrent-service-endpoint-syncs`).
 const WORKERS: usize = 5;
-/// Number of retries of a round, after which only a change starts it again (`maxRetries`).
+/// Number of retries of a round (`maxRetries`).
 const RETRIES: u32 = 15;
 
 struct Controller {
@@ -113,11 +113,8 @@ impl Controller {
     }
 
     async fn sync(self: Arc<Self>, item: Key) -> Outcome {
-        match self.sync_endpoints(&item).await {
-            Ok(()) => Outcome::Done,
-            Err(_) if self.queue.requeues(&item) >= RETRIES => Outcome::Done,
-            Err(_) => Outcome::Retry,
-        }
+        let done = self.sync_endpoints(&item).await;
+        self.queue.retried(&item, RETRIES, done)
     }
 
     async fn sync_endpoints(&self, item: &Key) -> Result<()> {

@@ -181,6 +181,12 @@ impl<T: Ord + Clone + Send + 'static> WorkQueue<T> {
         self.state().failures.get(item).copied().unwrap_or_default()
     }
 
+    /// Returns the outcome of a round: a failed one is retried `most` times, after which only a change starts it again
+    /// (upstream's `maxRetries`).
+    pub fn retried<E>(&self, item: &T, most: u32, round: Result<(), E>) -> Outcome {
+        if round.is_ok() || self.requeues(item) >= most { Outcome::Done } else { Outcome::Retry }
+    }
+
     /// Waits for an item. It must be returned with [`done`](Self::done).
     pub async fn get(&self) -> T {
         loop {
