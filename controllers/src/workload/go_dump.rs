@@ -26,14 +26,15 @@ static TYPES: LazyLock<BTreeMap<&'static str, Type>> = LazyLock::new(|| {
     let mut last = "";
     for line in include_str!("go_types.txt").lines() {
         let mut words = line.split(' ');
-        let mut next = || words.next().unwrap_or_default();
+        let mut next = || words.next().expect("each line of the table is whole");
         match (line.starts_with(' '), line.split_once(" = ")) {
             (true, _) => {
                 next();
                 let field = Field { name: next(), json: next(), type_: next() };
-                if let Some(Type::Struct(fields)) = types.get_mut(last) {
-                    fields.push(field);
-                }
+                let Some(Type::Struct(fields)) = types.get_mut(last) else {
+                    panic!("a field before its struct: {line}")
+                };
+                fields.push(field);
             }
             (false, Some((name, of))) => drop(types.insert(name, Type::Same(of))),
             (false, None) => {
@@ -103,7 +104,7 @@ fn dump(out: &mut String, type_: &str, value: Option<&Value>, shows_type: bool) 
             }
             out.push('}');
         }
-        (_, None) => {}
+        (_, None) => panic!("{type_} is missing in go_types.txt"),
     }
 }
 

@@ -33,8 +33,7 @@ pub(crate) fn safe_encode(text: &str) -> String {
 
 /// Computes the hash of a pod template (`controller.ComputeHash`).
 pub(crate) fn of_template(template: &PodTemplateSpec, collision_count: Option<i32>) -> String {
-    // A template has only string keys and numbers, which JSON can always express.
-    let value = serde_json::to_value(template).unwrap_or_default();
+    let value = serde_json::to_value(template).expect("a template has only string keys and numbers");
     let mut bytes = go_dump::template(&value).into_bytes();
     if let Some(count) = collision_count {
         bytes.extend(i64::from(count).to_le_bytes());
