@@ -293,7 +293,7 @@ fn a_request_is_sent_as_written_and_its_answer_is_checked() {
   - request: {method: DELETE, path: /api/v1/namespaces/default/configmaps/c, status: 200}
   - request: {path: /api/v1/namespaces/default/configmaps/c, fails: 404}
 ";
-    passes(&scenario_text("", text));
+    passes(&scenario_text("worlds: [simulated]\n", text));
     let (expected, seen) = fails(&scenario_text("", "  - request: {path: /api/v1/namespaces/none}\n"));
     assert_eq!(expected, "the API server answers as expected: GET /api/v1/namespaces/none");
     assert_eq!(seen, "404 NotFound: namespaces \"none\" not found");

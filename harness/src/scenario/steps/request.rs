@@ -29,9 +29,9 @@ static REQUEST: Map = Map {
         must("path", Of::Text, "The URL path, without a query."),
         may("method", Of::Words(METHODS), "The HTTP method; `GET` when absent."),
         may("query", Of::Each(&VALUE), "The query parameters."),
-        may("as", Of::Text, "The user to impersonate."),
+        may("as", Of::Text, "The user to impersonate. Roles decide; the file needs `worlds: [simulated]`."),
         may("groups", Of::List(&Of::Text), "The groups to impersonate; with `as`."),
-        may("token", VALUE, "The bearer token."),
+        may("token", VALUE, "The bearer token. Roles decide; the file needs `worlds: [simulated]`."),
         may("accept", Of::Text, "The media type of the answer; application/json when absent."),
         may(
             "content-type",
@@ -168,6 +168,10 @@ pub(super) fn lower(request: Spanned<Written>, steps: &mut Steps<'_>) -> Checked
         }
         (None, None) => None,
     };
+    if (user.is_some() || given.token.is_some()) && !steps.is_simulated {
+        let message = "roles decide about other users in simulation only";
+        return Err(Mistake::new(place, message, "here").help("add `worlds: [simulated]` to the file"));
+    }
     let answer = Expected {
         status: written.status,
         fails: written.fails.map(refused).transpose()?,

@@ -91,6 +91,7 @@ steps:
 #[case(&with_steps("  - request: {path: /api, body: {a: b}}\n"), "t.yaml:4:33: a GET has no body", "{a: b}", "")]
 #[case(&with_steps("  - request: {path: /api, method: PATCH, body: {a: b}}\n"), "t.yaml:4:14: a PATCH needs the type", "{path: /api, method: PATCH, body: {a: b}}", "add `content-type:")]
 #[case(&with_steps("  - request: {path: /api, token: {saved: none}}\n"), "t.yaml:4:42: no earlier step saves `none`", "none", "")]
+#[case(&with_steps("  - request: {path: /api, as: ann}\n"), "t.yaml:4:14: roles decide about other users in simulation only", "{path: /api, as: ann}", "add `worlds: [simulated]` to the file")]
 #[case(&with_steps("  - request: {path: /api, save: version}\n"), "t.yaml:4:33: `save` and `from` belong together", "version", "write `save: NAME, from:")]
 #[case(&with_steps("  - request: {path: /api, groups: [a]}\n"), "t.yaml:4:35: `groups` belongs to `as`", "[a]", "add `as: USER`")]
 #[case(&with_steps("  - request: {path: /api, that: 'slef'}\n"), "t.yaml:4:34: `slef` is not a variable", "slef", "did you mean `self`?")]
