@@ -205,7 +205,7 @@ impl Node {
             volume_capability: Some(capability_of(kind)),
             ..Default::default()
         };
-        self.csi().node_stage_volume(request).await.unwrap();
+        self.stage(request).await.unwrap();
         let target = self.at(&format!("pods/{place}/mount"));
         let request = NodePublishVolumeRequest {
             volume_id: volume.into(),
@@ -216,6 +216,20 @@ impl Node {
         };
         self.csi().node_publish_volume(request).await.unwrap();
         if kind == RAW { PathBuf::from(target) } else { Path::new(&target).join("file") }
+    }
+
+    /// Stages a volume. The device appears some time after the cloud has attached the volume: until then the driver
+    /// answers NotFound, and this asks again as kubelet does.
+    async fn stage(&self, request: NodeStageVolumeRequest) -> Result<(), tonic::Status> {
+        for _ in 0..4_500 {
+            match self.csi().node_stage_volume(request.clone()).await {
+                Err(status) if status.code() == tonic::Code::NotFound => {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                staged => return staged.map(drop),
+            }
+        }
+        panic!("the device of {} does not appear", request.volume_id);
     }
 
     async fn down(&self, volume: &str, place: &str) {
@@ -368,7 +382,7 @@ async fn two_writers(live: Live) {
         ..Default::default()
     };
     a.controller().controller_publish_volume(request).await.unwrap();
-    if a.csi().node_stage_volume(staged).await.is_ok() {
+    if a.stage(staged).await.is_ok() {
         let left = std::fs::read(a.at(&format!("staging/{volume}/file"))).unwrap_or_default();
         assert_ne!(left, b"of a", "the later writer's blocks lie over those of the earlier one");
     }
