@@ -2,6 +2,8 @@
 
 mod descriptions;
 mod docs;
+#[cfg(test)]
+mod documents;
 mod go;
 mod image;
 mod kinds;
