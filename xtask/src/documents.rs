@@ -220,6 +220,27 @@ fn tests_that_docs_fidelity_names_exist() {
 }
 
 #[test]
+fn long_names_in_pages_are_names_of_the_sources() {
+    let tree = Tree::read();
+    let mut rest = BTreeMap::new();
+    for page in tree.ending(".md").filter(|page| *page != "CHANGELOG.md") {
+        for (number, line) in prose(&tree.text(page)) {
+            // Names of tests and metrics are as long; those of a few words are upstream's, too.
+            let is_long = |name: &&str| {
+                name.matches('_').count() > 2 && name.chars().all(|c| matches!(c, 'a'..='z' | '0'..='9' | '_'))
+            };
+            rest.extend(quoted(line).filter(is_long).map(|name| (name.to_owned(), format!("{page}:{number}"))));
+        }
+    }
+    for file in [".rs", ".py", ".go"].into_iter().flat_map(|extension| tree.ending(extension)) {
+        let text = tree.text(file);
+        let words: BTreeSet<&str> = text.split(|c: char| c != '_' && !c.is_alphanumeric()).collect();
+        rest.retain(|name, _| !words.contains(name.as_str()));
+    }
+    assert!(rest.is_empty(), "names that no source has: {rest:#?}");
+}
+
+#[test]
 fn commands_of_pages_name_programs_of_tests_that_exist() {
     let tree = Tree::read();
     let mut seen = 0;
