@@ -220,6 +220,17 @@ fn tests_that_docs_fidelity_names_exist() {
 }
 
 #[test]
+fn the_cookbook_lists_each_incident() {
+    let tree = Tree::read();
+    let page = tree.text("docs/breaking.md");
+    let name = |path: &str| path.strip_prefix("scenarios/incidents/")?.strip_suffix(".yaml").map(str::to_owned);
+    let incidents: Vec<String> = tree.ending(".yaml").filter_map(name).collect();
+    assert!(incidents.len() > 20, "{incidents:?}");
+    let missing: Vec<&String> = incidents.iter().filter(|name| !page.contains(&format!("`{name}`"))).collect();
+    assert!(missing.is_empty(), "docs/breaking.md does not list {missing:?}");
+}
+
+#[test]
 fn long_names_in_pages_are_names_of_the_sources() {
     let tree = Tree::read();
     let mut rest = BTreeMap::new();
