@@ -28,7 +28,7 @@ const PARAMETERS: [(&str, Form, &[&str]); 7] = [
 const TRUE: &str = "true";
 
 /// Reads a parameter of a StorageClass by its name in lower case. Returns the entry of the volume context; none if
-/// it is no formatting parameter.
+/// it is not a formatting parameter.
 ///
 /// # Errors
 /// INVALID_ARGUMENT if the value is not a word.

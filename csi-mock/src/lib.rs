@@ -1,7 +1,45 @@
 //! A CSI driver with real disks: controller service over the EC2 API, node service over a [`disk::Disk`].
 //!
-//! The node service does not touch block devices or paths itself, but calls the [`disk::Disk`] of its node. In the
-//! simulation that is a memory model, in the live world real mounts.
+//! It has every RPC of CSI 1.12 behind switches, with the parameters, messages and codes of the EBS driver. The node
+//! service does not touch block devices or paths itself, but calls the [`disk::Disk`] of its node. In the simulation that
+//! is a memory model, in the live world real mounts. `csi-mock/README.md` is for users of the program.
+//!
+//! ```
+//! use csi_mock::disk::MemoryDisks;
+//! use csi_mock::node::{self, NodeConfig};
+//! use csi_proto::Channel;
+//! use csi_proto::csi::NodeGetInfoRequest;
+//! use csi_proto::csi::node_client::NodeClient;
+//! use substrate::Process;
+//! use substrate::world::{Options, simulate};
+//!
+//! let info = simulate(Options::default(), async |world| {
+//!     let process = Process::start(&world, "csi-node", |_| std::future::pending());
+//!     let disk = MemoryDisks::new().node("node-a");
+//!     let config = NodeConfig::new("node-a", "i-0123456789abcdef0", "us-east-1a", disk);
+//!     let service = node::start(&process.ctx().unwrap(), config);
+//!     NodeClient::new(Channel(service)).node_get_info(NodeGetInfoRequest {}).await.unwrap().into_inner()
+//! });
+//! assert_eq!(info.node_id, "i-0123456789abcdef0");
+//! assert_eq!(info.accessible_topology.unwrap().segments["topology.kubernetes.io/zone"], "us-east-1a");
+//! ```
+//!
+//! # Modules
+//!
+//! - [`controller`] is the Controller service over the EC2 Query API, [`node`] the Node service, `identity` the third.
+//! - [`calls`] has the common parts of each RPC: trace events, fault points, the log entry, the lock on the volume.
+//! - [`disk`] has block devices, mounts and files behind one trait: memory, directories, and loop devices on Linux.
+//! - [`plug`] adds and removes the devices of a node as the cloud attaches and detaches volumes.
+//! - [`registration`] registers the driver with kubelet.
+//! - [`efs`] is a second driver, for shared file systems.
+//! - [`settings`] and [`capabilities`] are switches that can change while it runs; `admin` is their API.
+//! - [`events`] holds the trace events, [`faults`] the fault points, [`mutants`] the seeded bugs.
+//! - [`serve`] is the only module that names listeners.
+//!
+//! # Never
+//!
+//! The node service asks the cloud nothing. A disk formats and detaches only devices of its own ledger. No path and no
+//! command comes from the network.
 
 mod admin;
 mod authority;

@@ -115,6 +115,18 @@
 //!
 //! [`fault`](testing::fault) lists all possible faults, [`play`](testing::play) runs a scenario file. The modules that
 //! are not listed here belong to the `mooring` command and may change at any time.
+//!
+//! # Modules
+//!
+//! [`testing`] is the library of this page. The others, from the ground to the roof: `spec` describes a cluster, `model`
+//! folds the trace of a run, `scenario` reads files, `invariants` judge, `cluster` assembles, `runner` runs steps,
+//! `timeline` and `report` show the result, `search` and `perturb` look for failures, `cli` is the command. A test,
+//! `floors.rs`, says which module may import which.
+//!
+//! # Never
+//!
+//! The crate decides nothing that a component decides: it assembles, breaks and checks. It starts no program of a
+//! scenario file without `--allow-exec`.
 
 mod allocator;
 mod block_on;

@@ -1,5 +1,15 @@
 //! A JSON tree for many small objects: like [`serde_json::Value`], in less memory and time.
 //!
+//! ```
+//! use json_tree::json;
+//!
+//! let mut pod = json!({"spec": {"containers": []}, "metadata": {"name": "web"}});
+//! pod["spec"]["nodeName"] = json!("node-a");
+//! assert_eq!(pod["spec"]["nodeName"].as_str(), Some("node-a"));
+//! assert_eq!(pod.pointer("/metadata/name"), Some(&json!("web")));
+//! assert_eq!(pod.to_string(), r#"{"metadata":{"name":"web"},"spec":{"containers":[],"nodeName":"node-a"}}"#);
+//! ```
+//!
 //! # Why
 //!
 //! A Kubernetes object is a tree of many maps with few members and short names, and an API server reads, copies,
@@ -17,6 +27,9 @@
 //! [`from_value`], `value["spec"]["nodeName"]`, `pointer`. Members are sorted by name, so that equal trees give equal
 //! text. A property test compares the two. [`read`] also reports duplicate names in an object, which an API server must
 //! warn of.
+//!
+//! [`Value`] and [`Map`] are in `value` and `map`; `read` and `write` are serde's two sides, `convert` has comparisons
+//! and conversions, `index` the brackets, `macros` [`json!`].
 //!
 //! # Limits
 //!

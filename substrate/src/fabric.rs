@@ -1,9 +1,23 @@
 //! The network of a simulation: names of servers, and the arrival times of messages.
 //!
-//! All deliveries go through one queue, ordered by (millisecond, link, number on that link). Each delivery happens only
-//! after all consequences of the previous one are at rest. So the order in which messages of the same millisecond take
-//! effect does not depend on the number of task switches of a transport, and a run over byte streams gives the same
-//! trace as a run over direct calls.
+//! 1. A link draws the latency of a message, and puts a key into the queue: the millisecond of the arrival, the number
+//!    of the link, the number of the call on this link, the number of the message in this call. The keys are distinct,
+//!    so the queue has one order.
+//! 2. The link holds the message as a [`Travel`], a future that completes when the key has left the queue. A dropped
+//!    `Travel` takes its key out: the message is lost.
+//! 3. One task of the world delivers (`Fabric::run`). It sleeps until the millisecond of the first key. A message
+//!    that comes before that wakes it, and it looks again.
+//! 4. In that millisecond it first waits for rest: every woken future has run (`rest.rs`). Timers that are due fire
+//!    before that, so local timers come before messages.
+//! 5. It removes the first key that is due, if it is still there, and wakes the receiver. Then it begins again at 3: the
+//!    next message waits until the consequences of this one are at rest, also if both arrive in one millisecond.
+//!
+//! So the order in which messages take effect does not depend on the number of task switches of a transport, and a run
+//! over byte streams gives the same trace as a run over direct calls. A latency of at least one millisecond keeps a cause
+//! before its effect.
+//!
+//! Servers are found by name at each call. A name that is bound again, or whose process is down, has another server or
+//! none.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;

@@ -1,4 +1,17 @@
-//! Detection of rest after a delivery: every woken future has run.
+//! Detection of rest after a delivery (quiescence): every woken future has run.
+//!
+//! 1. Each process of a world, and its main future, is a [`Restless`] future with a waker of its own ([`Alarm`]).
+//! 2. The first wake-up since its last poll adds one to the count of the world ([`Unrest`]); further ones change
+//!    nothing. Then the alarm wakes the task that holds the future.
+//! 3. A poll takes the one away again before it runs the future. If the future wakes itself or another one meanwhile,
+//!    that counts again.
+//! 4. After the poll, if the count is zero, the fabric is woken: [`Unrest::over`] completes, and the next message may be
+//!    delivered. A future that is done or dropped takes its one away, and its wakers count no more.
+//! 5. tokio suspends a task that has used up its budget, although it could go on, and wakes it only when the runtime
+//!    continues. Until then it does not count. So a poll notes when no budget is left, and the fabric then yields once
+//!    and asks for rest again.
+//!
+//! A timer or a message under way has woken no future yet, and does not count: it has an instant of its own.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::future::{Future, poll_fn};

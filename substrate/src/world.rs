@@ -1,4 +1,20 @@
 //! A world: virtual or live, with one clock, one seed, one trace, one set of faults.
+//!
+//! A simulation ([`simulate`]) is one call on one thread:
+//!
+//! 1. It builds a tokio runtime with one thread and a paused clock, without sockets. Paused means: if no task can run,
+//!    the clock jumps to the next timer. So waits cost nothing.
+//! 2. A watchdog thread ends the OS process with exit code 4 after a limit of wall-clock time. It is for a simulation
+//!    that never ends, such as a loop that never waits.
+//! 3. It makes the world: clock, root seed, trace, faults and [`Fabric`]. Each consumer of randomness gets a stream by
+//!    its name from the seed, so that a new consumer does not shift the others.
+//! 4. It starts the task that delivers messages one by one (`fabric.rs`), and runs the body as a future whose wake-ups
+//!    count as unrest (`rest.rs`). The body starts processes, and each of them counts in the same way.
+//! 5. When the body has a result, the tasks are dropped, and then the world is taken apart, because observers and servers
+//!    refer back to it. [`simulate_and_leave`] leaves that to the end of the program.
+//!
+//! A live world ([`World::live`]) has the same parts without the fabric's queue: the clock is the machine's, links end in
+//! sockets, and processes run on the runtime that exists.
 
 use parking_lot::Mutex;
 use std::any::{Any, TypeId};

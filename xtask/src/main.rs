@@ -2,12 +2,15 @@
 
 mod descriptions;
 mod docs;
+#[cfg(test)]
+mod documents;
 mod go;
 mod image;
 mod kinds;
 mod lots;
 mod program;
 mod replay;
+mod sbom;
 mod schema;
 mod soak;
 
@@ -55,6 +58,16 @@ enum Task {
         #[arg(long)]
         context_only: bool,
     },
+    /// The SBOM of a release (CycloneDX 1.6): each crate that `mooring` links, with its version, licence and checksum, and
+    /// the standard library and C library of a static program
+    Sbom {
+        /// The target that the program is built for
+        #[arg(long, value_name = "TRIPLE", default_value = "x86_64-unknown-linux-gnu")]
+        target: String,
+        /// The file to write
+        #[arg(long, value_name = "PATH")]
+        out: PathBuf,
+    },
     /// docs/events.md, docs/faults.md, docs/scenarios.md and docs/schema/, from the types of events, the tables of faults
     /// and those of scenario files
     Docs {
@@ -98,6 +111,11 @@ fn main() -> Result<ExitCode, anyhow::Error> {
                 image::build(&mut std::process::Command::new("docker"), &context, &tag)?;
             }
             println!("{}: {size}", if context_only { context.display().to_string() } else { tag });
+        }
+        Task::Sbom { target, out } => {
+            let text = sbom::render(&repository, &target)?;
+            std::fs::write(&out, text).with_context(|| out.display().to_string())?;
+            println!("{}: written", out.display());
         }
         Task::Docs { check } => {
             for (path, text) in docs::all(&repository)? {

@@ -30,7 +30,7 @@ pub(super) fn limits(set: &DaemonSet, nodes: i32) -> (i32, i32) {
     let Some(rolling) = strategy.and_then(|strategy| strategy.rolling_update.as_ref()).filter(|_| is_rolling) else {
         return (0, 0);
     };
-    // The API server sets both, and refuses values that are no numbers.
+    // The API server sets both, and refuses values that are not numbers.
     let of = |value: Option<&IntOrString>| value.and_then(|value| scaled(value, nodes, true).ok()).unwrap_or(0);
     let (surge, unavailable) = (of(rolling.max_surge.as_ref()), of(rolling.max_unavailable.as_ref()));
     if nodes > 0 && surge == 0 && unavailable == 0 { (0, 1) } else { (surge, unavailable) }

@@ -131,7 +131,7 @@ pub(super) fn fenceposts(deployment: &Deployment) -> (i32, i32) {
     let total = wanted(deployment);
     let rolling =
         deployment.spec.as_ref().and_then(|spec| spec.strategy.as_ref()).and_then(|s| s.rolling_update.as_ref());
-    // The API server sets both, and refuses values that are no numbers.
+    // The API server sets both, and refuses values that are not numbers.
     let of = |value: Option<&IntOrString>, up: bool| value.and_then(|value| scaled(value, total, up).ok()).unwrap_or(0);
     let surge = of(rolling.and_then(|rolling| rolling.max_surge.as_ref()), true);
     let mut unavailable = of(rolling.and_then(|rolling| rolling.max_unavailable.as_ref()), false);

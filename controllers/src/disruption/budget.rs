@@ -35,7 +35,7 @@ pub(super) fn needs_scale(spec: &PodDisruptionBudgetSpec) -> bool {
 /// Computes the expected numbers; `scale` is the number of replicas of all controllers.
 ///
 /// # Errors
-/// A number that is no percentage; the API server refuses it.
+/// A number that is not a percentage; the API server refuses it.
 pub(super) fn expected(spec: &PodDisruptionBudgetSpec, pods: usize, scale: i32) -> Result<Expected, String> {
     let count = i32::try_from(pods).unwrap_or(i32::MAX);
     Ok(match (&spec.max_unavailable, &spec.min_available) {
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(failed.disruptions_allowed, Some(0));
         assert_eq!(failed.conditions.unwrap()[0].reason, "SyncFailed");
         let empty = status(&budget, 0, Expected { pods: 0, healthy: 0 }, &none, at(9)).unwrap();
-        assert_eq!(empty.disruptions_allowed, Some(0), "no pods are no surplus");
+        assert_eq!(empty.disruptions_allowed, Some(0), "without pods there is no surplus");
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub(super) struct Changes {
     pub(super) delete: Vec<Arc<EndpointSlice>>,
     /// Slices that are as they should be.
     pub(super) kept: Vec<Arc<EndpointSlice>>,
-    /// Number of addresses that are no IP addresses.
+    /// Number of addresses that are not IP addresses.
     pub(super) invalid: usize,
     /// Number of addresses that are not mirrored.
     pub(super) skipped: usize,
@@ -72,7 +72,7 @@ fn is_equal(one: &Endpoint, other: &Endpoint) -> bool {
         && target(one) == target(other)
 }
 
-/// Converts an address; none if it is no IP address (`addressToEndpoint`).
+/// Converts an address; none if it is not an IP address (`addressToEndpoint`).
 fn endpoint_of(address: &EndpointAddress, ready: bool) -> Option<(&'static str, Endpoint)> {
     let ip: IpAddr = address.ip.parse().ok()?;
     let ip = ip.to_canonical();

@@ -116,7 +116,7 @@ async fn exchange(peer: HttpService, service: &str, agent: HeaderValue) -> Resul
     status(head.status, &head.headers, body.trailers()).map_err(Failure::Rpc)?;
     let message = body.to_bytes();
     let answer = message.get(PREFIX..).and_then(|message| HealthCheckResponse::decode(message).ok());
-    let unread = || internal("the answer is no HealthCheckResponse");
+    let unread = || internal("the answer is not a HealthCheckResponse");
     answer.map(|answer| answer.status).ok_or_else(unread).map_err(Failure::Rpc)
 }
 

@@ -162,9 +162,9 @@ impl Controller {
             Decision::Remove if mutant!(self.ctx, "claim-finalizer-kept") => return Ok(()),
             Decision::Remove => {
                 // The cache may lack the newest pod: ask the API server before removing the finalizer.
-                let nobody = Vec::new();
+                let none = Vec::new();
                 let pods = match live {
-                    _ if mutant!(self.ctx, "live-pods-not-read") => &nobody,
+                    _ if mutant!(self.ctx, "live-pods-not-read") => &none,
                     Some(pods) => pods,
                     None => {
                         let list = self.client.namespaced::<Pod>(namespace).list(&ListParams::default()).await?;

@@ -64,7 +64,7 @@ fn eligible(cache: &SchedulerCache, pod: &Pod, error: &FitError) -> Result<(), &
         return Err("not eligible due to preemptionPolicy=Never.");
     }
     let Some(node) = nominated_node(pod) else { return Ok(()) };
-    // A node on which no preemption can help is no reason to wait.
+    // A node on which no preemption can help does not make the pod wait.
     if error.rejections.get(node).is_none_or(|rejection| rejection.hopeless) {
         return Ok(());
     }

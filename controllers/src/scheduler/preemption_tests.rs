@@ -98,7 +98,7 @@ fn pods_of_a_budget_stay_before_others() {
     assert_eq!(victims(&cache, &asking("p", HIGH, 2000, json!({}))), on_node_a(&["protected"]));
     cache.budgets.insert(("default".to_owned(), "web".to_owned()), Arc::new(make(budget)));
     assert_eq!(victims(&cache, &asking("p", HIGH, 2000, json!({}))), on_node_a(&["other"]));
-    // A budget is no obstacle if there is no other way.
+    // A budget does not prevent preemption if there is no other way.
     let all = verdict(&cache, &asking("p", HIGH, 4000, json!({}))).candidate.expect("a candidate");
     assert_eq!((all.victims.len(), all.violations), (2, 1));
 }
@@ -160,7 +160,7 @@ fn a_pod_waits_while_its_victims_terminate() {
         "no new claims to deallocate, preemption: not eligible due to a terminating pod on the nominated node."
     );
     assert_eq!((waits.nomination, waits.candidate), (Nomination::Keep, None));
-    // A node on which the pod cannot run any more is no reason to wait.
+    // A node on which the pod cannot run any more does not make it wait.
     cache.store_node(Arc::new(node("node-a", "a", json!({ "spec": { "unschedulable": true } }))));
     assert_eq!(victims(&cache, &nominated).map(|(node, _)| node).as_deref(), Some("node-b"));
     cache.remove_node("node-a");

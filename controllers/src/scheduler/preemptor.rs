@@ -79,7 +79,7 @@ impl Scheduler {
     }
 
     /// Removes one victim (`PreemptPod`): writes the reason to its status, deletes it, and emits an Event. A victim that
-    /// is gone already is no failure.
+    /// is gone already is not a failure.
     async fn remove(&self, pod: &Pod, node: &str, victim: &Pod) -> Result<(), ApiError> {
         let scheduler = pod.spec.as_ref().and_then(|s| s.scheduler_name.as_deref()).unwrap_or(NAME);
         let message = format!("{scheduler}: preempting to accommodate a higher priority pod");

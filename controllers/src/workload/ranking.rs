@@ -42,7 +42,7 @@ fn phase_rank(pod: &Pod) -> u8 {
 }
 
 fn deletion_cost(pod: &Pod) -> i32 {
-    // The API server refuses a value that is no number.
+    // The API server refuses a value that is not a number.
     pod.annotation(DELETION_COST).and_then(|cost| cost.parse().ok()).unwrap_or(0)
 }
 

@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 /// Returns the number, or the percentage of `total`, rounded up or down.
 ///
 /// # Errors
-/// A text that is no percentage; the API server refuses such a text.
+/// A text that is not a percentage; the API server refuses such a text.
 pub(crate) fn scaled(value: &IntOrString, total: i32, round_up: bool) -> Result<i32, String> {
     let text = match value {
         IntOrString::Int(number) => return Ok(*number),

@@ -1,6 +1,19 @@
 //! The gRPC messages, clients and server traits of CSI 1.12 and of kubelet's plugin registration.
 //!
-//! A separate crate, so that clients of a CSI driver compile without Mooring's driver.
+//! A separate crate, so that clients of a CSI driver compile without Mooring's driver. [`csi`] and [`registration`] have
+//! the messages, clients and server traits, [`Channel`] connects a client to any peer, and [`with_deadline`] and
+//! [`keep_deadlines`] pass deadlines on. `about` has the parts of a message that events of the trace show.
+//!
+//! ```
+//! use csi_proto::csi::NodeStageVolumeRequest;
+//!
+//! let mut request = NodeStageVolumeRequest { volume_id: "vol-1".into(), ..Default::default() };
+//! request.secrets.insert("password".into(), "never shown".into());
+//! let shown = substrate::json::to_value(&request).unwrap().to_string();
+//! assert!(shown.contains("vol-1") && !shown.contains("never shown"), "{shown}");
+//! ```
+//!
+//! It has no logic of a driver or of a client, and opens no connection.
 
 mod about;
 mod codec;

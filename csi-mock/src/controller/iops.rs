@@ -2,7 +2,7 @@
 //! pkg/cloud/cloud.go). The driver learns the maximum from a dry run of CreateVolume; here it is the cloud's documented
 //! one (EBS user guide, "Amazon EBS volume types"). Pure.
 
-/// Limits of a volume type; 0 is no limit.
+/// Limits of a volume type; 0 means no limit.
 struct Limits {
     least: u64,
     most: u64,

@@ -143,7 +143,7 @@ impl ControllerService {
             check::supported("volume_capabilities", &capability, newer)?;
         }
         Shape::read(&request.parameters, &BTreeMap::new())?;
-        // A topology without segments, as of a driver without topology, is no restriction.
+        // A topology without segments, as of a driver without topology, restricts nothing.
         let zone = match request.accessible_topology.as_ref().filter(|topology| !topology.segments.is_empty()) {
             None => None,
             Some(topology) => {

@@ -245,6 +245,7 @@ fn info_and_capabilities_are_those_of_the_configuration() {
         for key in ["topology.ebs.csi.aws.com/zone", "topology.kubernetes.io/zone"] {
             assert_eq!(segments[key], "us-east-1a");
         }
+        assert_eq!(segments.len(), 2, "{segments:?}");
         let mut identity = IdentityClient::new(Channel(node.service.clone()));
         assert_eq!(
             identity.get_plugin_info(GetPluginInfoRequest {}).await.unwrap().into_inner().name,

@@ -31,12 +31,12 @@ fn all() -> Vec<Block> {
 }
 
 /// A reader's directory: the repository's scenarios, docs and examples, and programs in `bin`.
-fn desk() -> tempfile::TempDir {
-    let desk = tempfile::tempdir().unwrap();
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
     for name in ["scenarios", "docs", "examples"] {
-        symlink(root().join(name).canonicalize().unwrap(), desk.path().join(name)).unwrap();
+        symlink(root().join(name).canonicalize().unwrap(), folder.path().join(name)).unwrap();
     }
-    let bin = desk.path().join("bin");
+    let bin = folder.path().join("bin");
     std::fs::create_dir(&bin).unwrap();
     let write = |name: &str, text: String| {
         std::fs::write(bin.join(name), text).unwrap();
@@ -55,7 +55,7 @@ fn desk() -> tempfile::TempDir {
     let cargo = "case \"$*\" in \"run -p harness -- \"*) shift 4; exec mooring \"$@\" ;; \"test --workspace\") ;; *) exit 2 ;; esac";
     write("cargo", format!("#!/bin/bash\n{cargo}\n"));
     write("sudo", "#!/bin/bash\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\nexec \"$@\"\n".to_owned());
-    desk
+    folder
 }
 
 /// Returns the path of a program, or its name where there is none.
@@ -68,7 +68,7 @@ fn found(program: &str) -> String {
 
 /// Runs the commands of a page in one shell, and stops at the first that fails.
 fn run(page: &Path, blocks: &[Block]) {
-    let desk = desk();
+    let folder = folder();
     let mut script = "set -euo pipefail\ntrap 'mooring down >/dev/null 2>&1 || true' EXIT\n".to_owned();
     for block in blocks {
         for command in block.before.iter().cloned().chain(block.commands()) {
@@ -76,10 +76,10 @@ fn run(page: &Path, blocks: &[Block]) {
             script.push_str(&format!("echo '+ {}: {shown}' >&2\n{command}\n", block.place()));
         }
     }
-    let path = format!("{}:{}", desk.path().join("bin").display(), std::env::var("PATH").unwrap());
+    let path = format!("{}:{}", folder.path().join("bin").display(), std::env::var("PATH").unwrap());
     let mut shell = Command::new("timeout");
-    shell.args(["--kill-after=20", "300", "bash", "-c", &script]).current_dir(desk.path());
-    shell.env("PATH", path).env("HOME", desk.path()).env_remove("XDG_STATE_HOME").env_remove("KUBECONFIG");
+    shell.args(["--kill-after=20", "300", "bash", "-c", &script]).current_dir(folder.path());
+    shell.env("PATH", path).env("HOME", folder.path()).env_remove("XDG_STATE_HOME").env_remove("KUBECONFIG");
     let output = shell.output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}: {}\n{error}", page.display(), String::from_utf8_lossy(&output.stdout));
@@ -103,15 +103,15 @@ fn the_commands_of_each_page_run_live() {
 
 #[test]
 fn the_scenarios_of_each_page_are_read_and_those_that_are_whole_pass() {
-    let desk = desk();
+    let folder = folder();
     let blocks = all().into_iter().filter(|block| block.is_yaml() && block.runs());
     let mut run = 0;
     for block in blocks {
-        let file = desk.path().join("block.yaml");
+        let file = folder.path().join("block.yaml");
         let (text, whole) = block.scenario();
         std::fs::write(&file, text).unwrap();
         let mut mooring = Command::new(MOORING);
-        mooring.arg("run").args((!whole).then_some("--check")).arg(&file).current_dir(desk.path());
+        mooring.arg("run").args((!whole).then_some("--check")).arg(&file).current_dir(folder.path());
         let output = mooring.output().unwrap();
         assert!(
             output.status.success(),

@@ -83,3 +83,12 @@ fn proxy_errors_have_the_words_of_upstream() {
         assert_eq!(client.get(&format!("{PODS}/stand-in/proxy/")).await.0, 501);
     });
 }
+
+#[test]
+fn a_port_of_a_pod_is_not_forwarded() {
+    in_simulation_with(config(), |client| async move {
+        set_up(&client).await;
+        let (code, status) = client.get(&format!("{PODS}/stand-in/portforward")).await;
+        assert_eq!((code, &status["reason"]), (501, &json!("NotImplemented")));
+    });
+}

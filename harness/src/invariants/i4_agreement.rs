@@ -2,7 +2,7 @@
 //!
 //! The comparison covers, by volume and node: attachments in the cloud; VolumeAttachments with `attached: true`;
 //! `status.volumesAttached` and `status.volumesInUse` of the nodes; existing devices and mounts; and the volumes that
-//! the driver reported as staged. Attachments of volumes that Kubernetes never knew are ignored, because somebody else
+//! the driver reported as staged. Attachments of volumes that Kubernetes never knew are ignored, because others
 //! made them.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,7 +3,7 @@
 //! The first failure of a call counts, until the call succeeds. It must be reported before the cluster is quiet, unless the
 //! caller restarts. Calls that upstream reports in its log only are not checked: NodeUnpublishVolume,
 //! NodeUnstageVolume, ControllerUnpublishVolume. Nor is ControllerPublishVolume, whose error is a status. Calls of programs
-//! that are no part of the trace are not checked, nor are calls that their caller gave up: it may have ended.
+//! that are not in the trace are not checked, nor are calls that their caller gave up: it may have ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

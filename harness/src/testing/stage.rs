@@ -399,7 +399,7 @@ impl Part {
             }
         }
         scene.cluster.stop().await;
-        // Flushed here: as a world is taken apart, its streams close, which is no part of the run.
+        // Flushed here: as a world is taken apart, its streams close, which is not part of the run.
         let _ = world.trace().flush();
         world.trace().write_to(Box::new(std::io::sink()));
     }

@@ -155,7 +155,7 @@ impl Line {
             return Err(wrong("has a key of an Event, but no `event`"));
         }
         if self.answer.is_some_and(|answer| !(300..600).contains(&answer)) {
-            return Err(wrong("has an `answer` that is no status of a refused write: 300 to 599"));
+            return Err(wrong("has an `answer` that is not the status of a refused write: 300 to 599"));
         }
         let shown = Shown { by: self.by.clone(), does, fields, answer: self.answer };
         let is_event = shown.does.contains(" events");

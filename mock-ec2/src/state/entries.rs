@@ -45,7 +45,8 @@ impl State {
                 let with_public = request.all("IncludePublicKey").iter().any(|on| on == "true");
                 let mut found = self.own_keys(names, with_public);
                 found.extend(self.key_pairs(names));
-                let there = |name: &&String| found.iter().any(|e| e.facets.contains(&("key-name", (*name).clone())));
+                let there =
+                    |name: &&String| found.iter().any(|e| e.filter_fields.contains(&("key-name", (*name).clone())));
                 if let (Some(missing), Some(resource_errors)) =
                     (names.iter().find(|name| !there(name)), ResourceErrors::of("key"))
                 {
@@ -94,7 +95,7 @@ impl State {
             let credits = i.options.cpu_credits.as_deref().unwrap_or(usual);
             Entry {
                 id: i.id.to_string(),
-                facets: vec![("instance-id", i.id.to_string())],
+                filter_fields: vec![("instance-id", i.id.to_string())],
                 fields: vec![text("instanceId", &i.id), text("cpuCredits", credits)],
                 ..Entry::default()
             }
@@ -120,7 +121,7 @@ impl State {
         let all = instance_types::all();
         let entries = all.iter().flat_map(|t| places.iter().map(move |place| (t, *place))).map(|(t, place)| Entry {
             id: format!("{} {place}", t.name),
-            facets: vec![("instance-type", t.name.to_owned()), ("location", place.to_owned())],
+            filter_fields: vec![("instance-type", t.name.to_owned()), ("location", place.to_owned())],
             fields: vec![text("instanceType", t.name), text("locationType", kind), text("location", place)],
             ..Entry::default()
         });
@@ -131,7 +132,7 @@ impl State {
         let all = self.snapshots.values().flat_map(|s| s.fast_restores.iter().map(move |(zone, f)| (&s.id, zone, f)));
         all.map(|(id, zone, restore)| Entry {
             id: format!("{id} {zone}"),
-            facets: vec![
+            filter_fields: vec![
                 ("availability-zone", zone.clone()),
                 ("availability-zone-id", self.zone_id(zone).to_owned()),
                 ("owner-id", self.settings.account_id.clone()),
@@ -187,7 +188,7 @@ impl State {
                 fields.extend(lock_fields(lock, state));
                 Entry {
                     id: snapshot.id.to_string(),
-                    facets: vec![("lock-state", state.to_owned())],
+                    filter_fields: vec![("lock-state", state.to_owned())],
                     fields,
                     ..Entry::default()
                 }

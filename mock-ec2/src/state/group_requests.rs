@@ -54,16 +54,16 @@ impl State {
         let wanted = self.account.groups.iter().filter(|(name, _)| names.is_empty() || names.contains(name));
         Ok(wanted
             .map(|(name, one)| {
-                let mut facets = vec![
+                let mut filter_fields = vec![
                     ("group-arn", self.arn("placement-group", name)),
                     ("group-name", name.clone()),
                     ("state", "available".to_owned()),
                     ("strategy", one.strategy.clone()),
                 ];
-                facets.extend(one.spread_level.iter().map(|level| ("spread-level", level.clone())));
+                filter_fields.extend(one.spread_level.iter().map(|level| ("spread-level", level.clone())));
                 Entry {
                     id: one.id.clone(),
-                    facets,
+                    filter_fields,
                     tags: self.tags_of_network(&one.id),
                     fields: self.group_fields(name, one),
                 }

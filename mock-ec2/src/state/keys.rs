@@ -155,12 +155,12 @@ impl State {
                     text("createTime", super::time(key.created)),
                 ];
                 fields.extend(with_public.then(|| ("publicKey", Field::Text(key.public.clone()))));
-                let facets = vec![
+                let filter_fields = vec![
                     ("fingerprint", key.fingerprint.clone()),
                     ("key-name", name.clone()),
                     ("key-pair-id", key.id.clone()),
                 ];
-                Entry { tags: self.tags_of_network(&key.id), id: key.id.clone(), facets, fields }
+                Entry { tags: self.tags_of_network(&key.id), id: key.id.clone(), filter_fields, fields }
             })
             .collect()
     }

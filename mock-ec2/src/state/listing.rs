@@ -48,7 +48,7 @@ pub struct Entry {
     /// Key; the list is ordered by it.
     pub id: String,
     /// Values that filters compare.
-    pub facets: Vec<(&'static str, String)>,
+    pub filter_fields: Vec<(&'static str, String)>,
     /// Its tags.
     pub tags: BTreeMap<String, String>,
     /// Fields in the answer.
@@ -59,7 +59,7 @@ impl Filterable for Entry {
     const NAMES: &'static [&'static str] = &[];
 
     fn values(&self, name: &str, found: &mut dyn FnMut(&str)) {
-        self.facets.iter().filter(|(facet, _)| *facet == name).for_each(|(_, value)| found(value));
+        self.filter_fields.iter().filter(|(filter_field, _)| *filter_field == name).for_each(|(_, value)| found(value));
     }
 
     fn tags(&self) -> Option<&BTreeMap<String, String>> {

@@ -127,10 +127,10 @@ impl State {
         }
     }
 
-    pub(super) fn entry(&self, id: String, facets: Vec<(&'static str, String)>, fields: Vec<Named>) -> Entry {
-        let mut facets = facets;
-        facets.push(("owner-id", self.settings.account_id.clone()));
-        Entry { tags: self.tags_of_network(&id), id, facets, fields }
+    pub(super) fn entry(&self, id: String, filter_fields: Vec<(&'static str, String)>, fields: Vec<Named>) -> Entry {
+        let mut filter_fields = filter_fields;
+        filter_fields.push(("owner-id", self.settings.account_id.clone()));
+        Entry { tags: self.tags_of_network(&id), id, filter_fields, fields }
     }
 
     pub(super) fn vpcs(&self) -> Vec<Entry> {
@@ -139,7 +139,7 @@ impl State {
             |zone: &Zone| make_id::ec2(&mut self.seed.child("vpc cidr").child(&zone.name).rng(), "vpc-cidr-assoc");
         let zones = &self.settings.zones;
         let cidr = zones.first().map(|zone| self.cidr(&zone.name)).unwrap_or_default();
-        let mut facets = vec![
+        let mut filter_fields = vec![
             ("cidr", cidr.clone()),
             ("cidr-block", cidr.clone()),
             ("dhcp-options-id", options.clone()),
@@ -149,9 +149,9 @@ impl State {
             ("vpc-id", id.clone()),
         ];
         for zone in zones {
-            facets.push(("cidr-block-association.cidr-block", self.cidr(&zone.name)));
-            facets.push(("cidr-block-association.association-id", association(zone)));
-            facets.push(("cidr-block-association.state", "associated".to_owned()));
+            filter_fields.push(("cidr-block-association.cidr-block", self.cidr(&zone.name)));
+            filter_fields.push(("cidr-block-association.association-id", association(zone)));
+            filter_fields.push(("cidr-block-association.state", "associated".to_owned()));
         }
         let associations = zones.iter().map(|zone| {
             vec![
@@ -170,7 +170,7 @@ impl State {
             text("instanceTenancy", "default"),
             text("isDefault", true),
         ];
-        [self.entry(id, facets, fields)].into_iter().chain(self.own_vpcs()).collect()
+        [self.entry(id, filter_fields, fields)].into_iter().chain(self.own_vpcs()).collect()
     }
 
     pub(super) fn subnets(&self) -> Vec<Entry> {
@@ -185,7 +185,7 @@ impl State {
         // AWS reserves the first four addresses and the last.
         let free = (65_536_usize - 5).saturating_sub(taken);
         let arn = self.arn("subnet", &id);
-        let facets = vec![
+        let filter_fields = vec![
             ("availability-zone", zone.name.clone()),
             ("availability-zone-id", zone.id.clone()),
             ("availabilityZone", zone.name.clone()),
@@ -232,7 +232,7 @@ impl State {
             text("ipv6Native", false),
             group("privateDnsNameOptionsOnLaunch", names),
         ];
-        self.entry(id, facets, fields)
+        self.entry(id, filter_fields, fields)
     }
 
     pub(super) fn security_groups(&self, names: &[String]) -> Result<Vec<Entry>, Ec2Error> {
@@ -243,7 +243,7 @@ impl State {
         }
         let (id, vpc, account) = (self.security_group_id(), self.vpc_id(), &self.settings.account_id);
         let about = "default VPC security group";
-        let facets = vec![
+        let filter_fields = vec![
             ("description", about.to_owned()),
             ("egress.ip-permission.cidr", ANYWHERE.to_owned()),
             ("egress.ip-permission.protocol", "-1".to_owned()),
@@ -275,7 +275,7 @@ impl State {
             list("ipPermissions", [rule(vec![own], Vec::new())]),
             list("ipPermissionsEgress", [rule(Vec::new(), vec![vec![text("cidrIp", ANYWHERE)]])]),
         ];
-        Ok(vec![self.entry(id, facets, fields)])
+        Ok(vec![self.entry(id, filter_fields, fields)])
     }
 
     pub(super) fn route_tables(&self) -> Vec<Entry> {
@@ -285,7 +285,7 @@ impl State {
         let local = self.settings.zones.iter().map(|zone| (self.cidr(&zone.name), "local", "CreateRouteTable"));
         let routes: Vec<(String, &str, &str)> =
             local.chain([(ANYWHERE.to_owned(), gateway.as_str(), "CreateRoute")]).collect();
-        let mut facets = vec![
+        let mut filter_fields = vec![
             ("association.main", "true".to_owned()),
             ("association.route-table-association-id", association.clone()),
             ("association.route-table-id", id.clone()),
@@ -293,10 +293,10 @@ impl State {
             ("vpc-id", vpc.clone()),
         ];
         for (cidr, target, origin) in &routes {
-            facets.push(("route.destination-cidr-block", cidr.clone()));
-            facets.push(("route.gateway-id", (*target).to_owned()));
-            facets.push(("route.origin", (*origin).to_owned()));
-            facets.push(("route.state", "active".to_owned()));
+            filter_fields.push(("route.destination-cidr-block", cidr.clone()));
+            filter_fields.push(("route.gateway-id", (*target).to_owned()));
+            filter_fields.push(("route.origin", (*origin).to_owned()));
+            filter_fields.push(("route.state", "active".to_owned()));
         }
         let reported = routes.iter().map(|(cidr, target, origin)| {
             vec![
@@ -320,12 +320,12 @@ impl State {
             list("associationSet", [main]),
             list("propagatingVgwSet", []),
         ];
-        vec![self.entry(id, facets, fields)]
+        vec![self.entry(id, filter_fields, fields)]
     }
 
     pub(super) fn internet_gateways(&self) -> Vec<Entry> {
         let (id, vpc) = (self.network_id("internet gateway", "igw"), self.vpc_id());
-        let facets = vec![
+        let filter_fields = vec![
             ("attachment.state", "available".to_owned()),
             ("attachment.vpc-id", vpc.clone()),
             ("internet-gateway-id", id.clone()),
@@ -335,12 +335,12 @@ impl State {
             text("ownerId", &self.settings.account_id),
             list("attachmentSet", [vec![text("vpcId", vpc), text("state", "available")]]),
         ];
-        vec![self.entry(id, facets, fields)]
+        vec![self.entry(id, filter_fields, fields)]
     }
 
     pub(super) fn network_acls(&self) -> Vec<Entry> {
         let (id, vpc) = (self.network_id("network acl", "acl"), self.vpc_id());
-        let mut facets = vec![
+        let mut filter_fields = vec![
             ("association.network-acl-id", id.clone()),
             ("default", "true".to_owned()),
             ("entry.cidr", ANYWHERE.to_owned()),
@@ -351,7 +351,7 @@ impl State {
         let flags = ["true", "false"].map(|flag| ("entry.egress", flag.to_owned()));
         let actions = ["allow", "deny"].map(|action| ("entry.rule-action", action.to_owned()));
         let numbers = ["100", "32767"].map(|number| ("entry.rule-number", number.to_owned()));
-        facets.extend(flags.into_iter().chain(actions).chain(numbers));
+        filter_fields.extend(flags.into_iter().chain(actions).chain(numbers));
         let entries = [(100, "allow", true), (32_767, "deny", true), (100, "allow", false), (32_767, "deny", false)];
         let entries = entries.map(|(number, action, egress)| {
             vec![
@@ -365,8 +365,8 @@ impl State {
         let mut associations = Vec::new();
         for zone in &self.settings.zones {
             let association = make_id::ec2(&mut self.seed.child("acl association").child(&zone.name).rng(), "aclassoc");
-            facets.push(("association.association-id", association.clone()));
-            facets.push(("association.subnet-id", self.subnet_id(&zone.name)));
+            filter_fields.push(("association.association-id", association.clone()));
+            filter_fields.push(("association.subnet-id", self.subnet_id(&zone.name)));
             associations.push(vec![
                 text("networkAclAssociationId", association),
                 text("networkAclId", &id),
@@ -381,16 +381,16 @@ impl State {
             list("entrySet", entries),
             list("associationSet", associations),
         ];
-        vec![self.entry(id, facets, fields)]
+        vec![self.entry(id, filter_fields, fields)]
     }
 
     pub(super) fn dhcp_options(&self) -> Vec<Entry> {
         let id = self.network_id("dhcp options", "dopt");
         let options = [("domain-name", self.private_domain()), ("domain-name-servers", "AmazonProvidedDNS".to_owned())];
-        let mut facets = vec![("dhcp-options-id", id.clone())];
+        let mut filter_fields = vec![("dhcp-options-id", id.clone())];
         for (key, value) in &options {
-            facets.push(("key", (*key).to_owned()));
-            facets.push(("value", value.clone()));
+            filter_fields.push(("key", (*key).to_owned()));
+            filter_fields.push(("value", value.clone()));
         }
         let reported =
             options.map(|(key, value)| vec![text("key", key), list("valueSet", [vec![text("value", value)]])]);
@@ -399,7 +399,7 @@ impl State {
             text("ownerId", &self.settings.account_id),
             list("dhcpConfigurationSet", reported),
         ];
-        vec![self.entry(id, facets, fields)]
+        vec![self.entry(id, filter_fields, fields)]
     }
 
     /// Returns the domain of private DNS names.
@@ -419,7 +419,7 @@ impl State {
         let account = &self.settings.account_id;
         let (vpc, subnet) = self.place_of(instance);
         let mac = mac(instance, number);
-        let mut facets = vec![
+        let mut filter_fields = vec![
             ("attachment.attach-time", seconds(instance.launch_time)),
             ("attachment.attachment-id", attachment.clone()),
             ("attachment.delete-on-termination", "true".to_owned()),
@@ -444,10 +444,10 @@ impl State {
         ];
         let mut addresses = Vec::new();
         if number == 0 {
-            facets.push(("private-dns-name", instance.private_dns_name.clone()));
-            facets.push(("private-ip-address", instance.private_ip.clone()));
-            facets.push(("addresses.private-ip-address", instance.private_ip.clone()));
-            facets.push(("addresses.primary", "true".to_owned()));
+            filter_fields.push(("private-dns-name", instance.private_dns_name.clone()));
+            filter_fields.push(("private-ip-address", instance.private_ip.clone()));
+            filter_fields.push(("addresses.private-ip-address", instance.private_ip.clone()));
+            filter_fields.push(("addresses.primary", "true".to_owned()));
             addresses.push(vec![
                 text("primary", true),
                 text("privateDnsName", &instance.private_dns_name),
@@ -489,7 +489,7 @@ impl State {
             text("interfaceType", "interface"),
             group("operator", vec![text("managed", false)]),
         ]);
-        self.entry(id, facets, fields)
+        self.entry(id, filter_fields, fields)
     }
 
     /// Returns the default security group as instances and interfaces list it.
@@ -512,7 +512,7 @@ impl State {
         let digits: Vec<char> =
             make_id::uuid(&mut draw.child("fingerprint").rng()).simple().to_string().chars().collect();
         let fingerprint = digits.chunks(2).map(|pair| pair.iter().collect()).collect::<Vec<String>>().join(":");
-        let facets =
+        let filter_fields =
             vec![("fingerprint", fingerprint.clone()), ("key-name", name.to_owned()), ("key-pair-id", id.clone())];
         let fields = vec![
             text("keyPairId", &id),
@@ -521,7 +521,7 @@ impl State {
             text("keyFingerprint", fingerprint),
             text("createTime", super::times::time(first.launch_time)),
         ];
-        Entry { tags: self.tags_of_network(&id), id, facets, fields }
+        Entry { tags: self.tags_of_network(&id), id, filter_fields, fields }
     }
 
     pub(super) fn describe_vpc_attribute(&self, id: &str, attribute: &'static str) -> Result<Reply, Ec2Error> {

@@ -172,7 +172,7 @@ impl State {
 
     pub(super) fn own_vpcs(&self) -> impl Iterator<Item = Entry> {
         self.account.vpcs.iter().map(|(id, cidr)| {
-            let facets = vec![
+            let filter_fields = vec![
                 ("cidr", cidr.to_string()),
                 ("cidr-block", cidr.to_string()),
                 ("cidr-block-association.cidr-block", cidr.to_string()),
@@ -183,7 +183,7 @@ impl State {
                 ("state", "available".to_owned()),
                 ("vpc-id", id.clone()),
             ];
-            self.entry(id.clone(), facets, self.own_vpc_fields(id, *cidr, "available"))
+            self.entry(id.clone(), filter_fields, self.own_vpc_fields(id, *cidr, "available"))
         })
     }
 
@@ -197,7 +197,7 @@ impl State {
             here.filter(|i| i.state != InstanceState::Terminated).map(|i| u64::from(i.network_interfaces)).sum();
         let free = subnet.cidr.room().saturating_sub(taken);
         let (arn, zone_id) = (self.arn("subnet", id), self.zone_id(&subnet.zone).to_owned());
-        let facets = vec![
+        let filter_fields = vec![
             ("availability-zone", subnet.zone.clone()),
             ("availability-zone-id", zone_id.clone()),
             ("availabilityZone", subnet.zone.clone()),
@@ -228,7 +228,7 @@ impl State {
             text("mapPublicIpOnLaunch", false),
             text("assignIpv6AddressOnCreation", false),
         ];
-        self.entry(id.to_owned(), facets, fields)
+        self.entry(id.to_owned(), filter_fields, fields)
     }
 }
 

@@ -216,7 +216,7 @@ impl State {
             }],
         };
         let state = self.image_state(image);
-        let mut facets = vec![
+        let mut filter_fields = vec![
             ("architecture", architecture.to_owned()),
             ("creation-date", image.created.clone()),
             ("description", image.description.clone()),
@@ -234,16 +234,16 @@ impl State {
             ("virtualization-type", "hvm".to_owned()),
         ];
         for disk in &disks {
-            facets.push(("block-device-mapping.delete-on-termination", disk.delete_on_termination.to_string()));
-            facets.push(("block-device-mapping.device-name", disk.device.clone()));
-            facets.push(("block-device-mapping.encrypted", disk.encrypted.to_string()));
-            facets.extend(disk.snapshot.iter().map(|id| ("block-device-mapping.snapshot-id", id.to_string())));
-            facets.push(("block-device-mapping.volume-size", disk.size_gib.to_string()));
-            facets.push(("block-device-mapping.volume-type", disk.volume_type.clone()));
+            filter_fields.push(("block-device-mapping.delete-on-termination", disk.delete_on_termination.to_string()));
+            filter_fields.push(("block-device-mapping.device-name", disk.device.clone()));
+            filter_fields.push(("block-device-mapping.encrypted", disk.encrypted.to_string()));
+            filter_fields.extend(disk.snapshot.iter().map(|id| ("block-device-mapping.snapshot-id", id.to_string())));
+            filter_fields.push(("block-device-mapping.volume-size", disk.size_gib.to_string()));
+            filter_fields.push(("block-device-mapping.volume-type", disk.volume_type.clone()));
         }
-        facets.extend(alias.map(|alias| ("owner-alias", alias.to_owned())));
-        facets.extend(image.windows.then(|| ("platform", "windows".to_owned())));
-        facets.extend(image.source_instance.iter().map(|id| ("source-instance-id", id.to_string())));
+        filter_fields.extend(alias.map(|alias| ("owner-alias", alias.to_owned())));
+        filter_fields.extend(image.windows.then(|| ("platform", "windows".to_owned())));
+        filter_fields.extend(image.source_instance.iter().map(|id| ("source-instance-id", id.to_string())));
         let mut fields: Vec<Named> = vec![
             text("imageId", &image.id),
             text("imageLocation", location),
@@ -270,7 +270,7 @@ impl State {
             text("usageOperation", if image.windows { "RunInstances:0002" } else { "RunInstances" }),
         ]);
         fields.extend(image.source_instance.as_ref().map(|id| text("sourceInstanceId", id)));
-        Entry { id: image.id.clone(), facets, tags: self.tags_of_network(&image.id), fields }
+        Entry { id: image.id.clone(), filter_fields, tags: self.tags_of_network(&image.id), fields }
     }
 }
 

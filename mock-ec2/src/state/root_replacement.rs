@@ -168,7 +168,7 @@ impl State {
     pub(super) fn replace_tasks(&self) -> Vec<Entry> {
         let entries = self.account.replace_tasks.iter().map(|(id, task)| Entry {
             id: id.clone(),
-            facets: vec![("instance-id", task.instance.to_string())],
+            filter_fields: vec![("instance-id", task.instance.to_string())],
             tags: self.tags_of_network(id),
             fields: self.task_fields(id, task, "succeeded"),
         });

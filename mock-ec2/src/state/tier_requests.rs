@@ -102,8 +102,9 @@ impl State {
     fn tier_entry(&self, snapshot: &Snapshot) -> Entry {
         let tier = &snapshot.tier;
         let last = tier.last.map(|last| last.word(!tier.under_way()));
-        let mut facets = vec![("snapshot-id", snapshot.id.to_string()), ("volume-id", snapshot.volume.to_string())];
-        facets.extend(last.map(|last| ("last-tiering-operation", last.to_owned())));
+        let mut filter_fields =
+            vec![("snapshot-id", snapshot.id.to_string()), ("volume-id", snapshot.volume.to_string())];
+        filter_fields.extend(last.map(|last| ("last-tiering-operation", last.to_owned())));
         let mut fields = vec![
             text("snapshotId", &snapshot.id),
             text("volumeId", &snapshot.volume),
@@ -116,7 +117,7 @@ impl State {
         fields.extend(last.map(|last| text("lastTieringOperationStatus", last)));
         fields.extend(tier.archived_at.map(|at| text("archivalCompleteTime", time(at))));
         fields.extend(tier.back_until.map(|at| text("restoreExpiryTime", time(at))));
-        Entry { id: snapshot.id.to_string(), facets, tags: snapshot.tags.clone(), fields }
+        Entry { id: snapshot.id.to_string(), filter_fields, tags: snapshot.tags.clone(), fields }
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::node_agent::host_path;
 use crate::node_agent::volume_manager::{StepError, VolumeSpec};
 
-/// Checks or makes the path of a volume. None if the volume is no path of the machine.
+/// Checks or makes the path of a volume. None if the volume is not a path of the machine.
 pub(super) fn set_up(spec: &VolumeSpec) -> Option<Result<(), StepError>> {
     let source = spec.object.as_ref()?.spec.as_ref()?;
     let done = match (&source.host_path, &source.local) {
@@ -18,7 +18,7 @@ pub(super) fn set_up(spec: &VolumeSpec) -> Option<Result<(), StepError>> {
 fn check_local(path: &str) -> Result<(), String> {
     match std::fs::metadata(path) {
         Ok(about) if about.is_dir() => Ok(()),
-        Ok(_) => Err(format!("{path} is no directory; local volumes on devices are not served")),
+        Ok(_) => Err(format!("{path} is not a directory; local volumes on devices are not served")),
         Err(_) => Err(format!("path {path:?} does not exist")),
     }
 }

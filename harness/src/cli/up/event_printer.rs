@@ -440,7 +440,7 @@ mod tests {
                 message: message.into(),
             };
             let claim = "persistentvolumeclaim/default/data";
-            let waits = |driver: &str| format!("Waiting for the external provisioner '{driver}' or somebody");
+            let waits = |driver: &str| format!("Waiting for the external provisioner '{driver}' or an administrator");
             for _ in 0..3 {
                 trace.info(&process, event("Normal", "ExternalProvisioning", claim, &waits("ebs.csi.aws.com")));
                 trace.info(&process, event("Warning", "FailedScheduling", "pod/team/web", "0/1 nodes are available"));

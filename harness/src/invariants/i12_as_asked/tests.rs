@@ -280,7 +280,7 @@ fn a_claim_is_bound_when_it_can_be() {
         history.answers("CreateVolume", "pvc-uid-claim", code).found()
     };
     assert!(answered("INVALID_ARGUMENT").is_empty(), "the driver refuses it");
-    assert_eq!(answered("INTERNAL"), waits, "an error of the moment is no reason");
+    assert_eq!(answered("INTERNAL"), waits, "an error of the moment does not excuse it");
     let other = with(at_once.clone(), json!({ "provisioner": "other" }));
     assert!(History::new().applies(other).applies(claim()).found().is_empty(), "another driver");
     let source = json!({ "spec": { "dataSource": { "kind": "VolumeSnapshot", "name": "s" } } });

@@ -43,7 +43,7 @@ fn changed(write: &Write<'_>, old: &Value, new: &Value) -> Option<String> {
         return None;
     }
     if was.is_empty() && !is.is_empty() {
-        return Some(format!("is being deleted, and the request was no deletion ({})", write.verb));
+        return Some(format!("is being deleted, and the request was not a deletion ({})", write.verb));
     }
     if was.is_empty() {
         return None;

@@ -27,7 +27,7 @@ pub(super) fn lower(checked: Spanned<BTreeMap<String, u64>>, _: Expect, _: &mut 
     let count = |(name, least): (String, u64)| {
         let id: Id = name.parse().map_err(|message: String| Mistake::new(place, message, "here"))?;
         if least == 0 {
-            return Err(Mistake::new(place, format!("{id} on 0 occasions is no requirement"), "here"));
+            return Err(Mistake::new(place, format!("{id} on 0 occasions requires nothing"), "here"));
         }
         Ok((id, least))
     };

@@ -1,5 +1,5 @@
 //! The expectations under `expect:`. The module of an expectation has everything about it except its execution, which
-//! is in `runner/steps/expects.rs`: `KEY`, its schema with examples; `Written`, the form of its value, if that is no plain
+//! is in `runner/steps/expects.rs`: `KEY`, its schema with examples; `Written`, the form of its value, if that is not a plain
 //! type; `lower`, which checks a value; and `summary`.
 
 pub(crate) mod attached;

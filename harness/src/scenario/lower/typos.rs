@@ -1,4 +1,4 @@
-//! Remarks on names of objects that are probably typing errors. They are no errors, because a component or a program can
+//! Remarks on names of objects that are probably typing errors. They are not errors, because a component or a program can
 //! create objects, too.
 
 use std::sync::Arc;

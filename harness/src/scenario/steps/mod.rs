@@ -1,6 +1,6 @@
 //! The steps. The module of a step has everything about it except its execution, which is in `runner/steps`:
 //!
-//! - of each key: `KEY`, its schema with examples; `Written`, the form of its value, if that is no plain type; and
+//! - of each key: `KEY`, its schema with examples; `Written`, the form of its value, if that is not a plain type; and
 //!   `lower`, which checks a value and returns the action, or none if it checked other steps instead;
 //! - of each action: `summary`.
 

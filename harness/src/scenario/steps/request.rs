@@ -181,7 +181,9 @@ pub(super) fn lower(request: Spanned<Written>, steps: &mut Steps<'_>) -> Checked
     if let (Some(status), Some(_)) = (answer.status, &answer.fails)
         && status < 400
     {
-        return Err(Mistake::new(place, format!("{status} is no status of a refusal"), "here").help("leave out one"));
+        return Err(
+            Mistake::new(place, format!("{status} is not the status of a refusal"), "here").help("leave out one")
+        );
     }
     let accept = written.accept.unwrap_or_else(|| "application/json".to_owned());
     Ok(Action::Request(Box::new(ApiRequest { method, path, given, user, accept, content_type, answer })))

@@ -325,7 +325,7 @@ impl Builder {
         self.steps(begins.into_iter().chain(both).chain(goes).chain(moves));
     }
 
-    /// Adds a second default class, which a claim without a class gets, and which then is no default any longer.
+    /// Adds a second default class, which a claim without a class gets, and which then is not the default any longer.
     fn default_class(&mut self) {
         let is_default = |value: &str| json!({ "metadata": { "annotations": { DEFAULT: value } } });
         let class = json!({

@@ -42,7 +42,7 @@ fn each_line_cites_a_function_of_upstream() {
             let words: Vec<&str> = line.from.split(' ').collect();
             let [repository, file, function] = words[..] else { panic!("{}: `from: {}`", flow.name, line.from) };
             assert!(flow::SOURCES.contains(&repository), "{}: {repository} is not read here", flow.name);
-            assert!(file.ends_with(".go") && file.contains('/'), "{}: {file} is no Go file by its path", flow.name);
+            assert!(file.ends_with(".go") && file.contains('/'), "{}: {file} is not a Go file by its path", flow.name);
             assert!(!function.is_empty(), "{}: {file} has no function", flow.name);
         }
     }

@@ -89,7 +89,7 @@ impl Groups {
     }
 
     /// Returns the name of the group of a member, found by the driver's id of the group (`updateSnapshotStatus`). None
-    /// if the content is no member.
+    /// if the content is not a member.
     ///
     /// # Errors
     /// If no content of a group has this id.
