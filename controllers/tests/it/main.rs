@@ -2,6 +2,7 @@
 //! once.
 
 mod attach_detach;
+mod attach_detach_upstream;
 mod binding;
 mod capacity;
 mod common;
@@ -10,6 +11,7 @@ mod ephemeral;
 mod garbage;
 mod kube;
 mod late;
+mod left_out;
 mod mutants;
 mod node_lifecycle;
 mod preemption;

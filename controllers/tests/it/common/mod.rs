@@ -3,13 +3,13 @@
 #![allow(dead_code, reason = "some are only for tests of seeded bugs")]
 
 use parking_lot::Mutex;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, pending};
 use std::sync::Arc;
 use std::time::Duration;
 
 use controllers::kube::{Api, Client, DeleteParams, Guard, Kind, Patched, time};
-use controllers::{Election, LoopsConfig, PROCESSES, runs};
+use controllers::{Election, LOOPS, LoopsConfig, PROCESSES, runs};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
@@ -41,14 +41,21 @@ pub struct Written {
 
 type Writes = Arc<Mutex<Vec<Written>>>;
 
-/// Wraps `service` and records writes.
-fn recorded(world: &World, service: HttpService, writes: &Writes) -> HttpService {
-    let (clock, writes) = (world.clock().clone(), writes.clone());
+/// Number of reads of each user agent.
+type Reads = Arc<Mutex<BTreeMap<String, usize>>>;
+
+/// Wraps `service`, records writes and counts reads.
+fn recorded(world: &World, service: HttpService, writes: &Writes, reads: &Reads) -> HttpService {
+    let (clock, writes, reads) = (world.clock().clone(), writes.clone(), reads.clone());
     HttpService::new(move |mut request| {
-        if request.method() != http::Method::GET {
+        let header = |request: &http::Request<Body>, name| {
+            request.headers().get(name).and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned()
+        };
+        if request.method() == http::Method::GET {
+            *reads.lock().entry(header(&request, http::header::USER_AGENT)).or_default() += 1;
+        } else {
             let body = request.body_mut().take_document(1 << 20).unwrap_or_default();
-            let header =
-                |name| request.headers().get(name).and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned();
+            let header = |name| header(&request, name);
             let written = Written {
                 ms: clock.mono().as_millis() as u64,
                 agent: header(http::header::USER_AGENT),
@@ -68,6 +75,7 @@ fn recorded(world: &World, service: HttpService, writes: &Writes) -> HttpService
 
 pub struct Rig {
     writes: Writes,
+    reads: Reads,
     pub world: World,
     pub client: Client,
     pub controllers: Vec<Process>,
@@ -142,6 +150,13 @@ impl Rig {
         Self::start(world, nodes, &without, begin).await
     }
 
+    /// Starts a cluster with the kinds of snapshots and with every loop except those in `without`.
+    pub async fn whole(world: &World, nodes: &[&str], without: &[&str]) -> Self {
+        let definitions: Vec<Value> = controllers::snapshot::definitions().expect("definitions");
+        let begin = json!({ "customresourcedefinitions.apiextensions.k8s.io": definitions });
+        Self::start(world, nodes, without, begin).await
+    }
+
     async fn start(world: &World, nodes: &[&str], without: &[&str], begin: Value) -> Self {
         let instances = nodes.iter().map(|name| InstanceSpec::new(*name, "us-east-1a")).collect();
         let config = Config { instances, ..Config::default() };
@@ -153,13 +168,13 @@ impl Rig {
             pending()
         })];
         let apiserver = fake_apiserver::Apiserver::new(world.seed(), fake_apiserver::Config::default());
-        let writes = Writes::default();
-        let kept = writes.clone();
+        let (writes, reads) = (Writes::default(), Reads::default());
+        let kept = (writes.clone(), reads.clone());
         servers.push(Process::start(world, "fake-apiserver", move |ctx| {
             if begin != json!({}) {
                 apiserver.open_with(&ctx, &begin).expect("the initial objects");
             }
-            let service = recorded(ctx.world(), apiserver.start(&ctx), &kept);
+            let service = recorded(ctx.world(), apiserver.start(&ctx), &kept.0, &kept.1);
             ctx.world().fabric().bind(&ctx, "apiserver", service);
             pending()
         }));
@@ -179,7 +194,7 @@ impl Rig {
         let ctx = user.ctx().expect("runs");
         let client = Client::new(&ctx, Link::connect(&ctx, "apiserver"), "test");
         let world = world.clone();
-        let mut rig = Self { writes, world, client, controllers, kubelets: Vec::new(), servers, _user: user };
+        let mut rig = Self { writes, reads, world, client, controllers, kubelets: Vec::new(), servers, _user: user };
         for instance in ec2.instances() {
             rig.node(&instance.name, &instance.id).await;
         }
@@ -338,6 +353,18 @@ impl Rig {
         all.iter().filter(|w| w.ms >= from && w.path.contains(part)).cloned().collect()
     }
 
+    /// Returns the number of reads of each user agent so far.
+    pub fn reads(&self) -> BTreeMap<String, usize> {
+        self.reads.lock().clone()
+    }
+
+    /// Starts the loop `name`, which the cluster was started without, in a process of its own.
+    pub fn start_late(&self, name: &'static str) -> Process {
+        let without = LOOPS.iter().filter(|other| **other != name).map(|other| (*other).to_owned()).collect();
+        let process = PROCESSES.iter().find(|process| runs(process, &without)).expect("a process has the loop");
+        replica(&self.world, process, &format!("late {name}"), &without, None)
+    }
+
     /// Returns milliseconds since the start.
     pub fn now_ms(&self) -> u64 {
         self.world.clock().mono().as_millis() as u64
@@ -372,7 +399,7 @@ pub async fn edit<K: Patched>(api: &Api<K>, name: &str, change: impl FnOnce(&mut
 }
 
 /// Sets fields of an object's status; conditions are set one by one.
-async fn edit_status<K: Patched>(api: &Api<K>, name: &str, status: Value) {
+pub async fn edit_status<K: Patched>(api: &Api<K>, name: &str, status: Value) {
     let old = api.get(name).await.expect("the object");
     let mut tree = substrate::json::to_value(&*old).expect("an object");
     let Value::Object(members) = status else { panic!("no status: {status}") };
