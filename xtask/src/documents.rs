@@ -274,3 +274,16 @@ fn commands_of_pages_name_programs_of_tests_that_exist() {
     }
     assert!(seen > 5, "only {seen} commands");
 }
+
+#[test]
+fn the_list_of_bugs_has_each_declared_one() {
+    let tree = Tree::read();
+    let page = tree.text("BUGS.md");
+    let declared = tree.text("scenarios/upstream-bugs.yaml");
+    let ids = declared.lines().filter_map(|line| line.strip_prefix("  - id: "));
+    let missing: Vec<&str> = ids.filter(|id| !page.contains(&format!("`{id}`"))).collect();
+    assert!(missing.is_empty(), "BUGS.md does not describe {missing:?}");
+    let found = tree.ending(".yaml").filter_map(|file| file.strip_prefix("scenarios/found/"));
+    let missing: Vec<&str> = found.filter(|file| !page.contains(file)).collect();
+    assert!(missing.is_empty(), "BUGS.md does not name {missing:?}");
+}

@@ -21,13 +21,15 @@ pub(super) struct DetachAfterUnstage {
 
 impl DetachAfterUnstage {
     /// Checks an event. `former` returns true if the attacher's cache may have a VolumeAttachment of a PersistentVolume
-    /// and a node although it was removed.
+    /// and a node although it was removed. `unreported` returns true if a volume was staged on a node while the kubelet took
+    /// it for reported because of its cache.
     pub fn check(
         &mut self,
         model: &RunModel,
         checked: &mut Checked,
         event: &Event,
         former: impl Fn(&str, &str) -> bool,
+        unreported: impl Fn(&str, &str) -> bool,
     ) -> Option<Found> {
         let (what, operation, volume, node) = if let Some(call) = event.get::<CsiCall>() {
             if call.rpc != "ControllerUnpublishVolume" {
@@ -74,6 +76,7 @@ impl DetachAfterUnstage {
                 ("newNodeLacksVolume", hold.node_lacks.into()),
                 ("unattachedAtKubeletStart", hold.unattached_at_start.into()),
                 ("inUseAtDetach", hold.in_use_at_detach.into()),
+                ("unreportedByOldNode", unreported(volume, node).into()),
                 ("taintInCache", hold.taint_in_cache.into()),
                 ("unreadyInCache", hold.unready_in_cache.into()),
                 ("wronglyForced", substrate::encode::tree(&hold.wrongly_forced)),

@@ -4,22 +4,27 @@
 //! A node that was deleted and created again is not checked, because its kubelet does not check the list again. A node
 //! whose kubelet has crashed is not checked either, because its status may be older than its volumes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use csi_mock::events::CsiCall;
 use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
 use substrate::Event;
+use substrate::clock::TimeScale;
 use substrate::events::ProcessCrashed;
 
 use super::Found;
+use super::staleness::{STATUS_ROUND, handle};
 use crate::model::RunModel;
 use crate::spec::names;
 
-/// Nodes that are not checked.
+/// Volumes that were staged unreported, and nodes that are not checked.
 #[derive(Debug, Default)]
 pub(super) struct InUse {
     deleted: BTreeSet<String>,
+    /// Time in milliseconds at which a volume was staged on a node, unreported because of the node in the kubelet's
+    /// cache. The entry ends when the stored Node lists the volume.
+    unreported: BTreeMap<(String, String), u64>,
 }
 
 impl InUse {
@@ -28,6 +33,10 @@ impl InUse {
         if let Some(commit) = event.get::<Commit>() {
             if commit.resource == "nodes" && commit.r#type == EventType::Deleted {
                 self.deleted.insert(commit.object.to_string());
+            }
+            if let Some(node) = commit.node.as_ref().filter(|_| commit.resource == "nodes") {
+                let lists = |volume: &str| node.volumes_in_use.iter().any(|listed| handle(listed) == Some(volume));
+                self.unreported.retain(|(volume, of), _| *of != *commit.object || !lists(volume));
             }
             return None;
         }
@@ -39,16 +48,27 @@ impl InUse {
         let call = event.get::<CsiCall>().filter(|call| call.rpc == "NodeStageVolume" && call.caller.is_none())?;
         let (volume, name) = (call.volume.as_deref()?, model.name(call.node.as_deref()?));
         let node = model.objects.nodes.get(name).filter(|_| !self.deleted.contains(name))?;
-        let end = format!("^{volume}");
-        if !model.wants_attached(volume, name) || node.state.volumes_in_use.iter().any(|listed| listed.ends_with(&end))
+        if !model.wants_attached(volume, name)
+            || node.state.volumes_in_use.iter().any(|listed| handle(listed) == Some(volume))
         {
             return None;
         }
         let message =
             format!("NodeStageVolume was called for {volume} on {name}, whose status.volumesInUse does not list it");
-        let details = [("nodeInCacheListsVolume", may_list(name, volume).into())].into();
+        let is_listed_in_cache = may_list(name, volume);
+        if is_listed_in_cache {
+            self.unreported.insert((volume.to_owned(), name.to_owned()), event.ms);
+        }
+        let details = [("nodeInCacheListsVolume", is_listed_in_cache.into())].into();
         let (volume, node) = (Some(volume.to_owned()), Some(name.to_owned()));
         Some(Found { message, operation: "NodeStageVolume".to_owned(), volume, node, details })
+    }
+
+    /// Returns true if a volume was staged on a node unreported, because of the node in the kubelet's cache, and the
+    /// kubelet has had no time for another update of its status since.
+    pub fn is_unreported(&self, scale: TimeScale, volume: &str, node: &str, ms: u64) -> bool {
+        let round = u64::try_from(scale.apply(STATUS_ROUND).as_millis()).unwrap_or(u64::MAX);
+        self.unreported.get(&(volume.to_owned(), node.to_owned())).is_some_and(|staged| ms <= staged + round)
     }
 }
 
@@ -109,6 +129,42 @@ mod tests {
         let message = "NodeStageVolume was called for vol-1 on node-a, whose status.volumesInUse does not list it";
         assert_eq!(early, [message]);
         assert!(found(|world| node(world, EventType::Added, &["kubernetes.io/csi/ebs^vol-1"])).is_empty());
+    }
+
+    #[test]
+    fn a_volume_is_unreported_because_of_the_cache_for_one_round_or_until_the_node_lists_it() {
+        /// Returns whether the volume is unreported some milliseconds after it was staged, once for sure before that.
+        fn after(ms: u64, in_cache: bool, lists: &[&str]) -> bool {
+            let events = simulate(Options::default(), async |world| {
+                commit(&world, "persistentvolumes", "pv-1", EventType::Added, |commit| {
+                    commit.pv = Some(Box::new(Volume { handle: Some(VOLUME.into()), ..Volume::default() }));
+                });
+                commit(&world, "volumeattachments", "csi-1", EventType::Added, |commit| {
+                    let (node, pv) = (Some("node-a".into()), Some("pv-1".into()));
+                    commit.volumeattachment =
+                        Some(Box::new(Attachment { attached: true, device: None, deleting: false, node, pv }));
+                });
+                node(&world, EventType::Added, &[]);
+                let call = CsiCall {
+                    volume: Some(VOLUME.into()),
+                    node: Some("node-a".into()),
+                    ..CsiCall::new("NodeStageVolume", 1)
+                };
+                world.trace().info(&"node-a/csi-node".into(), call);
+                node(&world, EventType::Modified, lists);
+                world.trace().events()
+            });
+            let (mut model, mut rule) = (RunModel::default(), InUse::default());
+            for event in &events {
+                model.observe(event);
+                rule.check(&model, event, |_, _| in_cache);
+            }
+            rule.is_unreported(TimeScale::default(), VOLUME, "node-a", ms)
+        }
+        assert!(after(10_000, true, &[]) && after(10_000, true, &["kubernetes.io/csi/ebs^vol-2"]));
+        assert!(!after(12_000, true, &[]), "the kubelet has had time for another update");
+        assert!(!after(10_000, true, &["kubernetes.io/csi/ebs^vol-1"]), "the Node has listed it");
+        assert!(!after(10_000, false, &[]), "the node in the cache did not list it");
     }
 
     #[test]

@@ -260,7 +260,8 @@ impl Invariants {
         let compares = !*is_mixed;
         let attaches = compares.then(|| i1_one_attachment::check(model, event)).flatten();
         let former = |pv: &str, node: &str| staleness.may_have_former_attachment(pv, node, event.ms);
-        let i2 = detach_after_unstage.check(model, checked, event, former);
+        let unreported = |volume: &str, node: &str| in_use.is_unreported(model.scale, volume, node, event.ms);
+        let i2 = detach_after_unstage.check(model, checked, event, former, unreported);
         let i3 = order.check(model, checked, event, former);
         let unmounts = unmount_after_stop.check(model, event).filter(|_| compares);
         let detached = compares.then(|| i3_detached::check(model, event)).flatten();

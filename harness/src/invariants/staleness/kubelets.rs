@@ -21,7 +21,7 @@ use crate::spec::names;
 /// The start of a kubelet's User-Agent.
 const KUBELET: &str = "kubelet";
 /// Maximum time between two updates of a node's status: 10 s with 4 % jitter, and the time of a request.
-const ROUND: Duration = Duration::from_secs(11);
+pub(in crate::invariants) const ROUND: Duration = Duration::from_secs(11);
 /// Minimum time between two updates.
 const NEXT: Duration = Duration::from_millis(9_900);
 /// Time in milliseconds for which removals are kept, longer than any round.

@@ -26,6 +26,8 @@ use super::attribution::namespaced;
 use super::violation::OBJECT;
 use crate::model::is_out_of_service;
 
+pub(super) use kubelets::ROUND as STATUS_ROUND;
+
 /// The process of attach-detach and the binder, and the User-Agent of the client that watches for them.
 const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 
@@ -59,7 +61,7 @@ impl Node {
 }
 
 /// Returns the handle in the name of an attached volume.
-fn handle(name: &str) -> Option<&str> {
+pub(super) fn handle(name: &str) -> Option<&str> {
     name.split_once('^').map(|(_, handle)| handle)
 }
 
