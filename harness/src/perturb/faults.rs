@@ -100,6 +100,7 @@ pub fn of(kind: Kind, call: &Call, scale: f64) -> Vec<Fault> {
         Kind::Unavailable => vec![one(Effect::Grpc("UNAVAILABLE".to_owned()), Moment::Before)],
         Kind::Lag => vec![one(Effect::Delay(span(LATE)), Moment::Before)],
         Kind::Gone => vec![one(Effect::Watch(WatchFault::Gone), Moment::Before)],
+        Kind::Gap => vec![one(Effect::Watch(WatchFault::Gap), Moment::Before)],
         Kind::Unobserved => {
             let resource = call.key.attributes.get("resource").map(String::as_str);
             let late = follows(reads(&program, &["list", "watch"], resource), Effect::Delay(span(UNSEEN)));
@@ -178,7 +179,7 @@ mod tests {
         let calls = Calls { all, cached, ..Calls::default() };
         let catalogue = names::catalogue(&ClusterSpec::of_nodes(1));
         let mut seen = std::collections::BTreeSet::new();
-        for trial in trials(&calls, &[], None) {
+        for trial in trials(&calls, Kind::ALL, None) {
             seen.insert(trial.kind);
             for fault in of(trial.kind, &trial.call, 30.0) {
                 catalogue.check(&fault).unwrap_or_else(|e| panic!("{trial}: {e}: {fault:?}"));

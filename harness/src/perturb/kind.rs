@@ -46,6 +46,8 @@ pub enum Kind {
     Unobserved,
     /// All watches of the program are silent for a while.
     Stall,
+    /// A watch leaves out an event. No real server does this, so it is tried only on request.
+    Gap,
     /// The cloud answers with stale state.
     StaleDescribe,
     /// A transition of the cloud takes long.
@@ -76,6 +78,7 @@ impl Kind {
         Self::Gone,
         Self::Unobserved,
         Self::Stall,
+        Self::Gap,
         Self::StaleDescribe,
         Self::Stuck,
         Self::Vanish,
@@ -103,6 +106,7 @@ impl Kind {
             Self::Gone => "gone",
             Self::Unobserved => "unobserved",
             Self::Stall => "stall",
+            Self::Gap => "gap",
             Self::StaleDescribe => "stale-describe",
             Self::Stuck => "stuck",
             Self::Vanish => "vanish",
@@ -135,6 +139,7 @@ impl Kind {
             Self::Gone => "a watch ends with 410 Gone",
             Self::Unobserved => "410 Gone, and the list that follows comes 0.7 seconds late",
             Self::Stall => "all watches of the program are silent for a second",
+            Self::Gap => "an event of a watch is left out, which no real server does: tried only if it is named here",
             Self::StaleDescribe => "an answer of the cloud is that of two changes ago",
             Self::Stuck => "a transition of the cloud does not end for some seconds",
             Self::Vanish => "the volume of the call is gone from the cloud for good, and the user deletes everything",
@@ -144,6 +149,11 @@ impl Kind {
     /// Returns true if the trial has steps of its own.
     pub fn changes_workload(self) -> bool {
         matches!(self, Self::NextStep | Self::Delete | Self::Slow | Self::Vanish)
+    }
+
+    /// Returns true if a real server, network or machine can do it. Other perturbations are tried only on request.
+    pub fn is_possible(self) -> bool {
+        self != Self::Gap
     }
 
     /// Returns the perturbation with this name.

@@ -143,7 +143,7 @@ pub fn kinds(key: &Key, cached: &BTreeSet<String>) -> Vec<Kind> {
             vec![CrashBefore, CrashAfter, NextStep, Delete, Slow, LostReply, Outage, Aborted, Deadline, Unavailable]
         }
         What::Served => vec![CrashBefore, CrashAfter, LostRequest, LostReply],
-        What::Event => vec![Lag, Gone, Unobserved, Stall],
+        What::Event => vec![Lag, Gone, Unobserved, Stall, Gap],
         What::Read => Vec::new(),
     };
     if key.what == What::Write {
@@ -165,9 +165,10 @@ pub fn kinds(key: &Key, cached: &BTreeSet<String>) -> Vec<Kind> {
     kinds
 }
 
-/// Returns all trials of `calls`. `only` selects kinds (all if empty), `at` calls whose name contains it.
+/// Returns all trials of `calls`. `only` selects kinds (if empty, all that a real server can cause), `at` calls whose name
+/// contains it.
 pub fn trials(calls: &Calls, only: &[Kind], at: Option<&str>) -> Vec<Trial> {
-    let wanted = |kind: &Kind| only.is_empty() || only.contains(kind);
+    let wanted = |kind: &Kind| only.contains(kind) || only.is_empty() && kind.is_possible();
     let here = |call: &&Call| at.is_none_or(|at| call.to_string().contains(at));
     let mut all: Vec<Trial> = Vec::new();
     for call in calls.all.iter().filter(here) {
@@ -281,6 +282,8 @@ mod tests {
                 && has(Kind::Aborted, "CreateVolume")
         );
         assert!(has(Kind::Gone, "sees an event") && !has(Kind::Gone, "patch"));
+        assert!(!has(Kind::Gap, "sees an event"), "no real server leaves out an event");
+        assert_eq!(trials(&calls, &[Kind::Gap], None).len(), 1);
         let only = trials(&calls, &[Kind::Conflict], Some("a #2"));
         assert_eq!(only.iter().map(Trial::to_string).collect::<Vec<_>>(), ["conflict at mine patch pvs a #2"]);
         assert_eq!(spread(all.clone(), Some(3)).len(), 3);
