@@ -1,5 +1,6 @@
 //! Workloads, their templates, budgets and autoscalers (`pkg/registry/{apps,batch,core,policy,autoscaling}`).
 
+mod autoscaler;
 mod batch;
 mod bounds;
 mod default;
@@ -151,8 +152,12 @@ pub(super) static BUDGET: Strategy = Strategy {
 pub(super) static AUTOSCALER: Strategy = Strategy {
     default: default::autoscaler,
     begin: |_, _| Some(json!({"desiredReplicas": 0})),
-    validate: validate::autoscaler,
-    validate_update: |part, object, _, errors| again(part, object, validate::autoscaler, errors),
+    validate: |object, errors| autoscaler::check(object, &Value::Null, errors),
+    validate_update: |part, object, old, errors| match part {
+        Part::Main => autoscaler::check(object, old, errors),
+        Part::Status => autoscaler::status(object, errors),
+        _ => {}
+    },
     ..PLAIN
 };
 

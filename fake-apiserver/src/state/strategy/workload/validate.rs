@@ -21,7 +21,6 @@ const CHANGEABLE: &[&str] = &[
     "minReadySeconds",
 ];
 
-const AT_LEAST_ONE: &str = "must be greater than or equal to 1";
 pub(super) const NEGATIVE: &str = "must be greater than or equal to 0";
 
 pub(super) fn deployment(object: &Value, errors: &mut Vec<FieldError>) {
@@ -245,31 +244,6 @@ pub(super) fn replication_controller(object: &Value, errors: &mut Vec<FieldError
     }
     template(object, APPS, errors);
     no_deadline(object, "ReplicationController", errors);
-}
-
-pub(super) fn autoscaler(object: &Value, errors: &mut Vec<FieldError>) {
-    let spec = &object["spec"];
-    let (least, most) = (int(spec, &["minReplicas"]), int(spec, &["maxReplicas"]).unwrap_or(0));
-    if let Some(least) = least.filter(|least| *least < 1) {
-        errors.push(FieldError::invalid("spec.minReplicas", &least.into(), AT_LEAST_ONE));
-    }
-    match most {
-        0 => errors.push(FieldError::required("spec.maxReplicas", "must be set and greater than 0")),
-        ..0 => errors.push(FieldError::invalid("spec.maxReplicas", &most.into(), AT_LEAST_ONE)),
-        _ => {}
-    }
-    if least.is_some_and(|least| least > most) {
-        let why = "must be greater than or equal to `minReplicas`";
-        errors.push(FieldError::invalid("spec.maxReplicas", &most.into(), why));
-    }
-    for field in ["kind", "name"] {
-        let (named, at) = (text(spec, &["scaleTargetRef", field]), format!("spec.scaleTargetRef.{field}"));
-        if named.is_empty() {
-            errors.push(FieldError::required(at, ""));
-        } else {
-            refuse(named, &at, names::path_segment(named), errors);
-        }
-    }
 }
 
 /// Refuses a deadline: the pods of this owner run forever.
