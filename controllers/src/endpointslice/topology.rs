@@ -264,7 +264,9 @@ fn exchange(allocations: &BTreeMap<String, Allocation>, counts: &Counts) -> (Cou
         }
         for (zone, rest, number) in [(giver, &mut gives, &mut giving), (getter, &mut gets, &mut receiving)] {
             *number.entry(zone.to_owned()).or_default() += 1;
-            rest.entry(zone).and_modify(|rest| *rest -= 1.0);
+            if let Some(rest) = rest.get_mut(zone) {
+                *rest -= 1.0;
+            }
         }
     }
     (giving, receiving)
@@ -272,7 +274,7 @@ fn exchange(allocations: &BTreeMap<String, Allocation>, counts: &Counts) -> (Cou
 
 /// Returns the zone with the largest number above zero.
 fn most<'a>(zones: &BTreeMap<&'a str, f64>) -> Option<(&'a str, f64)> {
-    zones.iter().fold(None, |best, (zone, number)| {
+    zones.iter().fold(None, |best: Option<(&'a str, f64)>, (zone, number)| {
         let is_better = *number > best.map_or(0.0, |(_, most)| most);
         if is_better { Some((*zone, *number)) } else { best }
     })
