@@ -365,6 +365,8 @@ mod tests {
     #[case(rules("In"), 1, false)]
     #[case(rules("NotIn"), 42, false)]
     #[case(rules("NotIn"), 1, true)]
+    #[case::of_the_whole_pod(json!({ "restartPolicy": "Never", "restartPolicyRules": [{ "action": "RestartAllContainers",
+        "exitCodes": { "operator": "In", "values": [42] } }] }), 42, false)]
     fn a_policy_of_the_container_precedes(#[case] fields: Value, #[case] code: i32, #[case] again: bool) {
         let container: Container = from_value(fields).unwrap();
         let spec = PodSpec { restart_policy: Some("Always".to_owned()), ..PodSpec::default() };
