@@ -113,7 +113,7 @@ pub(super) fn check(numbers: &Numbers, object: &Value, old: &Value, errors: &mut
         wrong("availableReplicas", &format!("cannot be greater than {}", numbers.ready));
     }
     let collisions = [object, old].map(|object| count(object, "collisionCount"));
-    // Nothing is less than zero (`IsDecremented`).
+    // A missing counter is less than any (`IsDecremented`).
     if numbers.whole.contains(&"collisionCount") && collisions[0] < collisions[1] {
         wrong("collisionCount", "cannot be decremented");
     }
