@@ -237,7 +237,10 @@ async fn live(
         };
         let Some(again) = unless_ordered(orders, again).await else { return asked };
         let due = [due, again].into_iter().flatten().min();
-        status_reporter.phase(record.since().map_or(Phase::Waiting, Phase::Running));
+        // A replaced container is not reported between its end and its start: with the policy Never it could not run again.
+        if !started.iter().any(|name| replaced.contains(name)) {
+            status_reporter.phase(record.since().map_or(Phase::Waiting, Phase::Running));
+        }
         let kept = async {
             tokio::select! { biased;
                 () = keep(agent, uid, pod, (&record, spec), due, &mut rng) => {}
