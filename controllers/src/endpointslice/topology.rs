@@ -373,16 +373,13 @@ mod tests {
     #[test]
     fn endpoints_are_shared_in_proportion_to_the_cpu_of_the_zones() {
         let mut zones = zones(&[("a", "4"), ("b", "4")]);
-        let four: Vec<Value> = ["a", "a", "a", "b"].iter().map(|zone| endpoint(zone, None)).collect();
+        let four = ["a", "a", "a", "b"].map(|zone| endpoint(zone, None));
         let mut changes = add(&mut zones, &four, &[]);
         assert_eq!(hints(&mut changes), "b a a b");
         let enabled = "Normal TopologyAwareHintsEnabled Topology Aware Hints has been enabled, addressType: IPv4";
         assert_eq!(messages(&changes), [enabled]);
         // Slices with good hints stay, and the Event is sent once.
-        let good: Vec<Value> = [("a", "b"), ("a", "a"), ("a", "a"), ("b", "b")]
-            .iter()
-            .map(|(zone, hint)| endpoint(zone, Some(hint)))
-            .collect();
+        let good = [("a", "b"), ("a", "a"), ("a", "a"), ("b", "b")].map(|(zone, hint)| endpoint(zone, Some(hint)));
         let changes = add(&mut zones, &[], &good);
         assert!(changes.update.is_empty() && changes.events.is_empty(), "{changes:?}");
         // A zone that grows makes the shares too small.
