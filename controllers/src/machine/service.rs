@@ -80,8 +80,9 @@ async fn answer(machine: &Arc<Machine>, request: Request<Body>) -> Result<Respon
         }
         ["v1", "pods", uid, "containers", container, "start"] if post => {
             let start: StartContainer = read(body).await?;
+            let renewed = start.renewed.map(|renewed| ContainerSpec { name: container.to_owned(), ..renewed });
             let refused = |why| (StatusCode::CONFLICT, format!("container `{container}` of pod `{uid}`: {why}"));
-            json(StatusCode::OK, &machine.restart(uid, container, start.attempt, start.renewed).map_err(refused)?)
+            json(StatusCode::OK, &machine.restart(uid, container, start.attempt, renewed).map_err(refused)?)
         }
         ["v1", "pods", uid, "containers", container, "stop"] if post => {
             let stop: Stop = read(body).await?;
