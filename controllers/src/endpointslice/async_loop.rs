@@ -16,6 +16,7 @@ use super::ports::in_order;
 use super::reconcile::{Changes, Desired, reconcile};
 use super::selection::{concerned, selects};
 use super::slices::{CONTROLLER, MANAGED_BY, SERVICE_NAME, families};
+use super::topology::{Zones, matters};
 use super::tracker::{Tracker, service_of};
 use super::trigger_time::{TriggerTimes, annotate};
 use crate::kube::queue::Outcome;
@@ -41,6 +42,7 @@ struct Controller {
     recorder: EventRecorder,
     times: Mutex<TriggerTimes>,
     written: Tracker,
+    zones: Mutex<Zones>,
     queue: WorkQueue<Key>,
 }
 
@@ -55,7 +57,7 @@ pub(crate) async fn run(ctx: Ctx, client: Client) {
     nodes.synced().await;
     slices.synced().await;
     let (mut service_changes, mut pod_changes) = (services.subscribe(), pods.subscribe());
-    let mut slice_changes = slices.subscribe();
+    let (mut slice_changes, mut node_changes) = (slices.subscribe(), nodes.subscribe());
     let queue = WorkQueue::new(&ctx, Duration::from_secs(1), Duration::from_secs(1000)).named("endpoint_slice");
     let controller = Arc::new(Controller {
         recorder: EventRecorder::new(&client, SOURCE),
@@ -66,8 +68,12 @@ pub(crate) async fn run(ctx: Ctx, client: Client) {
         slices,
         times: Mutex::default(),
         written: Tracker::default(),
+        zones: Mutex::new(Zones::new()),
         queue: queue.clone(),
     });
+    if !controller.nodes.is_empty() {
+        controller.zones.lock().set_nodes(&controller.nodes.list());
+    }
     let worker = controller.clone();
     ctx.spawn(queue.clone().run(WORKERS, move |key| worker.clone().sync(key)));
     loop {
@@ -78,6 +84,7 @@ pub(crate) async fn run(ctx: Ctx, client: Client) {
             },
             Some(delta) = pod_changes.recv() => controller.pod_changed(&delta),
             Some(delta) = slice_changes.recv() => controller.slice_changed(&delta),
+            Some(delta) = node_changes.recv() => controller.node_changed(&delta),
         }
     }
 }
@@ -91,6 +98,19 @@ impl Controller {
                 self.queue.add(key(&*service));
             }
         }
+    }
+
+    /// Looks again at the Services of which a zone has too few endpoints now (`checkNodeTopologyDistribution`).
+    fn node_changed(&self, delta: &Delta<Node>) {
+        if let Delta::Applied { old: Some(old), new } = delta
+            && !matters(old, new)
+        {
+            return;
+        }
+        let nodes = self.nodes.list();
+        let mut zones = self.zones.lock();
+        zones.set_nodes(&nodes);
+        zones.overloaded().into_iter().for_each(|service| self.queue.add(service));
     }
 
     /// Corrects slices that another client changed (`onEndpointSliceUpdate`).
@@ -135,10 +155,15 @@ impl Controller {
         let time = self.times.lock().compute(service, &pods);
         let families = families(service);
         let (desired, mut problems) = self.desired(service, &pods, &families);
-        for mut changes in reconcile(service, &families, &desired, slices) {
+        let all = reconcile(service, &families, &desired, slices, &mut self.zones.lock());
+        for mut changes in all {
+            let events = std::mem::take(&mut changes.events);
             changes.create.iter_mut().chain(&mut changes.update).for_each(|slice| annotate(&mut slice.metadata, time));
             if let Err(error) = self.write(item, service, changes).await {
                 problems.push(error.to_string());
+            }
+            for (kind, reason, message) in events {
+                self.recorder.event(reference(&**service), kind, reason, message);
             }
         }
         let answer = aggregate(&problems);

@@ -10,7 +10,7 @@ use crate::kube::Kind;
 use crate::workload::availability::{is_ready, is_terminal};
 
 /// Label with the zone of a node.
-const ZONE: &str = "topology.kubernetes.io/zone";
+pub(super) const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// Returns the addresses of a pod of one family.
 fn addresses(pod: &Pod, family: &str) -> Vec<String> {

@@ -1,5 +1,5 @@
-//! Hints that keep traffic in the zone or on the node of its client (`trafficdist`). The annotation
-//! `service.kubernetes.io/topology-mode` gives no hints here.
+//! Hints that keep traffic in the zone or on the node of its client (`trafficdist`), or that share it in proportion to
+//! the sizes of zones ([`topology`]).
 
 use std::sync::Arc;
 
@@ -7,10 +7,8 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointHints, EndpointSlice, ForNode, ForZone};
 
 use super::reconcile::Changes;
+use super::topology::{self, Zones};
 use crate::kube::Kind;
-
-/// Annotations that ask for hints by the sizes of zones; with one of them `spec.trafficDistribution` does not count.
-const MODES: [&str; 2] = ["service.kubernetes.io/topology-aware-hints", "service.kubernetes.io/topology-mode"];
 
 /// Hints that a Service asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,12 +19,8 @@ enum Preference {
 }
 
 impl Preference {
-    /// Returns the preference of a Service (`validTrafficDistribution`, `hintsEnabled`).
+    /// Returns the preference of a Service (`validTrafficDistribution`).
     fn of(service: &Service) -> Self {
-        let mode = MODES.iter().find_map(|name| service.annotation(name));
-        if matches!(mode, Some("Auto" | "auto")) {
-            return Self::None;
-        }
         match service.spec.as_ref().and_then(|spec| spec.traffic_distribution.as_deref()) {
             Some("PreferClose" | "PreferSameZone") => Self::SameZone,
             Some("PreferSameNode") => Self::SameNode,
@@ -49,28 +43,32 @@ impl Preference {
     }
 }
 
-/// Sets the hints of the slices that are written, and adds unchanged slices with other hints to them (`ReconcileHints`,
-/// `RemoveHintsFromSlices`).
-pub(super) fn reconcile(service: &Service, existing: &[Arc<EndpointSlice>], changes: &mut Changes) {
-    let preference = Preference::of(service);
+/// Sets the hints of the slices of one family that are written, and adds unchanged slices with other hints to them
+/// (`ReconcileHints`, `RemoveHintsFromSlices`).
+pub(super) fn reconcile(
+    service: &Service,
+    family: &str,
+    existing: &[Arc<EndpointSlice>],
+    zones: &mut Zones,
+    changes: &mut Changes,
+) {
     let is_changed = |slice: &EndpointSlice| {
         changes.update.iter().any(|one| one.name() == slice.name())
             || changes.delete.iter().any(|one| one.name() == slice.name())
     };
+    let unchanged: Vec<Arc<EndpointSlice>> = existing.iter().filter(|slice| !is_changed(slice)).cloned().collect();
+    if topology::is_asked_for(service) {
+        zones.add_hints(service, family, unchanged, changes);
+        return;
+    }
+    zones.not_asked_for(service, family, changes);
+    let preference = Preference::of(service);
     let differs = |slice: &EndpointSlice| {
         slice.endpoints.iter().flatten().any(|endpoint| preference.hints(endpoint) != endpoint.hints)
     };
-    let others: Vec<EndpointSlice> = existing
-        .iter()
-        .filter(|slice| !is_changed(slice) && differs(slice))
-        .map(|slice| EndpointSlice::clone(slice))
-        .collect();
+    let others = unchanged.iter().filter(|slice| differs(slice)).map(|slice| EndpointSlice::clone(slice));
     changes.update.extend(others);
-    for slice in changes.create.iter_mut().chain(&mut changes.update) {
-        for endpoint in slice.endpoints.iter_mut().flatten() {
-            endpoint.hints = preference.hints(endpoint);
-        }
-    }
+    changes.endpoints().for_each(|endpoint| endpoint.hints = preference.hints(endpoint));
 }
 
 #[cfg(test)]
@@ -108,12 +106,12 @@ mod tests {
         let service = service(distribution, mode);
         let mut changes =
             Changes { create: vec![EndpointSlice::clone(&slice(ready, &json!(null)))], ..Changes::default() };
-        reconcile(&service, &[], &mut changes);
+        reconcile(&service, "IPv4", &[], &mut Zones::new(), &mut changes);
         let hints = changes.create[0].endpoints.as_ref().unwrap()[0].hints.clone();
         assert_eq!(hints, from_value(expected.clone()).unwrap());
         // A slice that has them is not written again.
         let mut changes = Changes::default();
-        reconcile(&service, &[slice(ready, &expected)], &mut changes);
+        reconcile(&service, "IPv4", &[slice(ready, &expected)], &mut Zones::new(), &mut changes);
         assert!(changes.update.is_empty(), "{changes:?}");
     }
 
@@ -121,7 +119,7 @@ mod tests {
     fn hints_that_are_wanted_no_more_are_removed() {
         let mut changes = Changes::default();
         let hints = json!({ "forZones": [{ "name": "a" }] });
-        reconcile(&service("", ""), &[slice(true, &hints)], &mut changes);
+        reconcile(&service("", ""), "IPv4", &[slice(true, &hints)], &mut Zones::new(), &mut changes);
         assert_eq!(changes.update.len(), 1);
         assert_eq!(changes.update[0].endpoints.as_ref().unwrap()[0].hints, None);
     }

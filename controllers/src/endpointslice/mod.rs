@@ -1,6 +1,6 @@
 //! The EndpointSlice controller (`endpointslice-controller`, `pkg/controller/endpointslice` and the staging repository
-//! `endpointslice`): lists the addresses of the pods that a Service selects. Its hints follow
-//! `spec.trafficDistribution` only.
+//! `endpointslice`): lists the addresses of the pods that a Service selects, with hints by the sizes of zones or by
+//! `spec.trafficDistribution`.
 
 mod async_loop;
 pub(crate) mod endpoints;
@@ -11,6 +11,7 @@ pub(crate) mod selection;
 pub(crate) mod slices;
 #[cfg(test)]
 mod tests;
+mod topology;
 pub(crate) mod tracker;
 pub(crate) mod trigger_time;
 

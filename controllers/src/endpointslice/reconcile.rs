@@ -8,7 +8,9 @@ use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
 
 use super::hints;
 use super::slices::{is_owned_by, labels, labels_differ, new_slice};
+use super::topology::Zones;
 use crate::kube::Kind;
+use crate::workload::key;
 
 /// Largest number of endpoints of a slice (`--max-endpoints-per-slice`).
 pub(super) const MOST: usize = 100;
@@ -19,6 +21,20 @@ pub(super) struct Changes {
     pub(super) create: Vec<EndpointSlice>,
     pub(super) update: Vec<EndpointSlice>,
     pub(super) delete: Vec<Arc<EndpointSlice>>,
+    /// Type, reason and message of Events about the Service.
+    pub(super) events: Vec<(&'static str, &'static str, String)>,
+}
+
+impl Changes {
+    /// Adds an Event about the addresses of one family.
+    pub(super) fn event(&mut self, kind: &'static str, reason: &'static str, message: &str, family: &str) {
+        self.events.push((kind, reason, format!("{message}, addressType: {family}")));
+    }
+
+    /// Returns the endpoints that are written.
+    pub(super) fn endpoints(&mut self) -> impl Iterator<Item = &mut Endpoint> {
+        self.create.iter_mut().chain(&mut self.update).flat_map(|slice| slice.endpoints.iter_mut().flatten())
+    }
 }
 
 /// Endpoints of equal ports and one family.
@@ -67,6 +83,7 @@ pub(super) fn reconcile(
     families: &[String],
     desired: &[Desired],
     existing: Vec<Arc<EndpointSlice>>,
+    zones: &mut Zones,
 ) -> Vec<Changes> {
     let mut all = Vec::new();
     let mut foreign = Changes::default();
@@ -74,13 +91,16 @@ pub(super) fn reconcile(
     for slice in existing {
         match families.iter().find(|family| **family == slice.address_type) {
             Some(family) => by_family.entry(family).or_default().push(slice),
-            None => foreign.delete.push(slice),
+            None => {
+                zones.remove(&key(service), &slice.address_type);
+                foreign.delete.push(slice);
+            }
         }
     }
     for family in families {
         let existing = by_family.remove(family.as_str()).unwrap_or_default();
         let of_family = desired.iter().filter(|desired| desired.family == *family);
-        let mut changes = by_address_type(service, family, of_family, &existing);
+        let mut changes = by_address_type(service, family, of_family, &existing, zones);
         reuse(service, &mut changes);
         all.push(changes);
     }
@@ -108,6 +128,7 @@ fn by_address_type<'a>(
     family: &str,
     desired: impl Iterator<Item = &'a Desired>,
     existing: &[Arc<EndpointSlice>],
+    zones: &mut Zones,
 ) -> Changes {
     let mut changes = Changes::default();
     let (own, stray): (Vec<_>, Vec<_>) = existing.iter().cloned().partition(|slice| is_owned_by(slice, service));
@@ -134,7 +155,7 @@ fn by_address_type<'a>(
             _ => changes.create.push(placeholder),
         }
     }
-    hints::reconcile(service, existing, &mut changes);
+    hints::reconcile(service, family, existing, zones, &mut changes);
     changes
 }
 

@@ -7,6 +7,7 @@ use substrate::json::{Value, from_value, json};
 use super::endpoints::{endpoint, has_endpoint, ports};
 use super::reconcile::{Changes, Desired, MOST};
 use super::slices::{families, labels};
+use super::topology::Zones;
 use crate::kube::Kind;
 
 fn service(spec: Value) -> Service {
@@ -44,7 +45,7 @@ fn reconcile(
     desired: &[Desired],
     existing: Vec<Arc<EndpointSlice>>,
 ) -> Changes {
-    let mut all = super::reconcile::reconcile(service, families, desired, existing);
+    let mut all = super::reconcile::reconcile(service, families, desired, existing, &mut Zones::new());
     assert_eq!(all.len(), 2, "one family, and the slices of others");
     assert!(all.pop().is_some_and(|foreign| foreign.delete.is_empty()));
     all.remove(0)

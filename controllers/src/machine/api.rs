@@ -234,11 +234,14 @@ pub struct Stop {
 }
 
 /// Request to start a container again after it has exited.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StartContainer {
     /// Number of earlier starts of this container.
     pub attempt: u32,
+    /// The container, if it has another image than at its start before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renewed: Option<ContainerSpec>,
 }
 
 /// State of a pod on the machine. While it is `Running`, each container has a state of its own.
@@ -294,6 +297,9 @@ pub struct Exit {
 pub struct ContainerRecord {
     /// Its name.
     pub name: String,
+    /// Its image.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub image: String,
     /// Number of earlier starts.
     pub attempt: u32,
     /// Its state.

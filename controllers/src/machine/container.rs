@@ -46,6 +46,22 @@ impl Signals {
     }
 }
 
+/// Signals to one start of a modelled container.
+pub(super) struct Own {
+    /// SIGTERM.
+    pub stop: latest::Sender<bool>,
+    /// SIGKILL. Sent after its end, too.
+    pub kill: latest::Sender<bool>,
+}
+
+/// Waits for one of two signals.
+async fn either(one: &mut latest::Receiver<bool>, other: &mut latest::Receiver<bool>) {
+    tokio::select! { biased;
+        _ = one.wait_for(|sent| *sent) => {}
+        _ = other.wait_for(|sent| *sent) => {}
+    }
+}
+
 /// Starts a container of a pod. It writes to the volumes that name it.
 pub(super) fn start(machine: &Arc<Machine>, spec: &Arc<PodSpec>, index: usize, log: Arc<LogFile>, signals: Signals) {
     let container = Container { machine: machine.clone(), spec: spec.clone(), index, log };
@@ -129,15 +145,18 @@ impl Container {
     async fn run(&self, signals: Signals) {
         let Signals { stop, kill, alive } = signals;
         let (mut stop, mut kill) = (stop.subscribe(), kill.subscribe());
+        let own = Arc::new(Own { stop: latest::Sender::new(false), kill: latest::Sender::new(false) });
+        let (mut own_stop, mut own_kill) = (own.stop.subscribe(), own.kill.subscribe());
+        self.machine.runs_modelled(&self.spec.uid, &self.spec().name, own.clone());
         self.print(&format!("started as a modelled workload of image {:?}", self.spec().image));
         let halt = latest::Sender::new(false);
         let (ends, mut ended) = mpsc::unbounded_channel();
         for volume in self.volumes() {
-            self.write(volume, &halt, &kill, ends.clone());
+            self.write(volume, &halt, (&kill, &own_kill), ends.clone());
         }
         drop(ends);
         let asked = tokio::select! { biased;
-            _ = stop.wait_for(|stop| *stop) => None,
+            () = either(&mut stop, &mut own_stop) => None,
             () = failure(&mut ended) => Some(FAILED),
             code = self.planned_exit() => Some(code),
         };
@@ -153,7 +172,7 @@ impl Container {
         };
         let code = tokio::select! { biased;
             () = finished => asked.unwrap_or(0),
-            _ = kill.wait_for(|kill| *kill) => KILLED,
+            () = either(&mut kill, &mut own_kill) => KILLED,
         };
         // A killed writer closes its files before its container counts as exited.
         while ended.recv().await.is_some() {}
@@ -164,6 +183,8 @@ impl Container {
         }
         self.log.close();
         self.machine.exited(&self.spec.uid, &self.spec().name, code, String::new());
+        // Its grace period ends with it.
+        own.kill.send_replace(true);
         drop(alive);
     }
 
@@ -184,7 +205,7 @@ impl Container {
         &self,
         volume: &VolumeUse,
         halt: &latest::Sender<bool>,
-        kill: &latest::Receiver<bool>,
+        (kill, own_kill): (&latest::Receiver<bool>, &latest::Receiver<bool>),
         ends: mpsc::UnboundedSender<Outcome>,
     ) {
         let records = Records::at(&volume.volume, &volume.place);
@@ -202,12 +223,12 @@ impl Container {
             readonly: volume.readonly,
             pace: self.spec.pace,
         };
-        let (halt, mut kill) = (halt.subscribe(), kill.clone());
+        let (halt, mut kill, mut own_kill) = (halt.subscribe(), kill.clone(), own_kill.clone());
         let machine = self.machine.clone();
         machine.ctx.clone().spawn(async move {
             let (node, pod, volume) = writer.whose();
             let outcome = tokio::select! { biased;
-                _ = kill.wait_for(|kill| *kill) => {
+                () = either(&mut kill, &mut own_kill) => {
                     machine.ctx.emit(WorkloadKilled { node, pod, volume });
                     Outcome::Stopped
                 }

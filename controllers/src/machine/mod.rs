@@ -39,9 +39,9 @@ use csi_mock::disk::Disk;
 use substrate::{Ctx, HttpService, latest};
 use tokio::sync::mpsc;
 
-use api::{News, PodRecord, PodSpec, Trouble};
+use api::{ContainerSpec, News, PodRecord, PodSpec, Trouble};
 pub use cli::machine_main_with;
-use container::Signals;
+use container::{Own, Signals};
 use log_file::LogFile;
 use pod::Orders;
 use programs::{Program, Programs};
@@ -115,6 +115,8 @@ struct Handle {
     signals: Option<Signals>,
     /// Running programs, by container.
     programs: BTreeMap<String, Arc<dyn Program>>,
+    /// Signals to running modelled containers, by container.
+    modelled: BTreeMap<String, Arc<Own>>,
 }
 
 /// Logs of a container on this machine.
@@ -192,7 +194,8 @@ impl Machine {
         }
         let orders = latest::Sender::new(Orders::default());
         let reported = orders.subscribe();
-        let handle = Handle { spec: spec.clone(), orders, logs, signals: None, programs: BTreeMap::new() };
+        let (programs, modelled) = (BTreeMap::new(), BTreeMap::new());
+        let handle = Handle { spec: spec.clone(), orders, logs, signals: None, programs, modelled };
         inner.handles.insert(spec.uid.clone(), handle);
         inner.notify(&News::Pod(record.clone()));
         drop(inner);
@@ -219,22 +222,36 @@ impl Machine {
         self.change(|pods| pods.started(spec, now));
     }
 
-    /// Starts a container again after its exit, or for the first time after the init containers.
+    /// Starts a container again after its exit, or for the first time after the init containers. `renewed` replaces it.
     ///
     /// # Errors
     /// The reason why it cannot be started.
-    fn restart(self: &Arc<Self>, uid: &str, container: &str, attempt: u32) -> Result<PodRecord, &'static str> {
+    fn restart(
+        self: &Arc<Self>,
+        uid: &str,
+        container: &str,
+        attempt: u32,
+        renewed: Option<ContainerSpec>,
+    ) -> Result<PodRecord, &'static str> {
         let now = self.ctx.now().wall;
         let mut inner = self.lock();
         let signals = inner.handles.get(uid).and_then(|handle| handle.signals.clone());
         let signals = signals.ok_or("the pod does not run")?;
-        let record = match inner.pods.restart(uid, container, attempt, now) {
+        let mut record = match inner.pods.restart(uid, container, attempt, now) {
             Again::Start(record) => record,
             Again::Done(record) => return Ok(record),
             Again::Impossible => return Err("the pod has no such container"),
         };
+        if let Some(renewed) = &renewed {
+            record = inner.pods.renewed(uid, renewed).expect("it has a record");
+        }
         let handle = inner.handles.get_mut(uid).expect("it was there");
         let index = handle.spec.containers.iter().position(|one| one.name == container).expect("it has a record");
+        if let Some(renewed) = renewed {
+            let mut spec = PodSpec::clone(&handle.spec);
+            spec.containers[index] = renewed;
+            handle.spec = Arc::new(spec);
+        }
         let logs = Logs::new(attempt, handle.logs.get(container));
         container::start(self, &handle.spec, index, logs.latest.clone(), signals);
         handle.logs.insert(container.to_owned(), logs);
@@ -250,8 +267,29 @@ impl Machine {
         self.changes.send_replace(());
     }
 
-    /// Asks the program of one container to stop within `grace`. Returns false if it does not run.
-    fn stop_program(self: &Arc<Self>, uid: &str, container: &str, grace: Duration) -> bool {
+    /// Keeps the signals to a modelled container that runs.
+    fn runs_modelled(&self, uid: &str, container: &str, own: Arc<Own>) {
+        if let Some(handle) = self.lock().handles.get_mut(uid) {
+            handle.modelled.insert(container.to_owned(), own);
+        }
+    }
+
+    /// Asks one container to stop within `grace`. Returns false if it does not run.
+    fn stop_container(self: &Arc<Self>, uid: &str, container: &str, grace: Duration) -> bool {
+        let own = self.lock().handles.get(uid).and_then(|handle| handle.modelled.get(container).cloned());
+        if let Some(own) = own {
+            own.stop.send_replace(true);
+            let (ctx, mut over) = (self.ctx.clone(), own.kill.subscribe());
+            self.ctx.spawn(async move {
+                tokio::select! { biased;
+                    _ = over.wait_for(|over| *over) => {}
+                    () = ctx.sleep(grace) => {
+                        own.kill.send_replace(true);
+                    }
+                }
+            });
+            return true;
+        }
         let Ok(program) = self.program(uid, container) else { return false };
         program.terminate();
         let (ctx, machine) = (self.ctx.clone(), Arc::downgrade(self));
@@ -311,6 +349,7 @@ impl Machine {
     fn exited(&self, uid: &str, container: &str, code: i32, message: String) {
         if let Some(handle) = self.lock().handles.get_mut(uid) {
             handle.programs.remove(container);
+            handle.modelled.remove(container);
         }
         let now = self.ctx.now().wall;
         self.change(|pods| {

@@ -6,8 +6,8 @@
 //! | `POST /v1/pods` | runs a pod's containers ([`PodSpec`]) and answers when they run; may be repeated |
 //! | `POST /v1/pods/{uid}/stop` | asks them to stop ([`Stop`]) and does not wait; may be repeated with another grace |
 //! | `POST /v1/pods/{uid}/containers` | adds a container to a running pod and starts it ([`ContainerSpec`]); may be repeated |
-//! | `POST /v1/pods/{uid}/containers/{container}/start` | starts a container again after its exit, or after the init containers ([`StartContainer`]); may be repeated |
-//! | `POST /v1/pods/{uid}/containers/{container}/stop` | asks the program of one container to stop ([`Stop`]) and does not wait |
+//! | `POST /v1/pods/{uid}/containers/{container}/start` | starts a container again after its exit, or after the init containers, also with another image ([`StartContainer`]); may be repeated |
+//! | `POST /v1/pods/{uid}/containers/{container}/stop` | asks one container to stop ([`Stop`]) and does not wait |
 //! | `POST /v1/pods/{uid}/exec/{container}` | starts a program in a container, with kubelet's parameters; with `check=true` only checks that it is possible; the bodies are messages of [`channels`](substrate::channels) |
 //! | `POST /v1/pods/{uid}/attach/{container}` | attaches a client to a container, with the same parameters and bodies |
 //! | `DELETE /v1/pods/{uid}` | forgets a pod whose containers have stopped, and its logs |
@@ -80,13 +80,14 @@ async fn answer(machine: &Arc<Machine>, request: Request<Body>) -> Result<Respon
         }
         ["v1", "pods", uid, "containers", container, "start"] if post => {
             let start: StartContainer = read(body).await?;
+            let renewed = start.renewed.map(|renewed| ContainerSpec { name: container.to_owned(), ..renewed });
             let refused = |why| (StatusCode::CONFLICT, format!("container `{container}` of pod `{uid}`: {why}"));
-            json(StatusCode::OK, &machine.restart(uid, container, start.attempt).map_err(refused)?)
+            json(StatusCode::OK, &machine.restart(uid, container, start.attempt, renewed).map_err(refused)?)
         }
         ["v1", "pods", uid, "containers", container, "stop"] if post => {
             let stop: Stop = read(body).await?;
-            let none = || (StatusCode::CONFLICT, format!("container `{container}` of pod `{uid}` runs no program"));
-            let asked = machine.stop_program(uid, container, Duration::from_millis(stop.grace_ms));
+            let none = || (StatusCode::CONFLICT, format!("container `{container}` of pod `{uid}` does not run"));
+            let asked = machine.stop_container(uid, container, Duration::from_millis(stop.grace_ms));
             json(StatusCode::OK, &asked.then_some(()).ok_or_else(none)?)
         }
         ["v1", "pods", uid, "exec", container] if post => {

@@ -62,6 +62,7 @@ impl Pods {
             let last = before.map(|before| before.messages.exit.clone()).unwrap_or_default();
             ContainerRecord {
                 name: container.name.clone(),
+                image: container.image.clone(),
                 attempt: container.attempt,
                 state: ContainerState::Created,
                 last: before.and_then(ContainerRecord::exit),
@@ -135,6 +136,13 @@ impl Pods {
         Again::Start(record.clone())
     }
 
+    /// Records the image with which a container was started again.
+    pub fn renewed(&mut self, uid: &str, container: &ContainerSpec) -> Option<PodRecord> {
+        let record = self.pods.get_mut(uid)?;
+        record.containers.iter_mut().find(|one| one.name == container.name)?.image.clone_from(&container.image);
+        Some(record.clone())
+    }
+
     /// Adds a container to a running pod, as running.
     pub fn add(&mut self, uid: &str, added: &ContainerSpec, now: Timestamp) -> Again {
         let Some(record) = self.pods.get_mut(uid) else { return Again::Impossible };
@@ -146,6 +154,7 @@ impl Pods {
         }
         record.containers.push(ContainerRecord {
             name: added.name.clone(),
+            image: added.image.clone(),
             attempt: added.attempt,
             state: ContainerState::Running { since: now },
             last: None,
@@ -237,6 +246,10 @@ mod tests {
         let app = record.container("app").expect("a container");
         assert_eq!((app.attempt, app.state, app.last), (1, ContainerState::Running { since: at(5) }, Some(exit)));
         assert!(matches!(pods.restart("u", "app", 1, at(6)), Again::Done(_)));
+        let other = ContainerSpec { image: "busybox:2".to_owned(), ..container("app", 1) };
+        let record = pods.renewed("u", &other).expect("a record");
+        let images: Vec<&str> = record.containers.iter().map(|one| one.image.as_str()).collect();
+        assert_eq!(images, ["busybox:2", "busybox"]);
         stop(&mut pods, at(7));
         assert_eq!(pods.restart("u", "app", 2, at(8)), Again::Impossible, "the pod has stopped");
         pods.ask(&spec("u", 2));

@@ -241,6 +241,45 @@ fn a_container_that_failed_starts_again_on_request_and_keeps_the_log_before() {
 }
 
 #[test]
+fn a_modelled_container_is_stopped_alone_and_starts_again_with_another_image() {
+    in_simulation(async |world| {
+        let rig = Rig::new(&world, |config| config.container_stop = Duration::from_secs(100));
+        let mut both = spec("p", 0);
+        both["containers"] = json!([
+            { "name": "app", "image": "busybox", "attempt": 0 },
+            { "name": "side", "image": "busybox", "attempt": 0 },
+        ]);
+        rig.disk.make_dir(&PathBuf::from("/volumes/p")).await.expect("a directory");
+        assert_eq!(rig.ask(Method::POST, "/v1/pods", &both).await.0, 200);
+        let codes = async || -> Vec<Option<i32>> {
+            let record = rig.list().await.remove(0);
+            record.containers.iter().map(|container| container.exit().map(|exit| exit.code)).collect()
+        };
+        let stop = async || {
+            let path = "/v1/pods/p/containers/app/stop";
+            rig.ask(Method::POST, path, &json!({ "grace_ms": 8000 })).await.0
+        };
+        seconds(3).await;
+        assert_eq!(stop().await, 200);
+        seconds(5).await;
+        assert_eq!(codes().await, [None, None]);
+        seconds(4).await;
+        assert_eq!(codes().await, [Some(137), None]);
+        assert_eq!(stop().await, 409, "it does not run");
+        let renewed = json!({ "name": "app", "image": "busybox:2", "attempt": 1 });
+        let start = json!({ "attempt": 1, "renewed": renewed });
+        let (code, record) = rig.ask(Method::POST, "/v1/pods/p/containers/app/start", &start).await;
+        assert_eq!((code, &record["containers"][0]["image"]), (200, &json!("busybox:2")), "{record}");
+        seconds(20).await;
+        assert_eq!(codes().await, [None, None], "the former grace period is that of the former start");
+        let (_, log) = rig.ask(Method::GET, "/v1/pods/p/logs/app", &Value::Null).await;
+        assert!(
+            log.as_str().is_some_and(|log| log.starts_with("started as a modelled workload of image \"busybox:2\""))
+        );
+    });
+}
+
+#[test]
 fn a_container_exits_as_planned() {
     in_simulation(async |world| {
         let rig = Rig::new(&world, |_| {});

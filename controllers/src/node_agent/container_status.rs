@@ -59,7 +59,9 @@ pub(super) fn status(
     let is_stopped = matches!(phase, Phase::Stopped(..));
     let never_began = is_stopped && record.is_none() && has_failed_init(pod, facts, before);
     let shown = if never_began { &Phase::Waiting } else { phase };
-    let image = container.image.clone().unwrap_or_default();
+    // A container that runs has the image with which it was started.
+    let started_with = record.map(|one| one.image.clone()).filter(|image| !image.is_empty());
+    let image = started_with.unwrap_or_else(|| container.image.clone().unwrap_or_default());
     let id = record.map(|one| container_id(pod, &container.name, one.attempt));
     let restarts = record.map_or(0, |one| i32::try_from(one.attempt).unwrap_or(i32::MAX));
     let resources = record.map(|_| container.resources.clone().unwrap_or_default());
@@ -256,7 +258,7 @@ mod tests {
 
     fn facts(state: MachineState, attempt: u32, last: Option<Exit>) -> PodFacts {
         let messages = Messages::default();
-        let record = ContainerRecord { name: "app".to_owned(), attempt, state, last, messages };
+        let record = ContainerRecord { name: "app".to_owned(), image: String::new(), attempt, state, last, messages };
         PodFacts { containers: vec![record], ..PodFacts::default() }
     }
 

@@ -1,6 +1,6 @@
 //! Starts of the containers of a pod, with their Events (upstream `kuberuntime_manager.go`, `kuberuntime_container.go`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,12 +8,14 @@ use k8s_openapi::api::core::v1::{Container, ObjectReference, Pod};
 
 use super::agent::Agent;
 use super::container_status::UNPREPARED;
+use super::image_change::has_other_image;
 use super::image_pulls::Pulls;
 use super::orders::SYNC_BACKOFF;
 use super::pod_status::NotStarted;
 use super::restarts::{Restarts, ends_with_machine, is_finished, name_with_uid};
 use super::status_reporter::StatusReporter;
 use super::sub_path;
+use super::workload::renewed_spec;
 use crate::machine::api::PodRecord;
 
 /// Returns true if none of the pod's containers starts again. `record` is what the machine knows of them, if they ever
@@ -27,18 +29,25 @@ pub(super) fn has_finished(pod: &Pod, record: Option<&PodRecord>, ran: bool) -> 
     }
 }
 
-/// Starts the containers that are to start again. Returns the time at which to look at the others, and the names of
-/// those that it started.
+/// Starts the containers that are to start again, and those that were `replaced`. Returns the time at which to look at
+/// the others, and the names of those that it started.
 pub(super) async fn restart_containers(
     agent: &Arc<Agent>,
     uid: &str,
     pod: &Pod,
     record: &PodRecord,
     object: &Arc<ObjectReference>,
-    (restarts, pulls): (&mut Restarts, &mut Pulls),
+    (restarts, pulls, replaced): (&mut Restarts, &mut Pulls, &BTreeSet<String>),
     status_reporter: &mut StatusReporter,
 ) -> (Option<Duration>, Vec<String>) {
-    let plan = restarts.plan(pod, record, agent.ctx.now().mono, |wait| agent.ctx.scaled(wait));
+    let mut plan = restarts.plan(pod, record, agent.ctx.now().mono, |wait| agent.ctx.scaled(wait));
+    // A replaced container starts again with any restart policy.
+    for one in replaced.iter().filter_map(|name| record.container(name)) {
+        let is_planned = plan.start.iter().any(|(name, _)| *name == one.name) || plan.waiting.contains_key(&one.name);
+        if !is_planned {
+            plan.start.push((one.name.clone(), one.attempt + 1));
+        }
+    }
     for (name, message) in &plan.waiting {
         if status_reporter.facts.waiting.get(name) != Some(message) {
             let message = format!("Back-off restarting failed container {name} in pod {}", name_with_uid(pod));
@@ -71,7 +80,23 @@ pub(super) async fn restart_containers(
             wait = Some(wait.map_or(retry, |wait| wait.min(retry)));
             continue;
         }
-        match agent.runtime.start(&agent.ctx, uid, &name, attempt).await {
+        let renewed = match container.filter(|container| has_other_image(record, container)) {
+            None => None,
+            Some(container) => match renewed_spec(agent, uid, pod, container, attempt).await {
+                Ok(renewed) => Some(renewed),
+                Err(why) => {
+                    if let Some(message) = why.of_container() {
+                        not_started.insert(name.clone(), NotStarted { reason: UNPREPARED, message });
+                    }
+                    let object = Arc::new(of_container(object, pod, &name));
+                    agent.recorder.event(object, "Warning", why.reason, why.message);
+                    let retry = agent.ctx.scaled(SYNC_BACKOFF);
+                    wait = Some(wait.map_or(retry, |wait| wait.min(retry)));
+                    continue;
+                }
+            },
+        };
+        match agent.runtime.start(&agent.ctx, uid, &name, attempt, renewed).await {
             Ok(()) => {
                 emit_start_events(agent, pod, object, |container| container.name == name);
                 started.push(name);

@@ -148,7 +148,14 @@ mod tests {
     fn an_ephemeral_container_starts_once() {
         let since = Now::at(Duration::ZERO).wall;
         let state = ContainerState::Running { since };
-        let a = ContainerRecord { name: "a".into(), attempt: 0, state, last: None, messages: Messages::default() };
+        let a = ContainerRecord {
+            name: "a".into(),
+            image: String::new(),
+            attempt: 0,
+            state,
+            last: None,
+            messages: Messages::default(),
+        };
         let (name, uid) = ("d/p".to_owned(), "u".to_owned());
         let mut record =
             PodRecord { pod: name, uid, attempt: 0, sandbox: 0, state: State::Running { since }, containers: vec![] };

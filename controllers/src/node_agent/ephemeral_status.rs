@@ -58,8 +58,14 @@ mod tests {
         let at = |second: u64| Now::at(Duration::from_secs(second)).wall;
         let running = Phase::Running(at(1));
         let facts = |state: State| {
-            let one =
-                ContainerRecord { name: "debug".into(), attempt: 0, state, last: None, messages: Messages::default() };
+            let one = ContainerRecord {
+                name: "debug".into(),
+                image: String::new(),
+                attempt: 0,
+                state,
+                last: None,
+                messages: Messages::default(),
+            };
             PodFacts { containers: vec![one], ..PodFacts::default() }
         };
         let without = PodFacts::default();

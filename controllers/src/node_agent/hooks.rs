@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::{Container, HTTPGetAction, LifecycleHandler, Obj
 
 use super::agent::Agent;
 use super::containers::of_container;
+use super::entry_point;
 use super::http_get::HttpGet;
 use super::prober;
 use super::restarts::restartable;
@@ -35,12 +36,16 @@ pub(super) async fn post_start(agent: &Agent, uid: &str, pod: &Pod, object: &Arc
         if run(agent, uid, object, container, hook).await.is_err() {
             // Upstream keeps the reason out of the Event: it may have secrets.
             event(agent, pod, object, container, "FailedPostStartHook", "PostStartHook failed");
-            stop_one(agent, uid, pod, object, container, "FailedPostStartHook", grace_of(pod)).await;
+            // A modelled container has no program for the hook, and runs on.
+            if entry_point::words(container).is_some() {
+                stop_one(agent, uid, pod, object, container, "FailedPostStartHook", grace_of(pod)).await;
+            }
         }
     }
 }
 
-/// Stops a container that starts again, after its hook and within the grace period.
+/// Stops a container that starts again, after its hook and within the grace period. Returns false if the machine did not
+/// take the request.
 pub(super) async fn stop_one(
     agent: &Agent,
     uid: &str,
@@ -49,9 +54,9 @@ pub(super) async fn stop_one(
     container: &Container,
     message: &str,
     grace: Duration,
-) {
+) -> bool {
     agent.recorder.event(Arc::new(of_container(object, pod, &container.name)), "Normal", "Killing", message.to_owned());
-    pre_stop_one(agent, uid, pod, object, container, grace).await;
+    pre_stop_one(agent, uid, pod, object, container, grace).await
 }
 
 /// Stops the containers of a pod one by one if one of them has a hook. Returns the rest of their grace period.
@@ -80,7 +85,8 @@ pub(super) async fn pre_stop(
     rest(agent, began, grace)
 }
 
-/// Runs the hook of a container within the grace period and asks the container to stop in the rest of it.
+/// Runs the hook of a container within the grace period and asks the container to stop in the rest of it. Returns false
+/// if the machine did not take the request: a container that has ended meanwhile needs no stop.
 async fn pre_stop_one(
     agent: &Agent,
     uid: &str,
@@ -88,7 +94,7 @@ async fn pre_stop_one(
     object: &Arc<ObjectReference>,
     container: &Container,
     grace: Duration,
-) {
+) -> bool {
     let began = agent.ctx.now().mono;
     let mut left = grace;
     if let Some(hook) = before_stop(agent, container).filter(|_| !grace.is_zero()) {
@@ -104,8 +110,7 @@ async fn pre_stop_one(
             left = rest(agent, began, grace);
         }
     }
-    // A container that has ended meanwhile needs no stop.
-    let _ = agent.runtime.stop_container(&agent.ctx, uid, &container.name, left).await;
+    agent.runtime.stop_container(&agent.ctx, uid, &container.name, left).await.is_ok()
 }
 
 fn before_stop<'a>(agent: &Agent, container: &'a Container) -> Option<&'a LifecycleHandler> {

@@ -28,6 +28,7 @@ mod hooks;
 mod host_name;
 mod host_path;
 mod http_get;
+mod image_change;
 mod image_name;
 mod image_pulls;
 mod lease;

@@ -167,7 +167,14 @@ mod tests {
 
     fn running(since: u64, attempt: u32) -> ContainerRecord {
         let state = ContainerState::Running { since: at(since) };
-        ContainerRecord { name: "app".to_owned(), attempt, state, last: None, messages: Messages::default() }
+        ContainerRecord {
+            name: "app".to_owned(),
+            image: String::new(),
+            attempt,
+            state,
+            last: None,
+            messages: Messages::default(),
+        }
     }
 
     fn exited(since: u64, at_: u64, code: i32) -> PodFacts {

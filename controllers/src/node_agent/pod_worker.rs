@@ -14,6 +14,7 @@ use super::containers::{emit_start_events, has_finished, of_container, restart_c
 use super::ephemeral;
 use super::expand::asks_to_grow;
 use super::hooks::{post_start, pre_stop};
+use super::image_change::{stop_changed, with_latest_images};
 use super::image_pulls::Pulls;
 use super::orders::{Orders, SYNC_BACKOFF, SYNC_JITTER};
 use super::pod_dirs::{HOUSEKEEPING, mounted_below, remove_pod_dirs};
@@ -159,6 +160,7 @@ async fn live(
                 let message = "Pod sandbox changed, it will be killed and re-created.";
                 agent.recorder.event(object.clone(), "Normal", "SandboxChanged", message);
             }
+            let pod = &with_latest_images(pod, agent.pods().get(uid).as_deref());
             let Some(prepared) = unless_ordered(orders, programs(agent, uid, pod)).await else { return asked };
             let programs = match prepared {
                 Ok(programs) => programs,
@@ -210,13 +212,20 @@ async fn live(
             (status_reporter.facts.unready, status_reporter.facts.starting) = (probes.unready(), probes.starting());
         }
         let spec = latest_spec(agent, uid);
+        // A container that waits may have another image now.
+        let latest = agent.pods().get(uid).unwrap_or_else(|| pod.clone());
+        let stopped = unless_ordered(orders, stop_changed(agent, uid, &latest, &record, &object)).await;
+        let Some(replaced) = stopped else { return asked };
+        let record = if replaced.is_empty() { Some(record) } else { agent.runtime.alive(uid) };
+        let Some(record) = record else { continue };
+        if !replaced.is_empty() {
+            status_reporter.adopt(&record);
+        }
         let (due, started) = match record.since() {
             None => (None, Vec::new()),
             Some(_) if substrate::mutant!(agent.ctx, "container-not-restarted") => (None, Vec::new()),
             Some(_) => {
-                // A container that waits may have another image now.
-                let latest = agent.pods().get(uid).unwrap_or_else(|| pod.clone());
-                let waits = (&mut restarts, &mut pulls);
+                let waits = (&mut restarts, &mut pulls, &replaced);
                 restart_containers(agent, uid, &latest, &record, &object, waits, status_reporter).await
             }
         };
@@ -228,7 +237,10 @@ async fn live(
         };
         let Some(again) = unless_ordered(orders, again).await else { return asked };
         let due = [due, again].into_iter().flatten().min();
-        status_reporter.phase(record.since().map_or(Phase::Waiting, Phase::Running));
+        // A replaced container is not reported between its end and its start: with the policy Never it could not run again.
+        if !started.iter().any(|name| replaced.contains(name)) {
+            status_reporter.phase(record.since().map_or(Phase::Waiting, Phase::Running));
+        }
         let kept = async {
             tokio::select! { biased;
                 () = keep(agent, uid, pod, (&record, spec), due, &mut rng) => {}

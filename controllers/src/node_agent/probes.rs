@@ -183,8 +183,14 @@ mod tests {
     fn running(attempt: u32) -> PodRecord {
         let since = Now::at(Duration::ZERO).wall;
         let state = ContainerState::Running { since };
-        let containers =
-            vec![ContainerRecord { name: "app".into(), attempt, state, last: None, messages: Messages::default() }];
+        let containers = vec![ContainerRecord {
+            name: "app".into(),
+            image: String::new(),
+            attempt,
+            state,
+            last: None,
+            messages: Messages::default(),
+        }];
         let (pod, uid) = ("d/p".to_owned(), "u".to_owned());
         PodRecord { pod, uid, attempt: 0, sandbox: 0, state: api::State::Running { since }, containers }
     }

@@ -49,6 +49,7 @@ pub(super) struct Restarts {
     never_grows: bool,
     /// Seeded bug: waits do not start again from the first one.
     never_resets: bool,
+    /// By [`wait_key`].
     waits: BTreeMap<String, Entry>,
     /// Latest known exit of each container: the attempt that ended, and the time at which it was first seen.
     exits: BTreeMap<String, (u32, Duration)>,
@@ -88,7 +89,7 @@ impl Restarts {
                 Exited(exit) => exit,
             };
             if restarts_after(container, spec, exit.code) {
-                match self.left(one, now, &scale) {
+                match self.left(container, one, now, &scale) {
                     None => plan.start.push((one.name.clone(), one.attempt + 1)),
                     Some((wait, left)) => {
                         let message = format!(
@@ -112,6 +113,7 @@ impl Restarts {
     /// Returns the whole wait of a container that has exited, and what is left of it. None if it may start now.
     fn left(
         &mut self,
+        container: &Container,
         one: &ContainerRecord,
         now: Duration,
         scale: &impl Fn(Duration) -> Duration,
@@ -123,7 +125,8 @@ impl Restarts {
         let since = seen.1;
         let is_old = |entry: &Entry| since.saturating_sub(entry.set.1) > scale(MAX * 2);
         let expired = |entry: &Entry| is_old(entry) && !self.never_resets;
-        let entry = self.waits.get(&one.name).copied().filter(|entry| !expired(entry));
+        let key = wait_key(container);
+        let entry = self.waits.get(&key).copied().filter(|entry| !expired(entry));
         if let Some(entry) = entry {
             if entry.set.0 == one.attempt {
                 // The container was to start, and did not yet.
@@ -136,9 +139,15 @@ impl Restarts {
         }
         let doubled = |entry: Entry| if self.never_grows { entry.wait } else { (entry.wait * 2).min(MAX) };
         let wait = entry.map_or(INITIAL, doubled);
-        self.waits.insert(one.name.clone(), Entry { wait, set: (one.attempt, now) });
+        self.waits.insert(key, Entry { wait, set: (one.attempt, now) });
         None
     }
+}
+
+/// Returns the key of a container's waits (`GetBackoffKey`): another image, and other resources, begin without a wait.
+fn wait_key(container: &Container) -> String {
+    let image = container.image.as_deref().unwrap_or_default();
+    format!("{}_{image}_{:?}", container.name, container.resources)
 }
 
 /// Returns the containers of a pod that run until they are stopped: sidecars and regular ones.
@@ -232,8 +241,14 @@ mod tests {
     fn record(attempt: u32, code: Option<i32>) -> PodRecord {
         let since = Now::at(Duration::ZERO).wall;
         let state = code.map_or(ContainerState::Running { since }, |code| Exited(Exit { since, at: since, code }));
-        let containers =
-            vec![ContainerRecord { name: "app".into(), attempt, state, last: None, messages: Messages::default() }];
+        let containers = vec![ContainerRecord {
+            name: "app".into(),
+            image: String::new(),
+            attempt,
+            state,
+            last: None,
+            messages: Messages::default(),
+        }];
         let (pod, uid) = ("d/p".to_owned(), "u".to_owned());
         PodRecord { pod, uid, attempt: 0, sandbox: 0, state: State::Running { since }, containers }
     }
@@ -280,6 +295,18 @@ mod tests {
         assert_eq!(restarts.plan(&pod, &record(2, None), seconds(3), |wait| wait), Plan::default());
     }
 
+    #[test]
+    fn another_image_starts_without_a_wait_and_the_former_one_waits_on() {
+        let (old, mut restarts) = (pod("Always"), Restarts::default());
+        let mut new = old.clone();
+        new.spec.as_mut().unwrap().containers[0].image = Some("busybox:2".to_owned());
+        let mut plan = |pod: &Pod, attempt: u32| restarts.plan(pod, &record(attempt, Some(1)), seconds(1), |wait| wait);
+        assert_eq!(plan(&old, 0).start.len(), 1);
+        assert_eq!(plan(&old, 1).wait, Some(seconds(10)));
+        assert_eq!(plan(&new, 1).start, [("app".to_owned(), 2)]);
+        assert_eq!(plan(&old, 2).wait, Some(seconds(10)));
+    }
+
     #[rstest]
     #[case("Always", 0, true)]
     #[case("Always", 1, true)]
@@ -306,6 +333,7 @@ mod tests {
             let named = ["a", "side", "b", "app"].into_iter().zip(states);
             let containers = named.map(|(name, state)| ContainerRecord {
                 name: name.into(),
+                image: String::new(),
                 attempt: 0,
                 state,
                 last: None,
@@ -337,6 +365,8 @@ mod tests {
     #[case(rules("In"), 1, false)]
     #[case(rules("NotIn"), 42, false)]
     #[case(rules("NotIn"), 1, true)]
+    #[case::of_the_whole_pod(json!({ "restartPolicy": "Never", "restartPolicyRules": [{ "action": "RestartAllContainers",
+        "exitCodes": { "operator": "In", "values": [42] } }] }), 42, false)]
     fn a_policy_of_the_container_precedes(#[case] fields: Value, #[case] code: i32, #[case] again: bool) {
         let container: Container = from_value(fields).unwrap();
         let spec = PodSpec { restart_policy: Some("Always".to_owned()), ..PodSpec::default() };

@@ -145,10 +145,17 @@ impl Runtime {
         Ok(true)
     }
 
-    /// Starts a container again after its exit. The result arrives on the event stream.
-    pub async fn start(&self, ctx: &Ctx, uid: &str, container: &str, attempt: u32) -> Result<(), RuntimeError> {
+    /// Starts a container again after its exit; `renewed` replaces it. The result arrives on the event stream.
+    pub async fn start(
+        &self,
+        ctx: &Ctx,
+        uid: &str,
+        container: &str,
+        attempt: u32,
+        renewed: Option<ContainerSpec>,
+    ) -> Result<(), RuntimeError> {
         let path = format!("/v1/pods/{uid}/containers/{container}/start");
-        self.ask(ctx, Method::POST, &path, Some(&StartContainer { attempt })).await.map(drop)
+        self.ask(ctx, Method::POST, &path, Some(&StartContainer { attempt, renewed })).await.map(drop)
     }
 
     /// Adds a container to a running pod. The result arrives on the event stream.

@@ -123,28 +123,13 @@ pub(super) fn pod_spec(
     mut programs: BTreeMap<String, ProgramSpec>,
 ) -> PodSpec {
     let (attempt, last) = last;
-    let mut container = |container: &Container, init: bool| {
-        let program = programs.remove(&container.name);
-        // An init container that succeeds at once is done when the pod starts.
-        let matters = |exit: &ExitPlan| !init || exit.code != 0 || exit.after_ms > 0;
-        ContainerSpec {
-            name: container.name.clone(),
-            image: container.image.clone().unwrap_or_default(),
-            attempt: earlier_starts(pod, last, container),
-            init,
-            exit: exit_by_command(container, program.as_ref()).filter(matters),
-            no_image: !image_pulls::is_there(container),
-            program,
-        }
-    };
-    let exit = settings.exit.map(exit_plan);
     let inits = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
-    let mut containers: Vec<ContainerSpec> = inits.map(|init| container(init, !is_sidecar(init))).collect();
     let regular = pod.spec.iter().flat_map(|spec| &spec.containers);
-    containers.extend(regular.map(|one| {
-        let own = container(one, false);
-        ContainerSpec { exit: exit.or(own.exit), ..own }
-    }));
+    let containers = inits.chain(regular).map(|container| {
+        let earlier = earlier_starts(pod, last, container);
+        container_spec(pod, container, earlier, settings, programs.remove(&container.name))
+    });
+    let containers = containers.collect();
     // The workload writes nothing to paths of the machine.
     let mounted = agent.volumes().mounted(uid).into_iter().filter(|(_, spec)| spec.path_of_machine().is_none());
     let volumes = mounted.map(|(name, spec)| {
@@ -170,6 +155,52 @@ pub(super) fn pod_spec(
             idle_every_ms: ms(settings.idle_every),
         },
     }
+}
+
+/// Builds one container of a pod.
+fn container_spec(
+    pod: &Pod,
+    container: &Container,
+    attempt: u32,
+    settings: &WorkloadDefaults,
+    program: Option<ProgramSpec>,
+) -> ContainerSpec {
+    let is_regular = pod.spec.iter().flat_map(|spec| &spec.containers).any(|one| one.name == container.name);
+    let init = !is_regular && !is_sidecar(container);
+    // An init container that succeeds at once is done when the pod starts.
+    let matters = |exit: &ExitPlan| !init || exit.code != 0 || exit.after_ms > 0;
+    let planned = settings.exit.filter(|_| is_regular).map(exit_plan);
+    ContainerSpec {
+        name: container.name.clone(),
+        image: container.image.clone().unwrap_or_default(),
+        attempt,
+        init,
+        exit: planned.or_else(|| exit_by_command(container, program.as_ref()).filter(matters)),
+        no_image: !image_pulls::is_there(container),
+        program,
+    }
+}
+
+/// Builds one container of a running pod that starts with another image than before.
+///
+/// # Errors
+/// The part of the container that cannot be prepared.
+pub(super) async fn renewed_spec(
+    agent: &Agent,
+    uid: &str,
+    pod: &Pod,
+    container: &Container,
+    attempt: u32,
+) -> Result<ContainerSpec, Unprepared> {
+    // Only what this container refers to is read.
+    let mut alone = pod.clone();
+    if let Some(spec) = &mut alone.spec {
+        spec.init_containers = None;
+        spec.containers = vec![container.clone()];
+    }
+    let program = programs(agent, uid, &alone).await?.remove(&container.name);
+    let (settings, _) = settings(pod, &agent.config.workload);
+    Ok(container_spec(pod, container, attempt, &settings, program))
 }
 
 /// Returns the planned exit of a modelled container whose command makes it plain.

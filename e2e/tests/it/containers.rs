@@ -12,6 +12,7 @@ use e2e::{Up, eventually, have};
 mod ephemeral;
 mod hooks;
 mod host_paths;
+mod images;
 mod input;
 mod messages;
 mod names;

@@ -158,6 +158,9 @@ pub(super) const BUDGET_SPEC: &[Field] = &[
     ("unhealthyPodEvictionPolicy", "UnhealthyPodEvictionPolicy", Go::Plain),
 ];
 
+/// `batch.UncountedTerminatedPods`.
+pub(super) const UNCOUNTED_PODS: &[Field] = &[("succeeded", "Succeeded", Go::Plain), ("failed", "Failed", Go::Plain)];
+
 /// `rbac.RoleRef`.
 pub(super) const ROLE: &[Field] =
     &[("apiGroup", "APIGroup", Go::Text), ("kind", "Kind", Go::Text), ("name", "Name", Go::Text)];

@@ -193,7 +193,7 @@ fn an_eviction_spends_the_disruption_budget() {
 fn both_versions_of_an_autoscaler_are_one_object() {
     let mut m = Machine::new();
     let v1 = json!({"metadata": {"name": "h"}, "spec": {"maxReplicas": 3, "targetCPUUtilizationPercentage": 60,
-        "scaleTargetRef": {"kind": "Deployment", "name": "web"}}});
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}});
     let v1_kind = fake_apiserver::kinds::find("autoscaling", "v1", "horizontalpodautoscalers").unwrap();
     let command = Command::Create {
         kind: v1_kind.into(),

@@ -89,6 +89,16 @@ fn a_node_lists_its_pods() {
 }
 
 #[test]
+fn a_node_has_no_log_files() {
+    in_simulation(async |world| {
+        let rig = Rig::new(&world, &MemoryDisks::new());
+        let ctx = reader(&world);
+        rig.until("ready", 1, || rig.ready()).await;
+        assert_eq!(ask(&ctx, "/logs/", false).await.status().as_u16(), 404);
+    });
+}
+
+#[test]
 fn a_request_that_cannot_be_met_is_refused_as_kubelet_does() {
     in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());

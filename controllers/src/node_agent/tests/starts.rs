@@ -98,3 +98,25 @@ fn the_status_of_a_pod_follows_its_spec_at_once() {
         assert_eq!(status()["containerStatuses"][0]["allocatedResources"]["cpu"], "2");
     });
 }
+
+#[test]
+fn a_running_container_starts_again_with_its_new_image() {
+    in_simulation(async |world| {
+        let rig = Rig::new(&world, &MemoryDisks::new());
+        rig.until("ready", 1, || rig.ready()).await;
+        let of = |app: &str| json!([{ "name": "app", "image": app }, { "name": "other", "image": "busybox:1" }]);
+        put(&rig, &json!({ "restartPolicy": "Never", "containers": of("busybox:1") }));
+        rig.until("running", 5, || rig.pod_phase("p") == "Running").await;
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let status = |index: usize| rig.toy.get("pods", "default", "p")["status"]["containerStatuses"][index].clone();
+        let patch = json!({ "metadata": { "generation": 2 }, "spec": { "containers": of("busybox:2") } });
+        rig.toy.patch("pods", "default", "p", &patch);
+        let again = || status(0)["restartCount"] == 1 && status(0)["state"]["running"].is_object();
+        rig.until("started again", 5, again).await;
+        assert_eq!((status(0)["image"].clone(), status(1)["restartCount"].clone()), (json!("busybox:2"), json!(0)));
+        assert_eq!(status(0)["lastState"]["terminated"]["exitCode"], 0);
+        let events = rig.toy.events();
+        let kill = "Killing Container app definition changed, will be restarted";
+        assert!(events.iter().any(|event| event == kill), "{events:?}");
+    });
+}

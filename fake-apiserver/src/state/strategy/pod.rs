@@ -34,6 +34,7 @@ pub(super) static POD: Strategy = Strategy {
         Part::Main => validate::pod::update(pod, old, errors),
         Part::EphemeralContainers => validate::ephemeral::update(pod, old, errors),
         Part::Resize => validate::resize::update(pod, old, errors),
+        Part::Status => validate::pod_status::update(pod, old, errors),
         _ => {}
     },
     warn: |pod, old| warnings::of_pods(kinds::PODS, pod, old),

@@ -14,6 +14,7 @@ pub(super) mod names;
 pub(super) mod node_selector;
 mod operating_system;
 pub(super) mod pod;
+pub(super) mod pod_status;
 mod probes;
 mod projected;
 pub(super) mod resize;

@@ -1,9 +1,12 @@
 //! Workloads, their templates, budgets and autoscalers (`pkg/registry/{apps,batch,core,policy,autoscaling}`).
 
+mod autoscaler;
 mod batch;
 mod bounds;
 mod default;
+mod job_status;
 mod schedule;
+mod status;
 mod success_policy;
 mod validate;
 
@@ -23,10 +26,7 @@ pub(super) static DEPLOYMENT: Strategy = Strategy {
     counts: true,
     validate: validate::deployment,
     validate_update: |part, object, old, errors| match part {
-        Part::Status => {
-            let counts = ["updatedReplicas", "readyReplicas", "availableReplicas"];
-            validate::status(object, &counts, "readyReplicas", errors);
-        }
+        Part::Status => status::check(&status::DEPLOYMENT, object, old, errors),
         _ => with_selector(part, object, old, validate::deployment, errors),
     },
     warn: |object, old| warnings::of_pods(kinds::DEPLOYMENTS, object, old),
@@ -39,10 +39,7 @@ pub(super) static REPLICA_SET: Strategy = Strategy {
     begin: |_, _| Some(json!({"replicas": 0})),
     validate: validate::replica_set,
     validate_update: |part, object, old, errors| match part {
-        Part::Status => {
-            let counts = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
-            validate::status(object, &counts, "readyReplicas", errors);
-        }
+        Part::Status => status::check(&status::REPLICA_SET, object, old, errors),
         _ => with_selector(part, object, old, validate::replica_set, errors),
     },
     warn: |object, old| warnings::of_pods(kinds::REPLICA_SETS, object, old),
@@ -56,10 +53,7 @@ pub(super) static STATEFUL_SET: Strategy = Strategy {
     validate: validate::stateful_set,
     validate_update: |part, object, old, errors| match part {
         Part::Main => validate::stateful_set_update(object, old, errors),
-        Part::Status => {
-            let counts = ["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"];
-            validate::status(object, &counts, "status.readyReplicas", errors);
-        }
+        Part::Status => status::check(&status::STATEFUL_SET, object, old, errors),
         _ => {}
     },
     warn: |object, old| warnings::of_pods(kinds::STATEFUL_SETS, object, old),
@@ -77,7 +71,10 @@ pub(super) static DAEMON_SET: Strategy = Strategy {
     },
     count: count_template,
     validate: validate::daemon_set,
-    validate_update: |part, object, old, errors| with_selector(part, object, old, validate::daemon_set, errors),
+    validate_update: |part, object, old, errors| match part {
+        Part::Status => status::check(&status::DAEMON_SET, object, old, errors),
+        _ => with_selector(part, object, old, validate::daemon_set, errors),
+    },
     warn: |object, old| warnings::of_pods(kinds::DAEMON_SETS, object, old),
     ..PLAIN
 };
@@ -90,7 +87,10 @@ pub(super) static REPLICATION_CONTROLLER: Strategy = Strategy {
     counts: true,
     begin: |_, _| Some(json!({"replicas": 0})),
     validate: validate::replication_controller,
-    validate_update: |part, object, _, errors| again(part, object, validate::replication_controller, errors),
+    validate_update: |part, object, old, errors| match part {
+        Part::Status => status::check(&status::REPLICATION_CONTROLLER, object, old, errors),
+        _ => again(part, object, validate::replication_controller, errors),
+    },
     warn: |object, old| warnings::of_pods(kinds::REPLICATION_CONTROLLERS, object, old),
     ..PLAIN
 };
@@ -112,11 +112,13 @@ pub(super) static JOB: Strategy = Strategy {
         label_as_template(job);
     },
     validate: batch::job,
-    validate_update: |part, object, old, errors| {
-        if part == Part::Main {
+    validate_update: |part, object, old, errors| match part {
+        Part::Main => {
             batch::job(object, errors);
             batch::job_update(object, old, errors);
         }
+        Part::Status => job_status::check(object, old, errors),
+        _ => {}
     },
     warn: |object, old| warnings::of_pods(kinds::JOBS, object, old),
     ..PLAIN
@@ -140,7 +142,7 @@ pub(super) static BUDGET: Strategy = Strategy {
     begin: |_, _| Some(json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0})),
     validate: validate::budget,
     validate_update: |part, object, _, errors| match part {
-        Part::Status => validate::budget_status(object, errors),
+        Part::Status => status::of_budget(object, errors),
         _ => again(part, object, validate::budget, errors),
     },
     // Upstream forgets the grammar of these names.
@@ -151,8 +153,12 @@ pub(super) static BUDGET: Strategy = Strategy {
 pub(super) static AUTOSCALER: Strategy = Strategy {
     default: default::autoscaler,
     begin: |_, _| Some(json!({"desiredReplicas": 0})),
-    validate: validate::autoscaler,
-    validate_update: |part, object, _, errors| again(part, object, validate::autoscaler, errors),
+    validate: |object, errors| autoscaler::check(object, &Value::Null, errors),
+    validate_update: |part, object, old, errors| match part {
+        Part::Main => autoscaler::check(object, old, errors),
+        Part::Status => autoscaler::status(object, errors),
+        _ => {}
+    },
     ..PLAIN
 };
 

@@ -49,7 +49,7 @@ fn of_rule(rule: &Value, completions: i64, at: &str, errors: &mut Vec<FieldError
 }
 
 /// Returns the number of indexes that a text such as `1,3-5` names (`validateIndexesFormat`).
-fn number_of_indexes(text: &str, completions: i64) -> Result<i64, String> {
+pub(super) fn number_of_indexes(text: &str, completions: i64) -> Result<i64, String> {
     let (mut total, mut last): (i64, Option<i64>) = (0, None);
     for interval in text.split(',').filter(|_| !text.is_empty()) {
         let (first, end) = limits(interval, completions)?;
@@ -63,7 +63,7 @@ fn number_of_indexes(text: &str, completions: i64) -> Result<i64, String> {
 }
 
 /// Returns the first and the last index of an interval (`parseIndexInterval`).
-fn limits(interval: &str, completions: i64) -> Result<(i64, i64), String> {
+pub(super) fn limits(interval: &str, completions: i64) -> Result<(i64, i64), String> {
     let index = |text: &str| match text.parse::<i64>() {
         Err(_) => Err(format!("cannot convert string to integer for index: {text:?}")),
         Ok(index) if index >= completions => Err(format!("too large index: {text:?}")),

@@ -21,7 +21,6 @@ const CHANGEABLE: &[&str] = &[
     "minReadySeconds",
 ];
 
-const AT_LEAST_ONE: &str = "must be greater than or equal to 1";
 pub(super) const NEGATIVE: &str = "must be greater than or equal to 0";
 
 pub(super) fn deployment(object: &Value, errors: &mut Vec<FieldError>) {
@@ -211,24 +210,6 @@ fn daemon_set_strategy(object: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Validates the status of a workload with replicas: no count is negative, or greater than the number of replicas.
-/// `ready` is the name of the ready ones in the message about available ones.
-pub(super) fn status(object: &Value, counts: &[&str], ready: &str, errors: &mut Vec<FieldError>) {
-    let count = |field: &str| int(object, &["status", field]).unwrap_or(0);
-    let mut wrong = |field: &str, why: &str| {
-        errors.push(FieldError::invalid(format!("status.{field}"), &count(field).into(), why));
-    };
-    for field in ["replicas"].iter().chain(counts).filter(|field| count(field) < 0) {
-        wrong(field, NEGATIVE);
-    }
-    for field in counts.iter().filter(|field| count(field) > count("replicas")) {
-        wrong(field, "cannot be greater than status.replicas");
-    }
-    if count("availableReplicas") > count("readyReplicas") {
-        wrong("availableReplicas", &format!("cannot be greater than {ready}"));
-    }
-}
-
 pub(super) fn replication_controller(object: &Value, errors: &mut Vec<FieldError>) {
     let labels = at(object, &["spec", "selector"]).and_then(Value::as_object);
     whole(object, "minReadySeconds", errors);
@@ -245,31 +226,6 @@ pub(super) fn replication_controller(object: &Value, errors: &mut Vec<FieldError
     }
     template(object, APPS, errors);
     no_deadline(object, "ReplicationController", errors);
-}
-
-pub(super) fn autoscaler(object: &Value, errors: &mut Vec<FieldError>) {
-    let spec = &object["spec"];
-    let (least, most) = (int(spec, &["minReplicas"]), int(spec, &["maxReplicas"]).unwrap_or(0));
-    if let Some(least) = least.filter(|least| *least < 1) {
-        errors.push(FieldError::invalid("spec.minReplicas", &least.into(), AT_LEAST_ONE));
-    }
-    match most {
-        0 => errors.push(FieldError::required("spec.maxReplicas", "must be set and greater than 0")),
-        ..0 => errors.push(FieldError::invalid("spec.maxReplicas", &most.into(), AT_LEAST_ONE)),
-        _ => {}
-    }
-    if least.is_some_and(|least| least > most) {
-        let why = "must be greater than or equal to `minReplicas`";
-        errors.push(FieldError::invalid("spec.maxReplicas", &most.into(), why));
-    }
-    for field in ["kind", "name"] {
-        let (named, at) = (text(spec, &["scaleTargetRef", field]), format!("spec.scaleTargetRef.{field}"));
-        if named.is_empty() {
-            errors.push(FieldError::required(at, ""));
-        } else {
-            refuse(named, &at, names::path_segment(named), errors);
-        }
-    }
 }
 
 /// Refuses a deadline: the pods of this owner run forever.
@@ -373,15 +329,5 @@ pub(super) fn budget(object: &Value, errors: &mut Vec<FieldError>) {
     let policies = ["AlwaysAllow", "IfHealthyBudget"];
     if !policy.is_null() && !policy.as_str().is_some_and(|policy| policies.contains(&policy)) {
         errors.push(FieldError::not_supported("spec.unhealthyPodEvictionPolicy", policy, &policies));
-    }
-}
-
-/// Validates the counts in the status of a budget.
-pub(super) fn budget_status(object: &Value, errors: &mut Vec<FieldError>) {
-    for field in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {
-        let count = &object["status"][field];
-        if count.as_i64().is_some_and(|count| count < 0) {
-            errors.push(FieldError::invalid(format!("status.{field}"), count, NEGATIVE));
-        }
     }
 }
