@@ -128,6 +128,11 @@ impl Recorder {
         writes.map_or(0, |observed| observed.ms)
     }
 
+    /// Returns true if the fault of the trial has fired.
+    pub fn has_fired(&self) -> bool {
+        self.state().recorded.fired.is_some()
+    }
+
     /// Returns the time of the last start of a program, in milliseconds.
     pub fn last_start(&self) -> u64 {
         self.state().recorded.starts.last().map_or(0, |(_, ms)| *ms)

@@ -14,8 +14,9 @@ use substrate::{Process, World};
 use super::campaign::Evidence;
 use super::difference;
 use super::ends::Usual;
+use super::faults::FAULT;
 use super::recorded::{Line, Recorded, Recorder};
-use super::verdict::{Facts, Norm};
+use super::verdict::{Facts, NEVER_FIRED, Norm};
 use crate::cluster::live::{Addresses, Site};
 use crate::cluster::real::RealServer;
 use crate::cluster::settle::PAUSE;
@@ -29,6 +30,9 @@ use crate::search::judge;
 /// Time that a run may take in addition to its workload: nodes start within a minute, and the cluster comes to rest at
 /// the end.
 const GRACE: Duration = Duration::from_secs(90);
+/// Share of the limit of a run within which a call comes that the workload waits for. An unbroken run takes at most a
+/// quarter of the limit as a whole.
+const CALL: f64 = 0.4;
 /// Time limit for the shutdown of a run.
 const END: Duration = Duration::from_millis(500);
 /// Time without a change at the end of an unbroken run.
@@ -187,6 +191,9 @@ async fn run_in_world(
         () = pause_hook.outlast(begin, setting.limit + setting.settle * 2 + GRACE) => {
             Ok(restless(&world, setting.limit + setting.settle * 2 + GRACE))
         }
+        () = missed(&pause_hook, begin, setting.limit.mul_f64(CALL), &recorder), if waits_for_call(document) => {
+            Ok(unreached(&world, setting.limit.mul_f64(CALL)))
+        }
     };
     let recorded = recorder.recorded();
     let reports = programs.iter().map(|program| program.report()).collect();
@@ -269,6 +276,30 @@ async fn settled(
         }
         tokio::time::sleep(LOOK).await;
     }
+}
+
+/// Returns true if a step of the workload waits until the fault of the trial has fired.
+fn waits_for_call(document: &Document) -> bool {
+    let steps = document.tree().get("steps").and_then(|steps| steps.as_array());
+    steps.is_some_and(|steps| steps.iter().any(|step| step.pointer("/expect/fired").is_some_and(|of| of == FAULT)))
+}
+
+/// Completes when a run has worked for `limit` and the call to perturb has not come.
+async fn missed(pause_hook: &PauseHook, begin: tokio::time::Instant, limit: Duration, recorder: &Recorder) {
+    pause_hook.outlast(begin, limit).await;
+    if recorder.has_fired() {
+        std::future::pending().await
+    }
+}
+
+/// Returns the outcome of a run whose workload waits for a call that does not come.
+fn unreached(world: &World, limit: Duration) -> runner::Outcome {
+    let mut outcome = runner::Outcome::given_up(world.trace().take_events(), limit);
+    if let Some(failure) = &mut outcome.failure {
+        failure.expected = NEVER_FIRED.to_owned();
+        failure.seen = format!("it did not within {}s", limit.as_secs());
+    }
+    outcome
 }
 
 /// Returns the outcome of a run that finished its workload but did not come to rest.

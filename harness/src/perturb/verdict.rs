@@ -172,14 +172,16 @@ pub fn of(trial: &Trial, facts: &Facts<'_>, norm: &Norm) -> Verdict {
     Verdict { class, signature: String::new(), message: String::new(), declared }
 }
 
+/// Expectation of a step that waits for the fault of the trial.
+pub(super) const NEVER_FIRED: &str = "the fault perturb has fired";
+
 fn not_well(facts: &Facts<'_>) -> Option<Class> {
-    let waits = "the fault perturb has fired";
     match facts.judged.class {
         judge::Class::Survived | judge::Class::Declared => None,
         // The cluster did not start in time, and no program was started.
         judge::Class::Stuck | judge::Class::Hung if facts.never_started() => Some(Class::NotReached),
         // The workload waits for its own fault, and the call was not made.
-        judge::Class::Stuck if facts.recorded.fired.is_none() && facts.judged.message.contains(waits) => {
+        judge::Class::Stuck if facts.recorded.fired.is_none() && facts.judged.message.contains(NEVER_FIRED) => {
             Some(Class::NotReached)
         }
         judge::Class::Violated => Some(Class::Violated),
