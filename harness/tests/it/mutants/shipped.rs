@@ -358,6 +358,8 @@ pub const FILES: &[(&str, &str)] = &[
     ("features/expansion-offline", "capacity-follows-volume"),
     ("features/reclaim-policy", "finalizer-kept-after-retain"),
     ("features/node-expansion-infeasible", "growth-behind-node-expansion-missed"),
+    ("features/attachment-removed-by-force", "missing-attachment-trusted"),
+    ("features/finalizers-removed-later", "attacher-finalizer-not-retried"),
     ("features/snapshot-deleted-beside-its-namesake", "restore-elsewhere-holds-snapshot"),
     ("golden/attach", "condition-times-renewed"),
     ("features/jobs-that-finish", "finished-pod-stays-mounted"),
