@@ -393,4 +393,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "external-resizer does not look again at a claim that asked for more while a node expanded its volume",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "oldest-default-class",
+        about: "the binder gives a waiting claim the oldest of several default classes, not the newest",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "binds-deleting-volume",
+        about: "the binder binds a claim to a volume that is being deleted",
+        recreates: "no public issue is known",
+    },
 ];

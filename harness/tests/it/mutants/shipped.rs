@@ -360,6 +360,8 @@ pub const FILES: &[(&str, &str)] = &[
     ("features/node-expansion-infeasible", "growth-behind-node-expansion-missed"),
     ("features/attachment-removed-by-force", "missing-attachment-trusted"),
     ("features/finalizers-removed-later", "attacher-finalizer-not-retried"),
+    ("features/default-classes-of-waiting-claims", "oldest-default-class"),
+    ("features/claims-beside-a-volume-that-is-being-deleted", "binds-deleting-volume"),
     ("features/snapshot-deleted-beside-its-namesake", "restore-elsewhere-holds-snapshot"),
     ("golden/attach", "condition-times-renewed"),
     ("features/jobs-that-finish", "finished-pod-stays-mounted"),
