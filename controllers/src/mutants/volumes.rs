@@ -403,4 +403,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "the binder binds a claim to a volume that is being deleted",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "infeasible-class-remembered",
+        about: "external-provisioner remembers a refused StorageClass by the claim, even if the class was made again",
+        recreates: "no public issue is known",
+    },
 ];

@@ -362,6 +362,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("features/finalizers-removed-later", "attacher-finalizer-not-retried"),
     ("features/default-classes-of-waiting-claims", "oldest-default-class"),
     ("features/claims-beside-a-volume-that-is-being-deleted", "binds-deleting-volume"),
+    ("features/refused-class-is-made-again", "infeasible-class-remembered"),
     ("features/snapshot-deleted-beside-its-namesake", "restore-elsewhere-holds-snapshot"),
     ("golden/attach", "condition-times-renewed"),
     ("features/jobs-that-finish", "finished-pod-stays-mounted"),
