@@ -408,4 +408,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "external-provisioner remembers a refused StorageClass by the claim, even if the class was made again",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "reduced-request-not-news",
+        about: "external-resizer does not look at a claim whose request was reduced",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "infeasible-class-blocks-next",
+        about: "external-resizer lets a VolumeAttributesClass wait because the driver refused the former one",
+        recreates: "no public issue is known",
+    },
 ];

@@ -363,6 +363,8 @@ pub const FILES: &[(&str, &str)] = &[
     ("features/default-classes-of-waiting-claims", "oldest-default-class"),
     ("features/claims-beside-a-volume-that-is-being-deleted", "binds-deleting-volume"),
     ("features/refused-class-is-made-again", "infeasible-class-remembered"),
+    ("features/expansion-refused", "reduced-request-not-news"),
+    ("features/attributes-class-refused", "infeasible-class-blocks-next"),
     ("features/snapshot-deleted-beside-its-namesake", "restore-elsewhere-holds-snapshot"),
     ("golden/attach", "condition-times-renewed"),
     ("features/jobs-that-finish", "finished-pod-stays-mounted"),
