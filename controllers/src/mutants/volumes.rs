@@ -418,4 +418,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "external-resizer lets a VolumeAttributesClass wait because the driver refused the former one",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "target-class-not-protected",
+        about: "vac-protection removes its finalizer from a VolumeAttributesClass that a volume is being modified to",
+        recreates: "no public issue is known",
+    },
 ];
