@@ -366,6 +366,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("features/expansion-refused", "reduced-request-not-news"),
     ("features/attributes-class-refused", "infeasible-class-blocks-next"),
     ("features/class-deleted-during-the-change-to-it", "target-class-not-protected"),
+    ("features/claim-deleted-beside-its-namesake", "snapshot-elsewhere-holds-claim"),
     ("features/snapshot-deleted-beside-its-namesake", "restore-elsewhere-holds-snapshot"),
     ("golden/attach", "condition-times-renewed"),
     ("features/jobs-that-finish", "finished-pod-stays-mounted"),
