@@ -50,6 +50,8 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
     cache.trusts_names = mutant!(ctx, "requested-volume-not-checked");
     cache.keeps_unneeded = mutant!(ctx, "unneeded-volume-kept");
     cache.copies_growth = mutant!(ctx, "capacity-follows-volume");
+    cache.takes_deleting = mutant!(ctx, "binds-deleting-volume");
+    cache.prefers_oldest = mutant!(ctx, "oldest-default-class");
     // Failures wait for the next resync; the queues' own backoff is not used.
     let queue_base = timers.binder_sync;
     let binder = Arc::new(Binder {

@@ -52,6 +52,10 @@ pub struct BinderCache {
     pub(super) keeps_unneeded: bool,
     /// Seeded bug: writes the capacity of a volume that grew to its bound claim.
     pub(super) copies_growth: bool,
+    /// Seeded bug: binds a claim to a volume that is being deleted.
+    pub(super) takes_deleting: bool,
+    /// Seeded bug: prefers the oldest default class.
+    pub(super) prefers_oldest: bool,
 }
 
 impl BinderCache {
@@ -185,14 +189,14 @@ impl BinderCache {
         let free = (!delay_binding).then_some(&self.unclaimed).into_iter().flatten();
         let of_others = self.takes_reserved.then(|| self.volumes.keys()).into_iter().flatten();
         let volumes = reserved.chain(free).chain(of_others).filter_map(|name| self.volumes.get(name));
-        if self.ignores_class || self.ignores_mode || self.takes_largest || self.takes_reserved {
+        if self.ignores_class || self.ignores_mode || self.takes_largest || self.takes_reserved || self.takes_deleting {
             return self.wrong_match(claim, volumes, delay_binding);
         }
         matching::best_match(claim, volumes, delay_binding)
     }
 
-    /// Returns the match of the seeded bugs that ignore the class, the volume mode or the reservation of a volume, or that
-    /// prefer the largest.
+    /// Returns the match of the seeded bugs that ignore the class, the volume mode, the reservation or the deletion of a
+    /// volume, or that prefer the largest.
     fn wrong_match<'a>(
         &self,
         claim: &PersistentVolumeClaim,
@@ -204,7 +208,9 @@ impl BinderCache {
         let mode = claim.spec.as_ref().and_then(|spec| spec.volume_mode.clone());
         for volume in &mut volumes {
             let is_available = volume_phase(volume) == "Available";
-            let spec = Arc::make_mut(volume).spec.get_or_insert_default();
+            let volume = Arc::make_mut(volume);
+            volume.metadata.deletion_timestamp.take_if(|_| self.takes_deleting);
+            let spec = volume.spec.get_or_insert_default();
             if self.takes_reserved && is_available {
                 spec.claim_ref = None;
             }
@@ -244,6 +250,9 @@ impl BinderCache {
                 .iter()
                 .any(|key| annotation(&class.metadata, key) == Some("true"))
         };
+        if self.prefers_oldest {
+            return self.classes.values().filter(marked).min_by_key(|class| class.metadata.creation_timestamp.clone());
+        }
         // `max_by_key` returns the last of equals; the reversed order makes the first name win.
         self.classes.values().rev().filter(marked).max_by_key(|class| class.metadata.creation_timestamp.clone())
     }

@@ -233,4 +233,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "external-attacher does not look again at a deleted PersistentVolume when its last VolumeAttachment is gone",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "missing-attachment-trusted",
+        about: "attach-detach trusts a volume that it has attached, though the VolumeAttachment is gone",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "attacher-finalizer-not-retried",
+        about: "external-attacher does not try again after it could not remove its finalizer from a PersistentVolume",
+        recreates: "no public issue is known",
+    },
 ];

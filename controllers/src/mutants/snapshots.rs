@@ -128,4 +128,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "snapshot-controller holds a deleted snapshot for a claim that is restored from its namesake in another namespace",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "snapshot-elsewhere-holds-claim",
+        about: "snapshot-controller holds a claim for an unready snapshot of its namesake in another namespace",
+        recreates: "no public issue is known",
+    },
 ];

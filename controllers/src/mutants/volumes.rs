@@ -393,4 +393,34 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "external-resizer does not look again at a claim that asked for more while a node expanded its volume",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "oldest-default-class",
+        about: "the binder gives a waiting claim the oldest of several default classes, not the newest",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "binds-deleting-volume",
+        about: "the binder binds a claim to a volume that is being deleted",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "infeasible-class-remembered",
+        about: "external-provisioner remembers a refused StorageClass by the claim, even if the class was made again",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "reduced-request-not-news",
+        about: "external-resizer does not look at a claim whose request was reduced",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "infeasible-class-blocks-next",
+        about: "external-resizer lets a VolumeAttributesClass wait because the driver refused the former one",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "target-class-not-protected",
+        about: "vac-protection removes its finalizer from a VolumeAttributesClass that a volume is being modified to",
+        recreates: "no public issue is known",
+    },
 ];

@@ -52,17 +52,29 @@ fn freed<K: Kind>(delta: &Delta<K>, of: fn(&K) -> BTreeSet<&str>) -> Vec<String>
     names.into_iter().map(str::to_owned).collect()
 }
 
+/// Returns the claim as it is when no modification is under way.
+fn without_target(claim: &PersistentVolumeClaim) -> PersistentVolumeClaim {
+    let mut claim = claim.clone();
+    claim.status.get_or_insert_default().modify_volume_status = None;
+    claim
+}
+
 struct Listers {
     classes: Informer<VolumeAttributesClass>,
     claims: Informer<PersistentVolumeClaim>,
     volumes: Informer<PersistentVolume>,
+    /// Seeded bug: the class that a claim is on the way to does not count.
+    ignores_targets: bool,
 }
 
 impl Listers {
     fn uses(&self, class: &str) -> bool {
         let mut used = false;
         self.volumes.each(|volume| used |= of_volume(volume).contains(class));
-        self.claims.each(|claim| used |= of_claim(claim).contains(class));
+        self.claims.each(|claim| {
+            let without = self.ignores_targets.then(|| without_target(claim));
+            used |= of_claim(without.as_ref().unwrap_or(claim)).contains(class);
+        });
         used
     }
 }
@@ -73,6 +85,7 @@ pub async fn run(ctx: Ctx, client: Client) {
         classes: Informer::start(&ctx, client.all(), ListParams::default()),
         claims: Informer::start(&ctx, client.all(), ListParams::default()),
         volumes: Informer::start(&ctx, client.all(), ListParams::default()),
+        ignores_targets: mutant!(ctx, "target-class-not-protected"),
     };
     listers.classes.synced().await;
     listers.claims.synced().await;

@@ -305,7 +305,8 @@ impl Controller {
         let mut state = self.state();
         let Some((class_uid, until)) = state.infeasible.get(uid).cloned() else { return false };
         // A new class of the same name may be feasible.
-        if class.is_some_and(|class| class.uid() != class_uid) || self.ctx.now().mono >= until {
+        let is_new = class.is_some_and(|class| class.uid() != class_uid);
+        if is_new && !mutant!(self.ctx, "infeasible-class-remembered") || self.ctx.now().mono >= until {
             state.infeasible.remove(uid);
             return false;
         }

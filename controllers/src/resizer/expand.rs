@@ -55,6 +55,7 @@ pub(super) async fn run(common: Common, controller_expands: bool) {
     let misses_old = mutant!(ctx, "growth-before-start-missed");
     let misses_failures = mutant!(ctx, "failed-node-expansion-not-resumed");
     let misses_rest = mutant!(ctx, "growth-behind-node-expansion-missed");
+    let misses_less = mutant!(ctx, "reduced-request-not-news");
     let memory = Mutex::new(Memory { slow, final_errors: BTreeSet::new() });
     let resizer = Arc::new(Resizer { common, controller_expands, memory });
     ctx.spawn(queue.clone().run(WORKERS, move |key: Key| {
@@ -68,6 +69,7 @@ pub(super) async fn run(common: Common, controller_expands: bool) {
                     let stage = size::stage(&new);
                     misses_failures && stage == "NodeResizeInfeasible" && size::stage(old) != stage
                         || misses_rest && requested_bytes(old) == requested_bytes(&new)
+                        || misses_less && requested_bytes(old) > requested_bytes(&new)
                 };
                 if old.map_or(!misses_old, |old| size::is_news(&old, &new) && !is_missed(&old)) {
                     queue.add(Common::key(&new));

@@ -120,7 +120,8 @@ impl Modifier {
         let now = self.common.ctx.now().mono;
         let mut memory = self.memory();
         let wanted = claim.spec.as_ref().and_then(|s| s.volume_attributes_class_name.as_deref());
-        let Some((_, state)) = class::recorded(claim).filter(|(target, _)| Some(*target) == wanted) else {
+        let stays = mutant!(self.common.ctx, "infeasible-class-blocks-next");
+        let Some((_, state)) = class::recorded(claim).filter(|(target, _)| stays || Some(*target) == wanted) else {
             memory.slow.remove(key);
             return false;
         };

@@ -63,6 +63,9 @@ pub struct Spec {
     /// Node that the scheduler has chosen for the first consumer of a claim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selected_node: Option<Text>,
+    /// VolumeAttributesClass to which a claim's volume is being modified (`status.modifyVolumeStatus`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_attributes_class: Option<Text>,
     /// Tolerations of NoExecute taints of a pod: the key of the taint, or empty for each taint, and the seconds for
     /// which the pod tolerates it. Tolerations of one value of a taint are left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -85,6 +88,9 @@ impl Spec {
                 current_attributes_class: word(&object["status"]["currentVolumeAttributesClassName"]),
                 request: bytes(&spec["resources"]["requests"]["storage"]),
                 selected_node: word(&object["metadata"]["annotations"]["volume.kubernetes.io/selected-node"]),
+                target_attributes_class: word(
+                    &object["status"]["modifyVolumeStatus"]["targetVolumeAttributesClassName"],
+                ),
                 ..Self::default()
             },
             index::PERSISTENT_VOLUMES => Self {

@@ -43,6 +43,9 @@ pub struct Volume {
     /// The uid of that claim; absent if the reference names none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim_uid: Option<Text>,
+    /// True if it is being deleted.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub deleting: bool,
     /// The driver's id of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handle: Option<Text>,
@@ -99,6 +102,7 @@ impl Volume {
             access_modes: words(&spec["accessModes"], word),
             claim,
             claim_uid,
+            deleting: is_deleting(object),
             handle: word(&spec["csi"]["volumeHandle"]),
             phase: word(&object["status"]["phase"]),
             reclaim: word(&spec["persistentVolumeReclaimPolicy"]).filter(|policy| policy != "Delete"),

@@ -1,7 +1,8 @@
 //! I10: volumes are provisioned, bound and used as requested. A provisioned volume has the size, access modes, volume
 //! mode, mount options, reclaim policy, filesystem, type and zone of its claim, its StorageClass and the scheduler's
-//! node. A claim is bound to a volume that satisfies it. The scheduler puts a pod only on a node from which its volumes
-//! can be reached. A ReadWriteOncePod volume is published once. An occasion is such a volume, binding or publish.
+//! node. A claim is bound to a volume that satisfies it and is not being deleted. The scheduler puts a pod only on a node
+//! from which its volumes can be reached. A ReadWriteOncePod volume is published once. An occasion is such a volume,
+//! binding or publish.
 //!
 //! Volumes and bindings of a user are not checked, nor pods whose node a user chose.
 
@@ -20,7 +21,10 @@ const GIB: u64 = 1 << 30;
 pub(super) fn check(model: &RunModel, checked: &mut Checked, event: &Event) -> Option<Found> {
     let Some(commit) = event.get::<Commit>() else { return published_twice(model, checked, event.get()?) };
     let object = &commit.object;
-    let (message, handle) = if commit.pv.is_some() {
+    // The occasion is counted when the claim gets the volume.
+    let (message, handle) = if let Some((pv, claim)) = taken_while_deleted(model, commit) {
+        (format!("persistentvolume/{object} was bound to pvc/{claim} while it is being deleted"), pv.handle.clone())
+    } else if commit.pv.is_some() {
         let pv = model.objects.volume(object)?;
         let (claim, classes) = provisioned_for(model, commit, pv)?;
         checked.add(Id::I10, 1);
@@ -63,6 +67,18 @@ fn published_twice(model: &RunModel, checked: &mut Checked, published: &DiskPubl
     let message = format!("{volume} is ReadWriteOncePod, and was published on {here} while {of} has it at {other}");
     let (operation, volume) = ("NodePublishVolume".to_owned(), Some(volume.to_string()));
     Some(Found { message, operation, volume, node: Some(here.to_owned()), ..Found::default() })
+}
+
+/// Returns a free volume that a component gives to a claim although the volume is being deleted, and the claim. The write
+/// meets only the version that the component has read, so the component has seen the deletion. Upstream does not check
+/// it if a user has reserved the volume for the claim, or if the claim has the volume already.
+fn taken_while_deleted<'a>(model: &RunModel, commit: &'a Commit) -> Option<(&'a Volume, &'a Text)> {
+    let pv = commit.pv.as_deref().filter(|pv| pv.deleting)?;
+    let (key, uid) = (pv.claim.as_ref()?, pv.claim_uid.as_ref()?);
+    let claim = model.objects.claim(key).filter(|claim| claim.state.uid == *uid)?;
+    let was_free = model.objects.before.volume.as_ref()?.state.claim.is_none();
+    let by_component = ["kube-controller-manager", "kube-scheduler"].iter().any(|name| commit.user.starts_with(name));
+    (by_component && was_free && claim.state.volume.is_none()).then_some((pv, key))
 }
 
 /// Returns the claim for which a provisioner has created a volume, and the versions of its class.
@@ -361,6 +377,44 @@ mod tests {
         assert!(retain.is_empty());
         let small = History::found(|history| (history.provisioner, history.pv.capacity) = ("kubectl", Some(GIB)));
         assert_eq!(small, [format!("bound with {GIB} bytes, and its claim asks for {}", 4 * GIB)]);
+    }
+
+    #[test]
+    fn a_free_volume_that_is_being_deleted_is_bound_to_no_claim() {
+        let found = |user: &str, deleting: bool, reserved: bool, has: Option<&str>| {
+            let trace = Trace::new(Clock::live(), Level::Info);
+            let commit = |user: &str, resource: &str, object: &str, r#type, say: &dyn Fn(&mut Commit)| {
+                let mut commit = Commit::new(resource, object, 1, r#type);
+                commit.user = user.into();
+                say(&mut commit);
+                trace.info(&"fake-apiserver".into(), commit);
+            };
+            let claim = Claim { uid: "u".into(), volume: has.map(Into::into), ..Claim::default() };
+            commit("me", "persistentvolumeclaims", "default/data", EventType::Added, &|commit| {
+                commit.pvc = Some(Box::new(claim.clone()));
+            });
+            let free = Volume { deleting, ..Volume::default() };
+            let before = Volume { claim: reserved.then(|| "default/data".into()), ..free.clone() };
+            let bound = Volume { claim: Some("default/data".into()), claim_uid: Some("u".into()), ..free };
+            commit("me", "persistentvolumes", "pv-1", EventType::Added, &|commit| {
+                commit.pv = Some(Box::new(before.clone()));
+            });
+            commit(user, "persistentvolumes", "pv-1", EventType::Modified, &|commit| {
+                commit.pv = Some(Box::new(bound.clone()));
+            });
+            let invariants = Invariants::new(TimeScale::default());
+            trace.events().iter().for_each(|event| invariants.observe(event));
+            let all = invariants.violations().into_iter().filter(|violation| violation.id == "I10");
+            all.map(|violation| violation.message).collect::<Vec<_>>()
+        };
+        let message = ["persistentvolume/pv-1 was bound to pvc/default/data while it is being deleted"];
+        let binder = "kube-controller-manager/v1 persistent-volume-binder";
+        assert_eq!(found(binder, true, false, None), message);
+        assert_eq!(found("kube-scheduler/v1", true, false, None), message);
+        assert!(found(binder, false, false, None).is_empty());
+        assert!(found(binder, true, true, None).is_empty(), "a user has reserved it");
+        assert!(found(binder, true, false, Some("pv-1")).is_empty(), "the claim has it already");
+        assert!(found("me", true, false, None).is_empty());
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub(super) struct Lifetimes {
     /// By claim: the pods on a node that used it when it was deleted, and that still exist.
     ending: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
     /// By claim: its VolumeAttributesClasses, and the time in milliseconds since which it has them.
-    classes: BTreeMap<Arc<str>, ([Option<Text>; 2], u64)>,
+    classes: BTreeMap<Arc<str>, ([Option<Text>; 3], u64)>,
     stale_reads: StaleReads,
 }
 
@@ -81,6 +81,7 @@ impl Lifetimes {
         let classes = [
             spec.and_then(|spec| spec.attributes_class.clone()),
             spec.and_then(|spec| spec.current_attributes_class.clone()),
+            spec.and_then(|spec| spec.target_attributes_class.clone()),
         ];
         let entry = self.classes.entry(commit.object.clone()).or_insert_with(|| (classes.clone(), ms));
         if entry.0 != classes {
@@ -93,7 +94,7 @@ impl Lifetimes {
         ms >= since + NOTICE && !self.stale_reads.within(2 * TEN_MINUTES, ms)
     }
 
-    /// Finds a VolumeAttributesClass that a component removes although a claim has it.
+    /// Finds a VolumeAttributesClass that a component removes although a claim has it or is on the way to it.
     fn class_in_use(&self, checked: &mut Checked, commit: &Commit, ms: u64) -> Option<Found> {
         let is_removed = commit.r#type == EventType::Deleted && commit.resource == "volumeattributesclasses";
         if !is_removed || !COMPONENTS.iter().any(|component| commit.user.starts_with(component)) {
@@ -102,8 +103,9 @@ impl Lifetimes {
         checked.add(Id::I11, 1);
         let has = |classes: &[Option<Text>]| classes.iter().flatten().any(|class| **class == *commit.object);
         let mut users = self.classes.iter().filter(|(_, (classes, _))| has(classes));
-        let (claim, _) = users.find(|(_, (_, since))| self.is_known(*since, ms))?;
-        let message = format!("volumeattributesclass/{} was removed while pvc/{claim} has it", commit.object);
+        let (claim, (classes, _)) = users.find(|(_, (_, since))| self.is_known(*since, ms))?;
+        let how = if has(&classes[..2]) { "has it" } else { "is on the way to it" };
+        let message = format!("volumeattributesclass/{} was removed while pvc/{claim} {how}", commit.object);
         Some(Found { message, operation: commit.verb.to_string(), ..Found::default() })
     }
 
@@ -304,7 +306,7 @@ pub(super) mod tests {
 
     /// Returns the violations of a run in which a VolumeAttachment is `after` seconds old when its volume is deleted, and a
     /// claim has its class for as long when the class is removed.
-    fn after(seconds: u64, fault: Option<&'static str>) -> Vec<String> {
+    fn after(seconds: u64, fault: Option<&'static str>, claim: &Spec) -> Vec<String> {
         let events = simulate(Options::default(), async |world| {
             let commit = |resource: &str, object: &str, r#type, say: &dyn Fn(&mut Commit)| {
                 let mut commit = Commit::new(resource, object, 1, r#type);
@@ -322,7 +324,7 @@ pub(super) mod tests {
             });
             commit("persistentvolumeclaims", "default/data", EventType::Added, &|commit| {
                 commit.pvc = Some(Box::default());
-                commit.spec = Some(Box::new(Spec { attributes_class: Some("gold".into()), ..Spec::default() }));
+                commit.spec = Some(Box::new(claim.clone()));
             });
             if let Some(op) = fault {
                 let mut fired = FaultFired::new("f", "get", substrate::fault::Effect::DropReply(true));
@@ -344,9 +346,14 @@ pub(super) mod tests {
     #[test]
     fn an_attached_volume_and_a_class_in_use_stay() {
         let deleted = format!("DeleteVolume was called for {VOLUME} while volumeattachment/csi-1 exists");
-        let removed = "volumeattributesclass/gold was removed while pvc/default/data has it".to_owned();
-        assert_eq!(after(61, None), [deleted, removed]);
-        assert!(after(10, None).is_empty(), "a cache may not have the objects yet");
-        assert!(after(61, Some("watch")).is_empty(), "a watch may be late");
+        let removed = |how: &str| format!("volumeattributesclass/gold was removed while pvc/default/data {how}");
+        let gold = || Some("gold".into());
+        let asks = Spec { attributes_class: gold(), ..Spec::default() };
+        assert_eq!(after(61, None, &asks), [deleted.clone(), removed("has it")]);
+        assert!(after(10, None, &asks).is_empty(), "a cache may not have the objects yet");
+        assert!(after(61, Some("watch"), &asks).is_empty(), "a watch may be late");
+        let (attributes_class, target_attributes_class) = (Some("silver".into()), gold());
+        let gets = Spec { attributes_class, target_attributes_class, ..Spec::default() };
+        assert_eq!(after(61, None, &gets), [deleted, removed("is on the way to it")]);
     }
 }

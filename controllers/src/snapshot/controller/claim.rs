@@ -62,7 +62,12 @@ impl Controller {
             return Ok(());
         }
         let besides = without_it.then(|| snapshot.name());
-        let snapshots = self.snapshots.list();
+        let mut snapshots = self.snapshots.list();
+        if mutant!(self.ctx, "snapshot-elsewhere-holds-claim") {
+            for one in &mut snapshots {
+                Arc::make_mut(one).metadata.namespace.clone_from(&claim.metadata.namespace);
+            }
+        }
         let is_used = is_claim_being_used(&claim, snapshots.iter().map(|one| &**one), besides);
         if is_used && !mutant!(self.ctx, "snapshot-source-released-early") {
             return Ok(());
