@@ -376,4 +376,8 @@ pub const FILES: &[(&str, &str)] = &[
     ("features/toleration-added-to-a-waiting-pod", "changed-pod-not-retried"),
     ("features/claim-of-a-waiting-pod-is-deleted", "missing-claim-not-created"),
     ("features/pod-taken-out-of-service", "relabelled-pod-kept"),
+    ("features/configuration-arrives-later", "init-env-not-awaited"),
+    ("features/pods-that-succeed-in-part", "one-success-suffices"),
+    ("features/debug-container-and-reboot", "debug-container-rerun"),
+    ("features/resources-advertised-by-hand", "extended-resource-dropped"),
 ];
