@@ -380,4 +380,6 @@ pub const FILES: &[(&str, &str)] = &[
     ("features/pods-that-succeed-in-part", "one-success-suffices"),
     ("features/debug-container-and-reboot", "debug-container-rerun"),
     ("features/resources-advertised-by-hand", "extended-resource-dropped"),
+    ("features/partition-of-a-set-with-a-start-ordinal", "partition-ignores-start-ordinal"),
+    ("features/endpoints-of-a-service", "unready-address-hidden-at-end"),
 ];
