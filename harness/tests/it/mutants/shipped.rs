@@ -382,4 +382,6 @@ pub const FILES: &[(&str, &str)] = &[
     ("features/resources-advertised-by-hand", "extended-resource-dropped"),
     ("features/partition-of-a-set-with-a-start-ordinal", "partition-ignores-start-ordinal"),
     ("features/endpoints-of-a-service", "unready-address-hidden-at-end"),
+    ("features/attach-beside-a-slow-one", "name-of-finished-attach-reused"),
+    ("features/volume-enlarged-in-the-cloud", "larger-volume-told-as-asked"),
 ];
