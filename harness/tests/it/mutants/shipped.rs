@@ -384,4 +384,5 @@ pub const FILES: &[(&str, &str)] = &[
     ("features/endpoints-of-a-service", "unready-address-hidden-at-end"),
     ("features/attach-beside-a-slow-one", "name-of-finished-attach-reused"),
     ("features/volume-enlarged-in-the-cloud", "larger-volume-told-as-asked"),
+    ("contracts/cloud-pages", "page-repeats-last"),
 ];
