@@ -385,4 +385,6 @@ pub const FILES: &[(&str, &str)] = &[
     ("features/attach-beside-a-slow-one", "name-of-finished-attach-reused"),
     ("features/volume-enlarged-in-the-cloud", "larger-volume-told-as-asked"),
     ("contracts/cloud-pages", "page-repeats-last"),
+    ("contracts/cloud-switches", "freed-slot-not-used"),
+    ("contracts/cloud-switches", "volume-quota-off-by-one"),
 ];
