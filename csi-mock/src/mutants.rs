@@ -374,4 +374,14 @@ pub const MUTANTS: &[Mutant] = &[
         about: "NodeStageVolume creates the filesystem without the options that the StorageClass gives",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "name-of-finished-attach-reused",
+        about: "ControllerPublishVolume takes a device name that was in use when it looked, because its attach has ended since",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "larger-volume-told-as-asked",
+        about: "ControllerExpandVolume answers with the requested size, although the volume is larger",
+        recreates: "no public issue is known",
+    },
 ];

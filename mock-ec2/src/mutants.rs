@@ -297,6 +297,21 @@ pub const MUTANTS: &[Mutant] = &[
         about: "TerminateInstances of one instance detaches a Multi-Attach volume from the other instances, too",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "freed-slot-not-used",
+        about: "an attachment that waits for a slot does not get the slot that a detach frees",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "volume-quota-off-by-one",
+        about: "the account may have one volume fewer than its quota",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "page-repeats-last",
+        about: "a page of instance types, tags and others begins with the last item of the page before",
+        recreates: "no public issue is known",
+    },
 ];
 
 /// Returns the seeded bugs that are switched on in the world of `ctx`.
@@ -360,5 +375,8 @@ pub(crate) fn seeded_bugs(ctx: &Ctx) -> SeededBugs {
         counts_completed: mutant!(ctx, "completed-snapshots-count-as-pending"),
         keeps_iops_of_type: mutant!(ctx, "type-change-keeps-iops"),
         frees_everywhere: mutant!(ctx, "shared-volume-leaves-all-instances"),
+        keeps_waiting: mutant!(ctx, "freed-slot-not-used"),
+        spares_last_volume: mutant!(ctx, "volume-quota-off-by-one"),
+        repeats_last: mutant!(ctx, "page-repeats-last"),
     }
 }

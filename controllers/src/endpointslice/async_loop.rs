@@ -199,6 +199,12 @@ impl Controller {
                 {
                     conditions.ready = Some(true);
                 }
+                if mutant!(self.client.ctx(), "unready-address-hidden-at-end")
+                    && let Some(conditions) = &mut endpoint.conditions
+                    && conditions.terminating == Some(true)
+                {
+                    conditions.ready = Some(false);
+                }
                 if mutant!(self.client.ctx(), "endpoint-without-node") {
                     endpoint.node_name = None;
                 }

@@ -263,4 +263,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "controllers keep an object whose labels they no longer select as their own",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "partition-ignores-start-ordinal",
+        about: "the StatefulSet controller counts the partition from 0, not from the first ordinal, when it creates a pod",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "unready-address-hidden-at-end",
+        about: "the EndpointSlice controller reports a terminating pod as not ready, although the Service has publishNotReadyAddresses",
+        recreates: "no public issue is known",
+    },
 ];

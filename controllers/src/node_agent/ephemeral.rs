@@ -27,7 +27,11 @@ pub(super) async fn start_new(
 ) -> Option<Duration> {
     let pod = agent.pods().get(uid)?;
     let mut failed = false;
-    for container in new(&pod, record) {
+    let mut known = pod.clone();
+    if substrate::mutant!(agent.ctx, "debug-container-rerun") {
+        Arc::make_mut(&mut known).status = None;
+    }
+    for container in new(&known, record) {
         let object = Arc::new(of_container(object, &pod, &container.name));
         match start(agent, uid, &pod, &container).await {
             Ok(()) => emit_start_event(agent, object, &container),

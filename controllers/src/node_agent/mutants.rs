@@ -344,4 +344,24 @@ pub const MUTANTS: &[Mutant] = &[
         about: "the kubelet ignores activeDeadlineSeconds if a running pod gets it or if it becomes shorter",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "init-env-not-awaited",
+        about: "the kubelet starts a pod although a Secret or ConfigMap of an init container's variables is missing",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "one-success-suffices",
+        about: "the kubelet reports a pod as Succeeded if one of its containers succeeded and others failed",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "debug-container-rerun",
+        about: "the kubelet starts an ephemeral container again after the machine has restarted",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "extended-resource-dropped",
+        about: "the kubelet's report of its node drops resources that others have advertised in its status",
+        recreates: "no public issue is known",
+    },
 ];

@@ -37,7 +37,7 @@ type Found = BTreeMap<(Kind, String), BTreeSet<String>>;
 /// The first missing object or key, or one that cannot be read.
 pub(super) async fn check(agent: &Agent, pod: &Pod) -> Result<(), Unprepared> {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    let (needs, mut found) = (needs(pod), Found::new());
+    let (needs, mut found) = (needs(pod, !substrate::mutant!(agent.ctx, "init-env-not-awaited")), Found::new());
     for Need { kind, name, .. } in &needs {
         let id = (*kind, name.clone());
         if found.contains_key(&id) {
@@ -79,10 +79,11 @@ impl Need {
     }
 }
 
-/// Returns the needs of a pod: volumes first, then the variables of its containers.
-fn needs(pod: &Pod) -> Vec<Need> {
+/// Returns the needs of a pod: volumes first, then the variables of its containers. If `init` is false, those of its
+/// init containers are missing: a seeded bug.
+fn needs(pod: &Pod, init: bool) -> Vec<Need> {
     let Some(spec) = &pod.spec else { return Vec::new() };
-    let containers = spec.init_containers.iter().flatten().chain(&spec.containers);
+    let containers = spec.init_containers.iter().flatten().filter(|_| init).chain(&spec.containers);
     spec.volumes.iter().flatten().flat_map(of_volume).chain(containers.flat_map(of_container)).collect()
 }
 
@@ -153,7 +154,7 @@ mod tests {
             ],
         } }))
         .unwrap();
-        let needs = needs(&pod);
+        let needs = needs(&pod, true);
         let names: Vec<_> = needs.iter().map(|need| (need.kind, need.name.as_str(), need.keys.join(" "))).collect();
         let key = |key: &str| key.to_owned();
         let expected = [

@@ -147,7 +147,11 @@ impl Reporter {
         }
         let nothing = NodeStatus::default();
         let old = node.status.as_ref().unwrap_or(&nothing);
-        let new = status(&agent.config, &inputs, old);
+        let mut known = old.clone();
+        if substrate::mutant!(agent.ctx, "extended-resource-dropped") {
+            known.capacity = None;
+        }
+        let new = status(&agent.config, &inputs, &known);
         if !due && !changed(old, &new) {
             let StatusInputs { not_ready, volumes_in_use, .. } = inputs;
             self.seen = Some(Seen { node: node.clone(), not_ready, volumes_in_use });

@@ -58,6 +58,8 @@ pub struct PodFacts {
     pub refusal: Option<Refusal>,
     /// True if it was active for longer than `spec.activeDeadlineSeconds`.
     pub expired: bool,
+    /// Seeded bug: one success among its containers makes it Succeeded.
+    pub one_success_suffices: bool,
 }
 
 /// Returns how often the pod's containers were restarted, according to its status. None if they never ran.
@@ -91,7 +93,10 @@ pub fn status(pod: &Pod, phase: &Phase, facts: &PodFacts, now: Timestamp) -> Pod
     let phase_name = match status.phase.as_deref() {
         Some(over @ ("Failed" | "Succeeded")) => over,
         _ if facts.expired => "Failed",
-        _ => pod_phase::phase(pod, &init, &containers, matches!(phase, Phase::Stopped(..))),
+        _ => {
+            let is_terminal = matches!(phase, Phase::Stopped(..));
+            pod_phase::phase(pod, &init, &containers, is_terminal, facts.one_success_suffices)
+        }
     };
     let phase_name = phase_name.to_owned();
     status.phase = Some(phase_name.clone());

@@ -30,6 +30,7 @@ impl StatusReporter {
         let facts = PodFacts {
             start_time: agent.ctx.now().wall,
             host_ip: super::node_object::internal_ip(&agent.config),
+            one_success_suffices: substrate::mutant!(agent.ctx, "one-success-suffices"),
             ..PodFacts::default()
         };
         Self { agent: agent.clone(), pod: pod.clone(), facts, since: None, reports }

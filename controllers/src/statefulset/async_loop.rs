@@ -207,9 +207,12 @@ impl Controller {
     ) -> (status::Counts, Result<()>) {
         let now = self.ctx.now().wall;
         let min_ready = spec.min_ready_seconds.unwrap_or(0);
-        let mut places = match mutant!(self.ctx, "recreated-pod-ignores-partition") {
-            true => plan::places(sets, &plan::without_partition(spec), pods, now),
-            false => plan::places(sets, spec, pods, now),
+        let mut places = if mutant!(self.ctx, "recreated-pod-ignores-partition") {
+            plan::places(sets, &plan::without_partition(spec), pods, now)
+        } else if mutant!(self.ctx, "partition-ignores-start-ordinal") {
+            plan::places(sets, &plan::partition_from_zero(spec), pods, now)
+        } else {
+            plan::places(sets, spec, pods, now)
         };
         if self.lowest_first {
             places.condemned.reverse();

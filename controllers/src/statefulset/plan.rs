@@ -234,6 +234,16 @@ pub(super) fn without_partition(spec: &StatefulSetSpec) -> StatefulSetSpec {
     spec
 }
 
+/// Returns a spec whose partition is counted from ordinal 0: a seeded bug.
+pub(super) fn partition_from_zero(spec: &StatefulSetSpec) -> StatefulSetSpec {
+    let mut spec = spec.clone();
+    let start = Ordinals::of(&spec).start;
+    if let Some(rolling) = spec.update_strategy.as_mut().and_then(|strategy| strategy.rolling_update.as_mut()) {
+        rolling.partition = rolling.partition.map(|partition| partition - start);
+    }
+    spec
+}
+
 /// Returns the places of all pods that are not at the update revision, for seeded bugs.
 pub(super) fn all_outdated(sets: &Sets, places: &Places) -> impl DoubleEndedIterator<Item = usize> {
     let is_old = |pod: &Pod| is_created(pod) && pod_revision(pod) != sets.update_revision && !pod.is_deleting();

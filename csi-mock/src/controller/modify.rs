@@ -94,7 +94,9 @@ impl ControllerService {
             )));
         }
         let mut now_gib = volume.size;
-        if mutant!(self.calls.ctx(), "expand-not-asked") {
+        if mutant!(self.calls.ctx(), "expand-not-asked")
+            || volume.size > wanted && mutant!(self.calls.ctx(), "larger-volume-told-as-asked")
+        {
             now_gib = wanted;
         } else if volume.size < wanted {
             let what = format!("cannot expand volume `{id}` to {wanted} GiB");

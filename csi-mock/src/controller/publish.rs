@@ -100,7 +100,10 @@ impl ControllerService {
         node: &str,
         terms: &(Capability, bool),
     ) -> Result<String, Status> {
-        let look = self.memory().names.look();
+        let mut look = self.memory().names.look();
+        if mutant!(self.calls.ctx(), "name-of-finished-attach-reused") {
+            look = u64::MAX;
+        }
         let instance = self.ec2.describe_instance(node).await.map_err(|error| match error.code() {
             "InvalidInstanceID.NotFound" | "InvalidInstanceID.Malformed" => no_node(node),
             _ => internal(&format!("cannot look at node `{node}`"), &error),

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | I1 | no volume with single-node access is writable on two nodes, unless a legitimate forced detach from the other node is on record | at every event |
 //! | I2 | no detach while the volume is staged or published there, unless that detach is legitimately forced; no volume is removed from a pod whose container writes; a kubelet unpublishes before it unstages, and before it removes the pod | at every event |
-//! | I3 | publish only after stage, stage only after attach; without staging, publish only after attach; the driver answers that a volume is detached, or a volume or snapshot deleted, only if it is; a replica that lost its lease stops leading within 30 seconds; a volume is staged only if its node's `status.volumesInUse` lists it, and detached only after `status.volumesAttached` lists it no longer; ordered StatefulSets work on their pods in order; the cloud's resources go through their states in order | at every event |
+//! | I3 | publish only after stage, stage only after attach; without staging, publish only after attach; the driver answers that a volume is detached, or a volume or snapshot deleted, only if it is; a replica that lost its lease stops leading within 30 seconds; a volume is staged only if its node's `status.volumesInUse` lists it, and detached only after `status.volumesAttached` lists it no longer; ordered StatefulSets work on their pods in order; a kubelet reports a pod as Succeeded only after all its containers ended with code 0; the cloud's resources go through their states in order | at every event |
 //! | I4 | EC2 attachments = attached VolumeAttachments = `status.volumesAttached`; devices = mounts = volumes in use according to kubelet | at quiescence |
 //! | I5 | nothing leaks: cloud volumes, attachments, finalizers, loops, mounts, directories | after everything was deleted |
 //! | I6 | bytes synced before a clean unmount are readable afterwards; a volume of a snapshot has the bytes that were synced when the snapshot was requested; no claim gets the bytes of a deleted one | at every event |
@@ -57,6 +57,7 @@ mod i3_order;
 mod i3_ordinals;
 mod i3_reported;
 mod i3_states;
+mod i3_succeeded;
 mod i4_agreement;
 mod i5_nothing_leaks;
 mod i6_durable_bytes;
@@ -158,6 +159,7 @@ struct State {
     sources: i11_sources::Sources,
     present: i12_as_asked::Present,
     contract: i13_api::Contract,
+    succeeded: i3_succeeded::Succeeded,
     /// True if events come from several OS processes: events of the same millisecond may be out of order.
     is_mixed: bool,
     violations: Vec<Violation>,
@@ -227,11 +229,13 @@ impl Invariants {
             sources,
             present,
             contract,
+            succeeded,
             is_mixed,
             ..
         } = state;
         if contract.sees(event) {
-            let found = contract.check(event, checked);
+            let (reported, found) = (succeeded.check(event), contract.check(event, checked));
+            state.at(event, Id::I3, reported);
             return state.at(event, Id::I13, found);
         }
         staleness.observe(event, |instance| model.name(instance).to_owned());
@@ -309,6 +313,7 @@ impl Invariants {
         present.observe(model, event);
         streams.learn(event, checked);
         contract.learn(event);
+        succeeded.learn(event);
         if event.is::<Reset>() {
             // All objects are gone, and the nodes restart.
             return state.forget();
@@ -424,7 +429,7 @@ impl State {
         ) = Default::default();
         (self.teardown, self.in_use, self.pace, self.targets, self.scheduled, self.collected) = Default::default();
         (self.ordinals, self.replicas, self.recreate, self.evictions, self.taints) = Default::default();
-        self.sources = i11_sources::Sources::default();
+        (self.sources, self.succeeded) = Default::default();
         self.surfaced = i8_surfaced::Surfaced::default();
         self.heartbeats.forget();
         (self.writes, self.deleted) = Default::default();

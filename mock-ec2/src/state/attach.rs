@@ -245,7 +245,8 @@ impl State {
     /// Resumes an attachment of `instance_id` that waits for a slot, after one was freed.
     pub(super) fn slot_freed(&mut self, now: Duration, instance_id: &InstanceId) {
         // An attachment waits only if there were more devices than slots, so at least as many devices as slots remain.
-        let waited = |i: &Arc<Instance>| i.slots.len() >= i.device_limit() as usize;
+        let least = usize::from(self.seeded_bugs.keeps_waiting);
+        let waited = |i: &Arc<Instance>| i.slots.len() >= i.device_limit() as usize + least;
         if self.instances.get(instance_id).is_some_and(waited) {
             self.release_held(now, instance_id, HoldReason::OverLimit);
         }

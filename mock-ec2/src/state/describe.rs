@@ -64,6 +64,7 @@ impl State {
             return Err(Ec2Error::InvalidParameterValue(text));
         }
         let page = request.page.check((!request.names.is_empty()).then_some("instanceTypes"))?;
+        let page = page.repeating(self.seeded_bugs.repeats_last);
         check::<InstanceType>(&request.filters, false)?;
         let missing: Vec<&str> =
             request.names.iter().map(String::as_str).filter(|name| instance_types::find(name).is_none()).collect();

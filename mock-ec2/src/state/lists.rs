@@ -14,6 +14,7 @@ impl State {
     pub(super) fn list(&self, now: Now, request: &Listing) -> Result<Reply, Ec2Error> {
         let shape = request.kind.shape();
         let page = request.page.check_least((!request.ids.is_empty()).then_some(shape.set), shape.least)?;
+        let page = page.repeating(self.seeded_bugs.repeats_last);
         check_names(&request.filters, shape.filters, shape.tagged)?;
         let mut all = self.entries(now, request)?;
         if !request.ids.is_empty() {

@@ -24,6 +24,8 @@ pub const LEAST: u64 = 5;
 pub struct Page {
     limit: Option<usize>,
     after: Option<String>,
+    /// Seeded bug: the page begins with the last item of the page before.
+    repeats: bool,
 }
 
 impl PageRequest {
@@ -64,7 +66,7 @@ impl PageRequest {
             )));
         }
         let after = self.next_token.as_deref().filter(|t| !t.is_empty()).map(decode).transpose()?;
-        Ok(Page { limit: limit.map(|n| n.min(most) as usize), after })
+        Ok(Page { limit: limit.map(|n| n.min(most) as usize), after, repeats: false })
     }
 }
 
@@ -74,9 +76,15 @@ impl Page {
         self.after.as_deref()
     }
 
+    /// Switches on the seeded bug of this type.
+    pub(super) fn repeating(self, repeats: bool) -> Self {
+        Self { repeats, ..self }
+    }
+
     /// Takes this page from `items`, which are ordered by `id`. Returns its end, unless it is the last page.
     pub fn cut<T>(&self, items: impl Iterator<Item = T>, id: impl Fn(&T) -> &str) -> (Vec<T>, Option<String>) {
-        let mut items = items.skip_while(|item| self.after.as_deref().is_some_and(|after| id(item) <= after));
+        let is_before = |id: &str, after: &str| id < after || id == after && !self.repeats;
+        let mut items = items.skip_while(|item| self.after.as_deref().is_some_and(|after| is_before(id(item), after)));
         let Some(limit) = self.limit else {
             return (items.collect(), None);
         };

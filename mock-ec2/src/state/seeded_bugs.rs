@@ -124,6 +124,12 @@ pub struct SeededBugs {
     pub keeps_iops_of_type: bool,
     /// A terminated instance takes its shared volumes from the others.
     pub frees_everywhere: bool,
+    /// A freed slot is given to an attachment that waits only if there are more of them.
+    pub keeps_waiting: bool,
+    /// The last volume of the quota is refused.
+    pub spares_last_volume: bool,
+    /// A page begins with the last item of the page before, in lists without an index.
+    pub repeats_last: bool,
 }
 
 /// Attachments hidden from callers of the API while their devices exist.

@@ -75,7 +75,7 @@ impl State {
     }
 
     pub(super) fn describe_tags(&self, request: &DescribeTags) -> Result<Reply, Ec2Error> {
-        let page = request.page.check(None)?;
+        let page = request.page.check(None)?.repeating(self.seeded_bugs.repeats_last);
         // A filter on one key and its values counts as two filters.
         let filters: Vec<Filter> = request
             .filters

@@ -244,8 +244,9 @@ impl State {
 
     /// Checks that the quota has room for `more` volumes.
     pub(super) fn check_room_for_volumes(&self, more: u64) -> Result<(), Ec2Error> {
+        let spared = u64::from(self.seeded_bugs.spares_last_volume);
         match self.switches.volume_quota {
-            Some(limit) if self.volumes.len() as u64 + more > limit => {
+            Some(limit) if self.volumes.len() as u64 + more + spared > limit => {
                 Err(Ec2Error::QuotaExceeded { resource: "volume", limit })
             }
             _ => Ok(()),

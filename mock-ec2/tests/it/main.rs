@@ -24,6 +24,7 @@ mod model;
 mod mutants;
 mod mutations;
 mod network;
+mod pages;
 mod race;
 mod requests;
 mod rooms;

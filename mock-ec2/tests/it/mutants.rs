@@ -229,3 +229,60 @@ fn attachment_lingers(#[case] mutants: &[&str], #[case] lingers: bool) {
         assert_eq!(cloud.attach(&volume, &cloud.instance("node-b"), "/dev/sdf").await.status, 200);
     });
 }
+
+#[rstest]
+#[case(&[], "attached")]
+#[case(&["freed-slot-not-used"], "attaching")]
+fn freed_slot_not_used(#[case] mutants: &[&str], #[case] status: &str) {
+    play_with(1, config(Instant), mutants, |cloud| async move {
+        let node = cloud.instance("node-a");
+        assert_eq!(cloud.admin("POST", "switches", Some(json!({ "limitMode": "stick" }))).await.0, 200);
+        // Two of the 28 slots are left for data.
+        let path = format!("instances/{node}/hardware");
+        assert_eq!(cloud.admin("POST", &path, Some(json!({ "reservedSlots": 24 }))).await.0, 200);
+        let mut volumes = Vec::new();
+        for device in ["/dev/sdf", "/dev/sdg", "/dev/sdh"] {
+            let volume = cloud.volume().await;
+            assert_eq!(cloud.attach(&volume, &node, device).await.status, 200);
+            cloud.sleep(1_000).await;
+            volumes.push(volume);
+        }
+        assert_eq!(cloud.attachment_status(&volumes[2]).await, "attaching");
+        cloud.detach(&volumes[0]).await;
+        cloud.sleep(1_000).await;
+        assert_eq!(cloud.attachment_status(&volumes[2]).await, status);
+    });
+}
+
+#[rstest]
+#[case(&[], 2)]
+#[case(&["volume-quota-off-by-one"], 1)]
+fn volume_quota_off_by_one(#[case] mutants: &[&str], #[case] made: usize) {
+    play_with(1, config(Instant), mutants, |cloud| async move {
+        // The three instances have a root volume each.
+        assert_eq!(cloud.admin("POST", "switches", Some(json!({ "volumeQuota": 5 }))).await.0, 200);
+        let create = "Action=CreateVolume&Version=2016-11-15&AvailabilityZone=us-east-1a&Size=1";
+        let mut accepted = 0;
+        for _ in 0..3 {
+            let answer = cloud.ask(create).await;
+            match answer.status {
+                200 => accepted += 1,
+                _ => assert_eq!(answer.code(), "VolumeLimitExceeded"),
+            }
+        }
+        assert_eq!(accepted, made);
+    });
+}
+
+#[rstest]
+#[case(&[], false)]
+#[case(&["page-repeats-last"], true)]
+fn page_repeats_last(#[case] mutants: &[&str], #[case] repeats: bool) {
+    play_with(1, config(Instant), mutants, |cloud| async move {
+        let list = "Action=DescribeInstanceTypes&Version=2016-11-15&MaxResults=5";
+        let first = cloud.ask(list).await;
+        let second = cloud.ask(&format!("{list}&NextToken={}", first.first("nextToken").unwrap())).await;
+        let (before, after) = (first.all("instanceType"), second.all("instanceType"));
+        assert_eq!((before.len(), before.last() == after.first()), (5, repeats));
+    });
+}

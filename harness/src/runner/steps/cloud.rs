@@ -83,6 +83,7 @@ impl Run<'_> {
             About::Volume => (format!("volumes/{id}/{}", admin_action.verb), admin_action.body.clone()),
             About::Snapshot => (format!("snapshots/{id}/{}", admin_action.verb), admin_action.body.clone()),
             About::Token => ("tokens/burn".to_owned(), serde_json::json!({ "token": id })),
+            About::Cloud => ("switches".to_owned(), admin_action.body.clone()),
         };
         let answer = ec2::admin_action(self.cluster, &path, &body).await;
         let answer = answer.map_err(|seen| self.failure(&*expected, seen))?;

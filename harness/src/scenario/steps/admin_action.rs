@@ -2,6 +2,7 @@
 
 use mock_ec2::state::device::DeviceSlot;
 use mock_ec2::state::ids::{InstanceId, SnapshotId, VolumeId};
+use mock_ec2::state::switches::Switches;
 use serde_json::{Map as Object, Value, json};
 
 use super::ec2::{Id, Written};
@@ -27,6 +28,7 @@ pub(super) const ADMIN_ACTIONS: &[Word] = &[
         "burn",
         "The volume of a used client token counts as deleted; the next request with the token gets the error for that.",
     ),
+    ("switch", "Changes switches of the cloud, such as the quotas of the account."),
 ];
 
 pub(super) const WHICH: &[Word] = &[
@@ -60,6 +62,8 @@ pub enum About {
     Volume,
     Snapshot,
     Token,
+    /// The cloud as a whole: there is no target.
+    Cloud,
 }
 
 /// A kind of poke.
@@ -89,6 +93,7 @@ const ROWS: &[Row] = &[
     Row { verb: "state", about: VOLUME, options: &["state"] },
     Row { verb: "impair", about: VOLUME, options: &["impaired"] },
     Row { verb: "burn", about: &[About::Token], options: &[] },
+    Row { verb: "switch", about: &[About::Cloud], options: &["switches"] },
 ];
 const TARGETS: [&str; 4] = ["instance", "volume", "snapshot", "token"];
 const HARDWARE: &[&str] = &["hide", "poison", "reserved-slots", "network-interfaces", "clear"];
@@ -99,6 +104,7 @@ fn key(about: About) -> &'static str {
         About::Volume => "volume",
         About::Snapshot => "snapshot",
         About::Token => "token",
+        About::Cloud => "cloud",
     }
 }
 
@@ -141,6 +147,12 @@ fn target(row: &Row, verb: &Spanned<String>, ec2: Written, steps: &Steps<'_>) ->
         (About::Token, token),
     ];
     let mut there = there.into_iter().filter_map(|(about, value)| Some((about, value?)));
+    if row.about == [About::Cloud] {
+        let Some((about, value)) = there.next() else { return Ok((About::Cloud, Id::Text(String::new()))) };
+        let message = format!("`{}` does not go with `{}`", row.verb, key(about));
+        let help = format!("`{}` takes {}", row.verb, row.options.join(", "));
+        return Err(Mistake::new(value.place, message, "here").help(help));
+    }
     let can = || row.about.iter().map(|about| format!("`{}`", key(*about))).collect::<Vec<_>>().join(" or ");
     let Some((about, value)) = there.next() else {
         let message = format!("`{}` has no target", row.verb);
@@ -185,7 +197,7 @@ fn named(about: About, value: Spanned<Value>, steps: &Steps<'_>) -> Checked<Id> 
             let help = "save the id where the snapshot is made, and write `{saved: NAME}`";
             Err(Mistake::new(place, format!("`{}` is not an id of a snapshot", text.value), "here").help(help))
         }
-        About::Token => Ok(Id::Text(text.value)),
+        About::Token | About::Cloud => Ok(Id::Text(text.value)),
     }
 }
 
@@ -227,10 +239,32 @@ fn body(row: &Row, verb: &Spanned<String>, ec2: &Written) -> Checked<Object<Stri
         word(state, state.place, STATES, "not a state of a volume", "states")?;
         body.insert("state".to_owned(), json!(state.value));
     }
+    if row.verb == "switch" {
+        body.extend(switches(verb, ec2)?);
+    }
     if row.verb == "impair" {
         body.insert("impaired".to_owned(), json!(ec2.impaired.as_ref().is_none_or(|impaired| impaired.value)));
     }
     Ok(body)
+}
+
+/// Returns the switches that a poke changes, named as in the admin API.
+fn switches(verb: &Spanned<String>, ec2: &Written) -> Checked<Object<String, Value>> {
+    let Some(switches) = ec2.switches.as_ref().filter(|switches| !switches.value.is_empty()) else {
+        let help = "add `switches`, as in `switches: {volumeQuota: 50}`";
+        return Err(Mistake::new(verb.place, "`switch` names no switch", "this poke").help(help));
+    };
+    let all = serde_json::to_value(Switches::default()).unwrap_or_default();
+    let known: Vec<&str> = all.as_object().into_iter().flat_map(|all| all.keys().map(String::as_str)).collect();
+    if let Some(wrong) = switches.value.keys().find(|name| !known.contains(&name.as_str())) {
+        let help = suggest(wrong, known.iter().copied(), "switches");
+        return Err(Mistake::new(switches.place, format!("`{wrong}` is not a switch of the cloud"), "here").help(help));
+    }
+    let read = serde_json::from_value::<Switches>(Value::Object(switches.value.clone()));
+    match read.map_err(|e| e.to_string()).and_then(|read| read.check()) {
+        Ok(()) => Ok(switches.value.clone()),
+        Err(reason) => Err(Mistake::new(switches.place, format!("the cloud refuses these switches: {reason}"), "here")),
+    }
 }
 
 fn word(word: &str, place: SourceSpan, known: &'static [Word], what: &str, title: &str) -> Checked<()> {
@@ -247,7 +281,10 @@ pub(super) fn summary(admin_action: &AdminAction) -> Summary {
 
 impl fmt::Display for AdminAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "poke the cloud: {} {} {}", self.verb, key(self.about), self.target)?;
+        write!(f, "poke the cloud: {}", self.verb)?;
+        if self.about != About::Cloud {
+            write!(f, " {} {}", key(self.about), self.target)?;
+        }
         match self.body.as_object() {
             Some(body) if !body.is_empty() => write!(f, " {}", self.body),
             _ => Ok(()),

@@ -36,6 +36,7 @@ pub(crate) static EC2: Map = Map {
             "- ec2: {poke: impair, volume: pvc/data, impaired: true}",
             "- ec2: {poke: hardware, instance: node-b, hide: [/dev/xvdba], reserved-slots: 1, network-interfaces: 2}",
             "- ec2: {poke: burn, token: pvc-1234}",
+            "- ec2: {poke: switch, switches: {volumeQuota: 50, snapshotSpacingMs: 0}}",
         ]),
         may(
             "with",
@@ -94,6 +95,11 @@ pub(crate) static EC2: Map = Map {
             "Number of network interfaces of the instance; on some types they take attachment slots.",
         ),
         may("clear", Of::Flag, "If true, `hardware` first forgets hidden and poisoned names."),
+        may(
+            "switches",
+            Of::Part,
+            "The switches that `switch` changes, by their names in `GET /admin/v1/switches`. Null ends a quota.",
+        ),
     ],
 };
 
@@ -141,7 +147,8 @@ one_of! {
         poison: Spanned<Vec<String>>,
         reserved_slots: Spanned<u32>,
         network_interfaces: Spanned<u32>,
-        clear: Spanned<bool>
+        clear: Spanned<bool>,
+        switches: Spanned<Object<String, Value>>
     } does Choice {
         action: Action(String),
         poke: AdminAction(String),
