@@ -149,6 +149,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         recreates: "no public issue is known",
     },
     Mutant {
+        name: "older-verdict-stays",
+        about: "kube-scheduler writes two verdicts about a pod at the same time, and the older one may arrive last",
+        recreates: "no public issue is known",
+    },
+    Mutant {
         name: "unschedulable-not-told",
         about: "kube-scheduler does not write the condition PodScheduled to a pod that fits on no node",
         recreates: "no public issue is known",

@@ -4,7 +4,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use k8s_openapi::api::core::v1::Pod;
 use substrate::mutant;
 use substrate::process::Ctx;
 use tokio::sync::Notify;
@@ -21,10 +21,10 @@ use super::preemptor::Preempting;
 use super::queue::{Failure, SchedulingQueue, Waits};
 use super::sources::Sources;
 use super::status;
+use super::status_writer::StatusWriter;
 use super::volume_binding::{PodVolumes, reserve, unreserve};
 use super::watch::stored;
 use crate::Timers;
-use crate::events::SchedulerError;
 use crate::kube::{Client, Kind};
 use crate::metrics::{Metrics, families};
 
@@ -91,6 +91,7 @@ pub async fn run(ctx: Ctx, client: Client, config: Config) {
         state: Mutex::new(State { cache, queue, preempting: Preempting::default() }),
         changed: Notify::new(),
         metrics: Metrics::of(&ctx),
+        statuses: StatusWriter::new(&ctx, &client),
         ctx,
         client,
         config,
@@ -118,6 +119,7 @@ pub(super) struct Scheduler {
     pub(super) client: Client,
     config: Config,
     pub(super) recorder: Recorder,
+    statuses: Arc<StatusWriter>,
     state: Mutex<State>,
     /// Notified when a task returns a pod.
     pub(super) changed: Notify,
@@ -221,7 +223,7 @@ impl Scheduler {
             // Without volumes the binding is immediate, so no nomination is needed. Upstream waits for the answer, and
             // continues whatever it is.
             let nominated = status::nominated(&pod, &node);
-            written(&self.ctx, &self.client, "nomination", &pod, nominated).await;
+            self.statuses.written("nomination", &pod, nominated).await;
         }
         let bound = match self.bind_volumes(&pod, &node, &mut volumes).await {
             Err(error) => Err(format!("running PreBind plugin \"VolumeBinding\": {error}")),
@@ -308,25 +310,11 @@ impl Scheduler {
         // After a failed write, the next scheduling failure writes the condition.
         let status = status::unscheduled(&newest, reason, message, nomination, self.ctx.now().wall);
         if !mutant!(self.ctx, "unschedulable-not-told") {
-            self.write("condition", newest, status);
+            self.statuses.write("condition", newest, status);
         }
-    }
-
-    /// Writes a pod's status in the background, like upstream's dispatcher of API calls.
-    fn write(&self, what: &'static str, pod: Arc<Pod>, status: PodStatus) {
-        let (ctx, client) = (self.ctx.clone(), self.client.clone());
-        self.ctx.spawn(async move { written(&ctx, &client, what, &pod, status).await });
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
-    }
-}
-
-/// Writes a pod's status; a failure is only traced.
-async fn written(ctx: &Ctx, client: &Client, what: &'static str, pod: &Pod, status: PodStatus) {
-    if let Err(e) = status::patch(client, pod, status).await {
-        let pod = pod.name().into();
-        ctx.trace().emit_lazily(ctx.name(), || SchedulerError { what: what.into(), pod, error: e.to_string() });
     }
 }

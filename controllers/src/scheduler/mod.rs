@@ -38,6 +38,7 @@ pub mod scores;
 mod sources;
 pub mod spread;
 mod status;
+mod status_writer;
 pub mod volume_binding;
 pub mod volume_filters;
 mod watch;

@@ -387,6 +387,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("features/pod-taken-out-of-service", "relabelled-pod-kept"),
     ("features/configuration-arrives-later", "init-env-not-awaited"),
     ("features/pods-that-succeed-in-part", "one-success-suffices"),
+    ("features/verdict-that-arrives-late", "older-verdict-stays"),
     ("features/debug-container-and-reboot", "debug-container-rerun"),
     ("features/resources-advertised-by-hand", "extended-resource-dropped"),
     ("features/partition-of-a-set-with-a-start-ordinal", "partition-ignores-start-ordinal"),
