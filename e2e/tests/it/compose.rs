@@ -103,6 +103,15 @@ impl Project {
         }
         all
     }
+
+    /// Takes the project down. docker may still count the endpoint of a container that is gone, and then keeps its
+    /// network: the next try removes it.
+    fn down(&self) -> Result<()> {
+        eventually(|| match self.compose(&["down", "--timeout", "2"]) {
+            Err(error) if format!("{error:#}").contains("has active endpoints") => Err(error),
+            done => Ok(done.map(drop)),
+        })?
+    }
 }
 
 impl Drop for Project {
@@ -350,7 +359,7 @@ fn run_cluster(project: &mut Project) -> Result<()> {
     ensure!(!loops_of(&cloud)?.is_empty(), "there was nothing to leave behind");
     project.compose(&["kill"])?;
     no_loops_of(&cloud)?;
-    project.compose(&["down", "--timeout", "2"])?;
+    project.down()?;
     let left = project.run("docker", &["ps", "--all", "--quiet", "--filter", &format!("name={}", project.name)])?;
     ensure!(left.trim().is_empty(), "{left}");
     eprintln!("all of it took {:?}", begin.elapsed());

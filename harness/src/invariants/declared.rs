@@ -188,6 +188,19 @@ mod tests {
     }
 
     #[test]
+    fn an_attach_beside_another_is_excused_only_after_a_refused_detach() {
+        let of = |is_refused: bool| {
+            let (process, operation) = ("kube-controller-manager".to_owned(), "attach".to_owned());
+            let details = [("detachRefused", is_refused.into())].into();
+            let mut one = [Violation { id: "I1", process, operation, details, ..violation() }];
+            mark_known(&mut one).unwrap();
+            one[0].declared.clone()
+        };
+        assert_eq!(of(true).as_deref(), Some("attach-detach-forgets-attachment-after-refused-detach"));
+        assert_eq!(of(false), None);
+    }
+
+    #[test]
     fn a_pod_removed_too_early_is_excused_only_during_its_mount() {
         let of = |under_way: bool| {
             let (process, operation) = ("fake-apiserver".to_owned(), "delete".to_owned());

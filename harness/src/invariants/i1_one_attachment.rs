@@ -2,30 +2,64 @@
 //! another node has it. The other node has it if an attached VolumeAttachment stays, and the status of that node lists
 //! the volume.
 
-use controllers::events::Attach;
+use std::collections::BTreeSet;
+
+use controllers::events::{Attach, Detach};
 use substrate::Event;
 use substrate::json::Text;
 
 use super::Found;
+use super::staleness::handle;
 use crate::model::RunModel;
 
-pub(super) fn check(model: &RunModel, event: &Event) -> Option<Found> {
-    let Attach { volume, pv, node, .. } = event.get()?;
-    if model.is_shared(volume) {
-        return None;
+/// Detaches that attach-detach began because of the node in its cache, and that its look at the stored node refuses. It
+/// then takes the attachment for uncertain.
+#[derive(Debug, Default)]
+pub(super) struct OneAttachment {
+    /// Volume and node.
+    refused: BTreeSet<(String, String)>,
+}
+
+impl OneAttachment {
+    /// Checks an event. `may_lack_use` returns true if attach-detach may have a node in its cache that does not list a
+    /// volume in use.
+    pub fn check(
+        &mut self,
+        model: &RunModel,
+        event: &Event,
+        may_lack_use: impl Fn(&str, &str) -> bool,
+    ) -> Option<Found> {
+        let is_it = |name: &Text, volume: &str| handle(name) == Some(volume);
+        if let Some(Detach { volume, node, forced, .. }) = event.get() {
+            let key = (volume.to_string(), node.to_string());
+            let stored = model.objects.nodes.get(node.as_str());
+            let is_in_use = stored.is_some_and(|node| node.state.volumes_in_use.iter().any(|name| is_it(name, volume)));
+            if *forced {
+                self.refused.remove(&key);
+            } else if is_in_use && may_lack_use(node, volume) {
+                self.refused.insert(key);
+            }
+            return None;
+        }
+        let Attach { volume, pv, node, .. } = event.get()?;
+        self.refused.remove(&(volume.to_string(), node.to_string()));
+        if model.is_shared(volume) {
+            return None;
+        }
+        let stays = |node: &str| {
+            let node = model.objects.nodes.get(node);
+            node.is_some_and(|node| node.state.volumes_attached.iter().any(|name| is_it(name, volume)))
+        };
+        let all = model.objects.attachments.values();
+        let mut others = all.filter(|other| other.pv() == pv.as_str() && other.node() != node.as_str());
+        let other = others.find(|other| other.state.attached && !other.state.deleting && stays(other.node()))?;
+        let is_refused = self.refused.contains(&(volume.to_string(), other.node().to_owned()));
+        Some(Found {
+            message: format!("an attach of {volume} to {node} began while it is attached to {}", other.node()),
+            operation: "attach".to_owned(),
+            volume: Some(volume.to_string()),
+            node: Some(node.to_string()),
+            details: [("detachRefused", is_refused.into())].into(),
+        })
     }
-    // `kubernetes.io/csi/DRIVER^HANDLE`
-    let is_it = |name: &Text| name.split_once('^').is_some_and(|(_, handle)| handle == volume.as_str());
-    let stays =
-        |node: &str| model.objects.nodes.get(node).is_some_and(|node| node.state.volumes_attached.iter().any(is_it));
-    let all = model.objects.attachments.values();
-    let mut others = all.filter(|other| other.pv() == pv.as_str() && other.node() != node.as_str());
-    let other = others.find(|other| other.state.attached && !other.state.deleting && stays(other.node()))?;
-    Some(Found {
-        message: format!("an attach of {volume} to {node} began while it is attached to {}", other.node()),
-        operation: "attach".to_owned(),
-        volume: Some(volume.to_string()),
-        node: Some(node.to_string()),
-        ..Found::default()
-    })
 }

@@ -129,6 +129,7 @@ struct State {
     last_acts: missing::Last,
     checked: Checked,
     one_writer: i1_one_writer::OneWriter,
+    one_attachment: i1_one_attachment::OneAttachment,
     detach_after_unstage: i2_detach_after_unstage::DetachAfterUnstage,
     order: i3_order::Order,
     unmount_after_stop: i2_unmount_after_stop::UnmountAfterStop,
@@ -199,6 +200,7 @@ impl Invariants {
             last_acts,
             checked,
             one_writer,
+            one_attachment,
             detach_after_unstage,
             order,
             unmount_after_stop,
@@ -262,7 +264,9 @@ impl Invariants {
         last_acts.observe(event);
         let i1 = one_writer.check(model, checked, event);
         let compares = !*is_mixed;
-        let attaches = compares.then(|| i1_one_attachment::check(model, event)).flatten();
+        let attaches = one_attachment
+            .check(model, event, |node, volume| staleness.may_lack_use(node, volume, event.ms))
+            .filter(|_| compares);
         let former = |pv: &str, node: &str| staleness.may_have_former_attachment(pv, node, event.ms);
         let unreported = |volume: &str, node: &str| in_use.is_unreported(model.scale, volume, node, event.ms);
         let i2 = detach_after_unstage.check(model, checked, event, former, unreported);

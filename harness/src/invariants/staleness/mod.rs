@@ -43,6 +43,7 @@ struct Node {
     evicts: bool,
     out_of_service: bool,
     attached: Vec<Text>,
+    in_use: Vec<Text>,
 }
 
 impl Node {
@@ -56,6 +57,7 @@ impl Node {
             evicts: node.taints.iter().any(|taint| taint.ends_with(":NoExecute")),
             out_of_service: is_out_of_service(node),
             attached: node.volumes_attached.clone(),
+            in_use: node.volumes_in_use.clone(),
         }
     }
 }
@@ -166,6 +168,11 @@ impl Staleness {
     /// volume.
     pub fn may_lack_volume(&self, node: &str, volume: &str, ms: u64) -> bool {
         self.nodes.may_have(node, ms, |_, node| !node.attached.iter().any(|name| handle(name) == Some(volume)))
+    }
+
+    /// Returns true if attach-detach may have a node in its cache at `ms` whose `status.volumesInUse` lacks the volume.
+    pub fn may_lack_use(&self, node: &str, volume: &str, ms: u64) -> bool {
+        self.nodes.may_have(node, ms, |_, node| !node.in_use.iter().any(|name| handle(name) == Some(volume)))
     }
 
     /// Returns true if, shortly before `ms`, the kubelet of a node may have assumed that a volume is reported in use,
