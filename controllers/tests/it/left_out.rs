@@ -123,7 +123,7 @@ async fn begin(rig: &Rig) {
         .await;
 }
 
-/// What a user does a minute later.
+/// Acts of a user a minute later.
 async fn go_on(rig: &Rig) {
     let claims = rig.client.namespaced::<PersistentVolumeClaim>("default");
     claims.delete("unused", &Default::default()).await.expect("deleted");
