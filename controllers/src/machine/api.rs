@@ -332,6 +332,12 @@ impl Messages {
 }
 
 impl ContainerRecord {
+    /// Returns the record of a container after `attempt` earlier starts, of which nothing else is known.
+    pub fn new(name: &str, image: &str, attempt: u32, state: ContainerState) -> Self {
+        let (name, image) = (name.to_owned(), image.to_owned());
+        Self { name, image, attempt, state, last: None, messages: Messages::default() }
+    }
+
     /// Returns its end, if it has exited.
     pub fn exit(&self) -> Option<Exit> {
         match self.state {

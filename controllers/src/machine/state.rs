@@ -60,13 +60,11 @@ impl Pods {
         let containers = spec.containers.iter().map(|container| {
             let before = before.and_then(|before| before.container(&container.name));
             let last = before.map(|before| before.messages.exit.clone()).unwrap_or_default();
+            let (name, image) = (&container.name, &container.image);
             ContainerRecord {
-                name: container.name.clone(),
-                image: container.image.clone(),
-                attempt: container.attempt,
-                state: ContainerState::Created,
                 last: before.and_then(ContainerRecord::exit),
                 messages: Messages { exit: String::new(), last },
+                ..ContainerRecord::new(name, image, container.attempt, ContainerState::Created)
             }
         });
         // The containers that were added to the pod do not start again.
@@ -152,14 +150,8 @@ impl Pods {
         if !matches!(record.state, State::Running { .. }) {
             return Again::Impossible;
         }
-        record.containers.push(ContainerRecord {
-            name: added.name.clone(),
-            image: added.image.clone(),
-            attempt: added.attempt,
-            state: ContainerState::Running { since: now },
-            last: None,
-            messages: Messages::default(),
-        });
+        let state = ContainerState::Running { since: now };
+        record.containers.push(ContainerRecord::new(&added.name, &added.image, added.attempt, state));
         Again::Start(record.clone())
     }
 

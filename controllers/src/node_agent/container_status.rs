@@ -257,8 +257,7 @@ mod tests {
     }
 
     fn facts(state: MachineState, attempt: u32, last: Option<Exit>) -> PodFacts {
-        let messages = Messages::default();
-        let record = ContainerRecord { name: "app".to_owned(), image: String::new(), attempt, state, last, messages };
+        let record = ContainerRecord { last, ..ContainerRecord::new("app", "", attempt, state) };
         PodFacts { containers: vec![record], ..PodFacts::default() }
     }
 

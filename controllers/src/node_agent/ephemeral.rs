@@ -133,7 +133,7 @@ mod tests {
     use substrate::json::{Value, from_value, json};
 
     use super::*;
-    use crate::machine::api::{ContainerRecord, Messages, State};
+    use crate::machine::api::{ContainerRecord, State};
 
     fn pod(statuses: Value) -> Pod {
         from_value(json!({
@@ -152,14 +152,7 @@ mod tests {
     fn an_ephemeral_container_starts_once() {
         let since = Now::at(Duration::ZERO).wall;
         let state = ContainerState::Running { since };
-        let a = ContainerRecord {
-            name: "a".into(),
-            image: String::new(),
-            attempt: 0,
-            state,
-            last: None,
-            messages: Messages::default(),
-        };
+        let a = ContainerRecord::new("a", "", 0, state);
         let (name, uid) = ("d/p".to_owned(), "u".to_owned());
         let mut record =
             PodRecord { pod: name, uid, attempt: 0, sandbox: 0, state: State::Running { since }, containers: vec![] };

@@ -46,7 +46,7 @@ mod tests {
     use substrate::json::{from_value, json, to_value};
 
     use super::*;
-    use crate::machine::api::{ContainerRecord, ContainerState as State, Exit, Messages};
+    use crate::machine::api::{ContainerRecord, ContainerState as State, Exit};
 
     #[test]
     fn a_status_follows_the_container_and_its_end_stays() {
@@ -58,14 +58,7 @@ mod tests {
         let at = |second: u64| Now::at(Duration::from_secs(second)).wall;
         let running = Phase::Running(at(1));
         let facts = |state: State| {
-            let one = ContainerRecord {
-                name: "debug".into(),
-                image: String::new(),
-                attempt: 0,
-                state,
-                last: None,
-                messages: Messages::default(),
-            };
+            let one = ContainerRecord::new("debug", "", 0, state);
             PodFacts { containers: vec![one], ..PodFacts::default() }
         };
         let without = PodFacts::default();

@@ -133,7 +133,7 @@ mod tests {
 
     use super::*;
     use crate::kube::{Guard, Patch};
-    use crate::machine::api::{ContainerState, Exit, Messages};
+    use crate::machine::api::{ContainerState, Exit};
 
     /// Returns the status patch.
     fn patch(pod: &Pod, phase: &Phase, now: Timestamp) -> Option<Value> {
@@ -172,14 +172,7 @@ mod tests {
 
     fn running(since: u64, attempt: u32) -> ContainerRecord {
         let state = ContainerState::Running { since: at(since) };
-        ContainerRecord {
-            name: "app".to_owned(),
-            image: String::new(),
-            attempt,
-            state,
-            last: None,
-            messages: Messages::default(),
-        }
+        ContainerRecord::new("app", "", attempt, state)
     }
 
     fn exited(since: u64, at_: u64, code: i32) -> PodFacts {

@@ -170,7 +170,7 @@ mod tests {
     use substrate::json::{Value, from_value, json};
 
     use super::*;
-    use crate::machine::api::{self, ContainerRecord, Messages};
+    use crate::machine::api::{self, ContainerRecord};
 
     fn pod(fields: Value) -> Pod {
         let mut container = json!({ "name": "app", "command": ["true"] });
@@ -183,14 +183,7 @@ mod tests {
     fn running(attempt: u32) -> PodRecord {
         let since = Now::at(Duration::ZERO).wall;
         let state = ContainerState::Running { since };
-        let containers = vec![ContainerRecord {
-            name: "app".into(),
-            image: String::new(),
-            attempt,
-            state,
-            last: None,
-            messages: Messages::default(),
-        }];
+        let containers = vec![ContainerRecord::new("app", "", attempt, state)];
         let (pod, uid) = ("d/p".to_owned(), "u".to_owned());
         PodRecord { pod, uid, attempt: 0, sandbox: 0, state: api::State::Running { since }, containers }
     }

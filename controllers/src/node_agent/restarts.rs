@@ -227,7 +227,7 @@ mod tests {
     use substrate::json::{Value, from_value, json};
 
     use super::*;
-    use crate::machine::api::{ContainerState, Messages, State};
+    use crate::machine::api::{ContainerState, State};
 
     fn pod(policy: &str) -> Pod {
         let spec = json!({ "containers": [{ "name": "app" }], "restartPolicy": policy });
@@ -241,14 +241,7 @@ mod tests {
     fn record(attempt: u32, code: Option<i32>) -> PodRecord {
         let since = Now::at(Duration::ZERO).wall;
         let state = code.map_or(ContainerState::Running { since }, |code| Exited(Exit { since, at: since, code }));
-        let containers = vec![ContainerRecord {
-            name: "app".into(),
-            image: String::new(),
-            attempt,
-            state,
-            last: None,
-            messages: Messages::default(),
-        }];
+        let containers = vec![ContainerRecord::new("app", "", attempt, state)];
         let (pod, uid) = ("d/p".to_owned(), "u".to_owned());
         PodRecord { pod, uid, attempt: 0, sandbox: 0, state: State::Running { since }, containers }
     }
@@ -331,14 +324,7 @@ mod tests {
         let exited = |code: i32| Exited(Exit { since, at: since, code });
         let plan = |policy: &str, states: [ContainerState; 4]| {
             let named = ["a", "side", "b", "app"].into_iter().zip(states);
-            let containers = named.map(|(name, state)| ContainerRecord {
-                name: name.into(),
-                image: String::new(),
-                attempt: 0,
-                state,
-                last: None,
-                messages: Messages::default(),
-            });
+            let containers = named.map(|(name, state)| ContainerRecord::new(name, "", 0, state));
             let record = PodRecord { containers: containers.collect(), ..record(0, None) };
             let plan = Restarts::default().plan(&of(policy), &record, seconds(1), |wait| wait);
             (

@@ -74,6 +74,8 @@ impl InUse {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use fake_apiserver::events::{Attachment, Node, Volume};
     use substrate::World;
     use substrate::world::{Options, simulate};
@@ -95,9 +97,9 @@ mod tests {
         });
     }
 
-    /// Returns the findings of a run in which a volume is attached, this happens, and the volume is staged.
-    fn found(happens: impl FnOnce(&World)) -> Vec<String> {
-        let events = simulate(Options::default(), async |world| {
+    /// Returns the events of a run in which a volume is attached, this happens, the volume is staged, and that happens.
+    fn events(happens: impl FnOnce(&World), then: impl FnOnce(&World)) -> Vec<Arc<Event>> {
+        simulate(Options::default(), async |world| {
             commit(&world, "persistentvolumes", "pv-1", EventType::Added, |commit| {
                 commit.pv = Some(Box::new(Volume { handle: Some(VOLUME.into()), ..Volume::default() }));
             });
@@ -113,8 +115,14 @@ mod tests {
                 ..CsiCall::new("NodeStageVolume", 1)
             };
             world.trace().info(&"node-a/csi-node".into(), call);
+            then(&world);
             world.trace().events()
-        });
+        })
+    }
+
+    /// Returns the findings of a run in which a volume is attached, this happens, and the volume is staged.
+    fn found(happens: impl FnOnce(&World)) -> Vec<String> {
+        let events = events(happens, |_| ());
         let (mut model, mut rule, mut all) = (RunModel::default(), InUse::default(), Vec::new());
         for event in &events {
             model.observe(event);
@@ -133,27 +141,10 @@ mod tests {
 
     #[test]
     fn a_volume_is_unreported_because_of_the_cache_for_one_round_or_until_the_node_lists_it() {
-        /// Returns whether the volume is unreported some milliseconds after it was staged, once for sure before that.
+        /// Returns whether the volume is unreported this time after it was staged, if the Node then lists `lists`.
         fn after(ms: u64, in_cache: bool, lists: &[&str]) -> bool {
-            let events = simulate(Options::default(), async |world| {
-                commit(&world, "persistentvolumes", "pv-1", EventType::Added, |commit| {
-                    commit.pv = Some(Box::new(Volume { handle: Some(VOLUME.into()), ..Volume::default() }));
-                });
-                commit(&world, "volumeattachments", "csi-1", EventType::Added, |commit| {
-                    let (node, pv) = (Some("node-a".into()), Some("pv-1".into()));
-                    commit.volumeattachment =
-                        Some(Box::new(Attachment { attached: true, device: None, deleting: false, node, pv }));
-                });
-                node(&world, EventType::Added, &[]);
-                let call = CsiCall {
-                    volume: Some(VOLUME.into()),
-                    node: Some("node-a".into()),
-                    ..CsiCall::new("NodeStageVolume", 1)
-                };
-                world.trace().info(&"node-a/csi-node".into(), call);
-                node(&world, EventType::Modified, lists);
-                world.trace().events()
-            });
+            let nothing = |world: &World| node(world, EventType::Added, &[]);
+            let events = events(nothing, |world| node(world, EventType::Modified, lists));
             let (mut model, mut rule) = (RunModel::default(), InUse::default());
             for event in &events {
                 model.observe(event);

@@ -189,10 +189,10 @@ async fn run_in_world(
         outcome = run => Ok(outcome),
         _ = halt.wait_for(|halt| *halt) => Err(Trouble::Interrupted),
         () = pause_hook.outlast(begin, setting.limit + setting.settle * 2 + GRACE) => {
-            Ok(restless(&world, setting.limit + setting.settle * 2 + GRACE))
+            Ok(ended_without("the cluster comes to rest", &world, setting.limit + setting.settle * 2 + GRACE))
         }
         () = missed(&pause_hook, begin, setting.limit.mul_f64(CALL), &recorder), if waits_for_call(document) => {
-            Ok(unreached(&world, setting.limit.mul_f64(CALL)))
+            Ok(ended_without(NEVER_FIRED, &world, setting.limit.mul_f64(CALL)))
         }
     };
     let recorded = recorder.recorded();
@@ -292,22 +292,11 @@ async fn missed(pause_hook: &PauseHook, begin: tokio::time::Instant, limit: Dura
     }
 }
 
-/// Returns the outcome of a run whose workload waits for a call that does not come.
-fn unreached(world: &World, limit: Duration) -> runner::Outcome {
+/// Returns the outcome of a run that was ended after `limit` because something `expected` did not happen.
+fn ended_without(expected: &str, world: &World, limit: Duration) -> runner::Outcome {
     let mut outcome = runner::Outcome::given_up(world.trace().take_events(), limit);
     if let Some(failure) = &mut outcome.failure {
-        failure.expected = NEVER_FIRED.to_owned();
-        failure.seen = format!("it did not within {}s", limit.as_secs());
-    }
-    outcome
-}
-
-/// Returns the outcome of a run that finished its workload but did not come to rest.
-fn restless(world: &World, limit: Duration) -> runner::Outcome {
-    let mut outcome = runner::Outcome::given_up(world.trace().take_events(), limit);
-    if let Some(failure) = &mut outcome.failure {
-        failure.step = None;
-        failure.expected = "the cluster comes to rest".to_owned();
+        failure.expected = expected.to_owned();
         failure.seen = format!("it did not within {}s", limit.as_secs());
     }
     outcome

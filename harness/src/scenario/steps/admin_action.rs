@@ -254,8 +254,8 @@ fn switches(verb: &Spanned<String>, ec2: &Written) -> Checked<Object<String, Val
         let help = "add `switches`, as in `switches: {volumeQuota: 50}`";
         return Err(Mistake::new(verb.place, "`switch` names no switch", "this poke").help(help));
     };
-    let all = serde_json::to_value(Switches::default()).unwrap_or_default();
-    let known: Vec<&str> = all.as_object().into_iter().flat_map(|all| all.keys().map(String::as_str)).collect();
+    let all = serde_json::to_value(Switches::default()).expect("switches can be written");
+    let known: Vec<&str> = all.as_object().expect("they are a map").keys().map(String::as_str).collect();
     if let Some(wrong) = switches.value.keys().find(|name| !known.contains(&name.as_str())) {
         let help = suggest(wrong, known.iter().copied(), "switches");
         return Err(Mistake::new(switches.place, format!("`{wrong}` is not a switch of the cloud"), "here").help(help));
