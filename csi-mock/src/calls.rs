@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use dashmap::DashSet;
 use serde::Serialize;
-use substrate::fault::{Effect, Moment, Plane, Point};
+use substrate::fault::{Effect, Failure, FaultOutcome, Moment, Plane, Point};
 use substrate::json::Text;
 use substrate::{Ctx, EventType};
 use tokio::sync::{mpsc, oneshot};
@@ -464,35 +464,43 @@ impl Call {
         let attributes =
             [("volume", &*about.volume), ("node", &*about.node), ("target", &*about.target), ("caller", &*self.caller)];
         let point = Point { plane: Plane::Csi, op: about.rpc, attributes: &attributes, moment };
-        let Some(firing) = self.calls.ctx().meet(&point).await else { return Ok(false) };
-        let message = format!("fault `{}`", firing.name);
-        match firing.effect {
-            Effect::Grpc(code) => Err(Status::new(code_by_name(&code).unwrap_or(Code::Internal), message)),
-            Effect::Error(code) => Err(Status::internal(format!("{code}: {message}"))),
-            Effect::Http(status) => Err(Status::unavailable(format!("HTTP status {status}: {message}"))),
-            Effect::DropRequest(true) | Effect::Crash(_) | Effect::Reboot(_) => {
-                Err(Status::unavailable("connection reset by peer"))
+        let message = |fault: &str| format!("fault `{fault}`");
+        match self.calls.ctx().meet(&point).await {
+            FaultOutcome::Proceed => {}
+            FaultOutcome::Fail { fault, failure } => {
+                let message = message(&fault);
+                return Err(match failure {
+                    Failure::Grpc(code) => {
+                        Status::new(code_by_name(&code).expect("the catalogue allows gRPC's codes"), message)
+                    }
+                    Failure::Named(code) => Status::internal(format!("{code}: {message}")),
+                    Failure::Http(status) => Status::unavailable(format!("HTTP status {status}: {message}")),
+                });
             }
-            Effect::DropReply(lost) => Ok(lost),
-            Effect::ResetStream(true) => {
+            FaultOutcome::Break { .. } => return Err(Status::unavailable("connection reset by peer")),
+            FaultOutcome::LoseReply { .. } => return Ok(true),
+            FaultOutcome::Alter { effect: Effect::ResetStream(_), .. } => {
                 // The caller is not told when.
                 let _ = self.calls.drop_socket(ABSENCE);
-                Err(Status::unavailable("connection reset by peer: the socket went away"))
+                return Err(Status::unavailable("connection reset by peer: the socket went away"));
             }
-            falsifies @ (Effect::WrongDevice(_)
-            | Effect::OmitEntry(_)
-            | Effect::RepeatEntry(_)
-            | Effect::NoContext(_)
-            | Effect::WrongCapacity(_)
-            | Effect::WrongNode(_)
-            | Effect::WrongZone(_)) => {
+            FaultOutcome::Alter {
+                effect:
+                    falsifies @ (Effect::WrongDevice(_)
+                    | Effect::OmitEntry(_)
+                    | Effect::RepeatEntry(_)
+                    | Effect::NoContext(_)
+                    | Effect::WrongCapacity(_)
+                    | Effect::WrongNode(_)
+                    | Effect::WrongZone(_)),
+                ..
+            } => {
                 // Only the first such fault falsifies the answer.
                 let _ = self.falsifies.set(falsifies);
-                Ok(false)
             }
-            // Other effects are not in the catalogue, so they are refused when a fault is added.
-            _ => Ok(false),
+            outcome => point.unlisted(&outcome),
         }
+        Ok(false)
     }
 
     fn end<T>(&mut self, result: &Result<T, Status>, kept: Option<Kept>) {

@@ -9,7 +9,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use serde_json::json;
 use sha2::Sha256;
-use substrate::fault::{Effect, Moment, Plane, Point};
+use substrate::fault::{Failure, FaultOutcome, Moment, Plane, Point};
 use substrate::{Body, BoxError, Ctx, HttpService, body};
 
 use crate::cloud::Ec2;
@@ -64,12 +64,8 @@ enum Page {
 
 impl Service {
     async fn serve(self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
-        match self.meet(&request).await {
-            Some(Effect::Http(status)) => {
-                return Ok(plain(StatusCode::from_u16(status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE), ""));
-            }
-            Some(Effect::DropReply(true)) => return Err("the reply was dropped by a fault".into()),
-            _ => {}
+        if let Some(status) = self.meet(&request).await? {
+            return Ok(plain(status, ""));
         }
         let path = request.uri().path().trim_end_matches('/').to_owned();
         Ok(match (request.method(), path.as_str()) {
@@ -79,15 +75,24 @@ impl Service {
         })
     }
 
-    /// Applies faults to the request; returns the effect that remains.
-    fn meet<'a>(&'a self, request: &Request<Body>) -> BoxFuture<'a, Option<Effect>> {
+    /// Applies faults to the request. Returns the status that replaces the answer, if there is one.
+    fn meet<'a>(&'a self, request: &Request<Body>) -> BoxFuture<'a, Result<Option<StatusCode>, BoxError>> {
         let path = request.uri().path().to_owned();
         let agent = user_agent(request.headers());
         Box::pin(async move {
             let mut attributes = vec![("instance", self.id.as_str()), ("path", path.as_str())];
             attributes.extend(agent.as_deref().map(|agent| ("userAgent", agent)));
             let point = Point { plane: Plane::Ec2, op: IMDS, attributes: &attributes, moment: Moment::Before };
-            self.ctx.meet(&point).await.map(|firing| firing.effect)
+            match self.ctx.meet(&point).await {
+                FaultOutcome::Proceed => Ok(None),
+                FaultOutcome::Fail { failure: Failure::Http(status), .. } => {
+                    Ok(Some(StatusCode::from_u16(status).expect("the catalogue allows statuses of HTTP")))
+                }
+                FaultOutcome::LoseReply { .. } | FaultOutcome::Break { .. } => {
+                    Err("the reply was dropped by a fault".into())
+                }
+                outcome => point.unlisted(&outcome),
+            }
         })
     }
 

@@ -9,7 +9,7 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
-use substrate::fault::{Effect, Firing, Moment, Plane, Point};
+use substrate::fault::{Effect, Failure, FaultOutcome, Moment, Plane, Point};
 use substrate::json::Text;
 use substrate::link::PROGRAM;
 use substrate::{Body, BoxError, Ctx, HttpService, body};
@@ -213,7 +213,6 @@ impl Endpoint {
 
     async fn perform(&self, caller: &str, agent: Option<String>, mut command: Command) -> Ending {
         let action = command.action.name();
-        let mut drop_reply = false;
         // The attributes of a request are needed only by faults and by observers of requests.
         let quiet = self.ctx.faults().is_empty() && !self.ctx.trace().is_subscribed::<RequestEnded>();
         let mut named = Named::default();
@@ -224,26 +223,21 @@ impl Endpoint {
         if let Err(error) = self.ec2.admit(&self.ctx, &command.action) {
             return self.ended(action, caller, &named, Ending::Error(error));
         }
-        let (mut stale, mut more) = (None, 0);
-        let struck = if quiet { FaultOutcome::Not } else { self.strike(action, &named, Moment::Before).await };
-        match struck {
-            FaultOutcome::Not => {}
-            FaultOutcome::End(ending) => return self.ended(action, caller, &named, ending),
-            FaultOutcome::DropReply => drop_reply = true,
-            FaultOutcome::Stick(stick) => command.stick = Some(stick),
-            FaultOutcome::Stale(revisions) => stale = Some(revisions),
-            FaultOutcome::Duplicate(times) => more = times.saturating_sub(1),
+        let mut altered = Altered::default();
+        if !quiet && let Err(ending) = self.meet(action, &named, Moment::Before, &mut altered).await {
+            return self.ended(action, caller, &named, ending);
         }
+        command.stick = altered.stick.take();
         let writes = !command.action.reads_only();
         if writes && let Err(reason) = self.ec2.can_record(&self.ctx).await {
             return self.ended(action, caller, &named, Ec2Error::CannotRecord(reason).into());
         }
         let away = self.away(&mut command);
-        let result = match stale {
+        let result = match altered.stale {
             Some(revisions) if command.action.reads_only() => self.ec2.recall(&self.ctx, &command, revisions),
             _ => self.ec2.perform(&self.ctx, &command, away.as_ref()),
         };
-        for _ in 0..more {
+        for _ in 0..altered.repeats {
             // Delivered again: the second answer is dropped.
             let again = self.ec2.perform(&self.ctx, &command, away.as_ref());
             drop(self.ended(
@@ -260,15 +254,11 @@ impl Endpoint {
             Ok(reply) if !quiet => named.with(reply),
             _ => named,
         };
-        if !quiet {
-            match self.strike(action, &named, Moment::AfterEffect).await {
-                FaultOutcome::End(ending) => return self.ended(action, caller, &named, ending),
-                FaultOutcome::DropReply => drop_reply = true,
-                FaultOutcome::Not | FaultOutcome::Stick(_) | FaultOutcome::Stale(_) | FaultOutcome::Duplicate(_) => {}
-            }
+        if !quiet && let Err(ending) = self.meet(action, &named, Moment::AfterEffect, &mut altered).await {
+            return self.ended(action, caller, &named, ending);
         }
         let ending = match result {
-            _ if drop_reply => Ending::Dropped,
+            _ if altered.reply_lost => Ending::Dropped,
             Ok(reply) => Ending::Reply(action, reply),
             Err(error) => Ending::Error(error),
         };
@@ -277,10 +267,10 @@ impl Endpoint {
         if quiet {
             return ending;
         }
-        match self.strike(action, &named, Moment::BeforeReply).await {
-            FaultOutcome::End(instead) => instead,
-            FaultOutcome::DropReply => Ending::Dropped,
-            FaultOutcome::Not | FaultOutcome::Stick(_) | FaultOutcome::Stale(_) | FaultOutcome::Duplicate(_) => ending,
+        match self.meet(action, &named, Moment::BeforeReply, &mut altered).await {
+            Err(instead) => instead,
+            Ok(()) if altered.reply_lost => Ending::Dropped,
+            Ok(()) => ending,
         }
     }
 
@@ -327,31 +317,38 @@ impl Endpoint {
         ending
     }
 
-    /// Applies a fault at `moment`.
-    async fn strike(&self, action: &'static str, named: &Named, moment: Moment) -> FaultOutcome {
+    /// Applies a fault at `moment`. An error is the end of the request.
+    async fn meet(
+        &self,
+        action: &'static str,
+        named: &Named,
+        moment: Moment,
+        altered: &mut Altered,
+    ) -> Result<(), Ending> {
         let attributes: Vec<(&str, &str)> = named.0.iter().map(|(k, v)| (*k, v.as_str())).collect();
         let point = Point { plane: Plane::Ec2, op: action, attributes: &attributes, moment };
-        let Some(Firing { name, effect }) = self.ctx.meet(&point).await else { return FaultOutcome::Not };
-        match effect {
-            Effect::Error(code) => FaultOutcome::End(Ec2Error::injected(&code, &name).into()),
-            Effect::Http(status) => FaultOutcome::End(Ending::Status(status)),
-            Effect::DropReply(true) => FaultOutcome::DropReply,
-            Effect::Crash(_) | Effect::Reboot(_) => FaultOutcome::End(Ending::Dropped),
-            Effect::Duplicate(times) => FaultOutcome::Duplicate(times),
-            Effect::StaleRead(revisions) => FaultOutcome::Stale(revisions),
-            Effect::Stick(state) => {
-                self.ec2.release_after(&self.ctx, name.clone());
-                FaultOutcome::Stick(Stick { fault: name, state })
+        match self.ctx.meet(&point).await {
+            FaultOutcome::Proceed => {}
+            FaultOutcome::Fail { fault, failure: Failure::Named(code) } => {
+                return Err(Ec2Error::injected(&code, &fault).into());
             }
-            Effect::Vanish(true) => {
-                self.vanish(&name, named);
+            FaultOutcome::Fail { failure: Failure::Http(status), .. } => return Err(Ending::Status(status)),
+            FaultOutcome::Break { .. } => return Err(Ending::Dropped),
+            FaultOutcome::LoseReply { .. } => altered.reply_lost = true,
+            FaultOutcome::Alter { effect: Effect::Duplicate(times), .. } => altered.repeats = times.saturating_sub(1),
+            FaultOutcome::Alter { effect: Effect::StaleRead(revisions), .. } => altered.stale = Some(revisions),
+            FaultOutcome::Alter { fault, effect: Effect::Stick(state) } => {
+                self.ec2.release_after(&self.ctx, fault.clone());
+                altered.stick = Some(Stick { fault, state });
+            }
+            FaultOutcome::Alter { fault, effect: Effect::Vanish(_) } => {
+                self.vanish(&fault, named);
                 // The next request for a change gets a write error.
                 let _ = self.ec2.recorded(&self.ctx).await;
-                FaultOutcome::Not
             }
-            // Not in the table (see `crate::faults`).
-            _ => FaultOutcome::Not,
+            outcome => point.unlisted(&outcome),
         }
+        Ok(())
     }
 }
 
@@ -373,14 +370,17 @@ impl Endpoint {
     }
 }
 
-/// Effect of a fault on a request at one moment.
-enum FaultOutcome {
-    Not,
-    End(Ending),
-    DropReply,
-    Stick(Stick),
-    Stale(u32),
-    Duplicate(u32),
+/// Changes that faults make to a request.
+#[derive(Default)]
+struct Altered {
+    /// The answer is lost.
+    reply_lost: bool,
+    /// Fault that holds the transition which the request starts.
+    stick: Option<Stick>,
+    /// A read answers with the state of this many changes ago.
+    stale: Option<u32>,
+    /// Further deliveries of the request.
+    repeats: u32,
 }
 
 /// Resources of a request, as fault attributes.

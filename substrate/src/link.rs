@@ -21,7 +21,7 @@ use self::lines::{Cut, LineStream};
 use self::reply::{Answer, reply};
 use crate::body::{Body, BoxError, HttpService, boxed, call};
 use crate::fabric::{Bound, Travel};
-use crate::fault::{Effect, Firing, Moment, Plane, Point};
+use crate::fault::{Failure, FaultOutcome, Firing, Moment, Plane, Point};
 use crate::process::Ctx;
 use crate::seed::between;
 use crate::world::{Transport, World, WorldKind};
@@ -199,15 +199,23 @@ impl Link {
         ]
     }
 
-    /// Waits out the faults that fire at a moment of a request. Returns the effect that the request itself must carry
-    /// out.
-    async fn meet(&self, moment: Moment, method: &Method, uri: &Uri) -> Option<Effect> {
+    /// Waits out the faults that fire at a moment of a request. Returns the answer of a fault, if one replaces the
+    /// peer's.
+    async fn meet(&self, moment: Moment, method: &Method, uri: &Uri) -> Result<Option<Response<Body>>, BoxError> {
         if self.0.world.faults().is_empty() {
-            return None;
+            return Ok(None);
         }
         let attributes = self.attributes(method, uri);
         let point = Point { plane: Plane::Link, op: "request", attributes: &attributes, moment };
-        self.0.caller.meet(&point).await.map(|firing| firing.effect)
+        match self.0.caller.meet(&point).await {
+            FaultOutcome::Proceed => Ok(None),
+            FaultOutcome::Break { .. } | FaultOutcome::LoseReply { .. } => Err(self.reset()),
+            FaultOutcome::Fail { failure: Failure::Http(status), .. } => {
+                let status = http::StatusCode::from_u16(status).expect("the catalogue allows statuses of HTTP");
+                Ok(Some(Response::builder().status(status).body(crate::body::empty())?))
+            }
+            outcome => point.unlisted(&outcome),
+        }
     }
 
     async fn exchange(self, mut messages: Messages, request: Request<Body>) -> Result<Response<Body>, BoxError> {
@@ -220,13 +228,8 @@ impl Link {
             method: method.as_str().into(),
             path: target().into(),
         });
-        match self.meet(Moment::Before, &method, &uri).await {
-            Some(Effect::DropRequest(true)) => return Err(self.reset()),
-            Some(Effect::Http(status)) => {
-                let status = http::StatusCode::from_u16(status).unwrap_or(http::StatusCode::SERVICE_UNAVAILABLE);
-                return Ok(Response::builder().status(status).body(crate::body::empty())?);
-            }
-            _ => {}
+        if let Some(answer) = self.meet(Moment::Before, &method, &uri).await? {
+            return Ok(answer);
         }
         if !self.wait_out_partition(true, CONNECT_TIMEOUT).await {
             return Err(self.timed_out());
@@ -238,8 +241,8 @@ impl Link {
             self.trace_reply(&method, target(), &parts);
             return Ok(Response::from_parts(parts, body));
         }
-        if self.meet(Moment::AfterEffect, &method, &uri).await == Some(Effect::DropReply(true)) {
-            return Err(self.reset());
+        if let Some(answer) = self.meet(Moment::AfterEffect, &method, &uri).await? {
+            return Ok(answer);
         }
         let body = if streaming && parts.status.is_success() {
             // The peer continues to write while the head of the answer is in transit.

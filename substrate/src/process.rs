@@ -21,7 +21,7 @@ use tokio::task::LocalSet;
 
 use crate::clock::{Clock, Now};
 use crate::events::{ProcessCrashed, ProcessPanicked, ProcessStarted};
-use crate::fault::{Effect, Faults, Firing, Moment, Plane, Point};
+use crate::fault::{Effect, FaultOutcome, Faults, Firing, Moment, Plane, Point};
 use crate::inbox::{self, Inbox, Task};
 use crate::latest;
 use crate::rest::Unrest;
@@ -112,16 +112,16 @@ impl Ctx {
     }
 
     /// Applies the fault that fires at `point`, if the effect is the same for all operations. It waits for a delay,
-    /// waits during a hang until the fault has ended, and never returns after a crash of this process. Returns any
-    /// other fault for the operation to carry out.
-    pub async fn meet(&self, point: &Point<'_>) -> Option<Firing> {
+    /// waits during a hang until the fault has ended, and never returns after a crash of this process. Returns the
+    /// outcome of any other fault for the operation to carry out.
+    pub async fn meet(&self, point: &Point<'_>) -> FaultOutcome {
         if self.faults().is_empty() {
-            return None;
+            return FaultOutcome::Proceed;
         }
-        let firing = self.fault(point)?;
-        match &firing.effect {
+        let Some(Firing { name, effect }) = self.fault(point) else { return FaultOutcome::Proceed };
+        match &effect {
             Effect::Delay(span) => self.sleep(span.0).await,
-            Effect::Hang(_) => self.hang(&firing.name).await,
+            Effect::Hang(_) => self.hang(&name).await,
             Effect::Crash(who) if who == "self" => std::future::pending().await,
             // The runner of the processes has ended this one by now.
             Effect::Crash(_) | Effect::Reboot(_) if self.is_down() => std::future::pending().await,
@@ -129,12 +129,12 @@ impl Ctx {
             Effect::Crash(_) | Effect::Reboot(_)
                 if point.moment == Moment::Before && matches!(point.plane, Plane::K8s | Plane::Ec2 | Plane::Csi) =>
             {
-                return Some(firing);
+                return FaultOutcome::of(name, effect);
             }
             Effect::Crash(_) | Effect::Reboot(_) | Effect::Count(_) => {}
-            _ => return Some(firing),
+            _ => return FaultOutcome::of(name, effect),
         }
-        None
+        FaultOutcome::Proceed
     }
 
     /// Waits until the fault `name` is gone: deleted, over by its `for`, or at the end of its lease.
@@ -336,7 +336,10 @@ impl Process {
 fn delayed(ctx: Ctx, factory: Factory) -> Task {
     Box::pin(async move {
         let point = Point { plane: Plane::Process, op: "start", attributes: &[], moment: Moment::Before };
-        ctx.meet(&point).await;
+        let outcome = ctx.meet(&point).await;
+        if outcome != FaultOutcome::Proceed {
+            point.unlisted(&outcome);
+        }
         factory(ctx).await;
     })
 }

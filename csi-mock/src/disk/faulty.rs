@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use substrate::fault::{Effect, Moment, Plane, Point};
+use substrate::fault::{Effect, Failure, FaultOutcome, Moment, Plane, Point};
 use substrate::{Ctx, mutant};
 
 use super::errnos::errno;
@@ -29,22 +29,22 @@ pub fn faulty(ctx: &Ctx, disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
     Arc::new(FaultyDisk { ctx: ctx.clone(), disk })
 }
 
-/// Effect of a fault on the operation.
+/// Part of an operation that is performed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FaultOutcome {
-    /// None: perform all of it.
-    Free,
-    /// Perform half of it, then fail.
-    Torn,
-    /// Perform none of it and report success.
-    Lost,
-    /// Find the device of another volume.
-    Wrong,
+enum Part {
+    /// All of it.
+    Whole,
+    /// Half of it; then it fails.
+    Half,
+    /// None of it, and it reports success.
+    None,
+    /// All of it, but it finds the device of another volume.
+    WrongDevice,
 }
 
 impl FaultyDisk {
     /// Lets a fault act before operation `op` on `volume` or `path`.
-    async fn before(&self, op: &'static str, volume: &str, path: &Path) -> Result<FaultOutcome, DiskError> {
+    async fn before(&self, op: &'static str, volume: &str, path: &Path) -> Result<Part, DiskError> {
         self.meet(op, volume, path, Moment::Before).await
     }
 
@@ -53,15 +53,9 @@ impl FaultyDisk {
         self.meet(op, volume, path, Moment::AfterEffect).await.map(drop)
     }
 
-    async fn meet(
-        &self,
-        op: &'static str,
-        volume: &str,
-        path: &Path,
-        moment: Moment,
-    ) -> Result<FaultOutcome, DiskError> {
+    async fn meet(&self, op: &'static str, volume: &str, path: &Path, moment: Moment) -> Result<Part, DiskError> {
         if self.ctx.faults().is_empty() {
-            return Ok(FaultOutcome::Free);
+            return Ok(Part::Whole);
         }
         let text = path.display().to_string();
         let mounted;
@@ -76,21 +70,19 @@ impl FaultyDisk {
         };
         let attributes = [("volume", volume), ("node", self.disk.node()), ("path", &*text)];
         let point = Point { plane: Plane::Disk, op, attributes: &attributes, moment };
-        let Some(firing) = self.ctx.meet(&point).await else { return Ok(FaultOutcome::Free) };
-        match firing.effect {
-            // The catalogue accepts only the names in `ERRNOS`.
-            Effect::IoError(name) | Effect::Error(name) => {
-                Err(DiskError::errno(op, text, errno(&name).unwrap_or(Errno::IO)))
+        match self.ctx.meet(&point).await {
+            FaultOutcome::Proceed => Ok(Part::Whole),
+            FaultOutcome::Fail { failure: Failure::Named(name), .. } => {
+                Err(DiskError::errno(op, text, errno(&name).expect("the catalogue allows the names in `ERRNOS`")))
             }
-            Effect::PauseIo(span) => {
+            FaultOutcome::Alter { effect: Effect::PauseIo(span), .. } => {
                 self.ctx.sleep(span.0).await;
-                Ok(FaultOutcome::Free)
+                Ok(Part::Whole)
             }
-            Effect::LoseUnsynced(true) => Ok(FaultOutcome::Lost),
-            Effect::TornWrite(true) => Ok(FaultOutcome::Torn),
-            Effect::WrongDevice(true) => Ok(FaultOutcome::Wrong),
-            // Other effects are not in the catalogue, so they are refused when a fault is added.
-            _ => Ok(FaultOutcome::Free),
+            FaultOutcome::Alter { effect: Effect::LoseUnsynced(_), .. } => Ok(Part::None),
+            FaultOutcome::Alter { effect: Effect::TornWrite(_), .. } => Ok(Part::Half),
+            FaultOutcome::Alter { effect: Effect::WrongDevice(_), .. } => Ok(Part::WrongDevice),
+            outcome => point.unlisted(&outcome),
         }
     }
 
@@ -111,7 +103,7 @@ macro_rules! plain {
     ($($name:ident($($arg:ident: $kind:ty),*) -> $out:ty, $volume:expr, $path:expr;)*) => {
         $(fn $name<'a>(&'a self, $($arg: $kind),*) -> DiskFuture<'a, $out> {
             Box::pin(async move {
-                if self.before(stringify!($name), $volume, $path).await? == FaultOutcome::Wrong {
+                if self.before(stringify!($name), $volume, $path).await? == Part::WrongDevice {
                     return Err(self.not_ours($volume));
                 }
                 let done = self.disk.$name($($arg),*).await?;
@@ -126,7 +118,7 @@ macro_rules! emitting {
     ($($name:ident($($arg:ident: $kind:ty),*) -> $out:ty, $volume:expr, $path:expr;)*) => {
         $(fn $name<'a>(&'a self, $($arg: $kind),*) -> DiskFuture<'a, $out> {
             Box::pin(async move {
-                if self.before(stringify!($name), $volume, $path).await? == FaultOutcome::Wrong {
+                if self.before(stringify!($name), $volume, $path).await? == Part::WrongDevice {
                     return Err(self.not_ours($volume));
                 }
                 self.disk.$name($($arg),*).await
@@ -182,7 +174,7 @@ impl Disk for FaultyDisk {
     /// Meets the faults of `publish`, which also ends at a pod's path.
     fn mount_share<'a>(&'a self, share: &'a Share) -> DiskFuture<'a, Published> {
         Box::pin(async move {
-            if self.before("publish", &share.volume, &share.path).await? == FaultOutcome::Wrong {
+            if self.before("publish", &share.volume, &share.path).await? == Part::WrongDevice {
                 return Err(self.not_ours(&share.volume));
             }
             self.disk.mount_share(share).await
@@ -210,7 +202,7 @@ impl Disk for FaultyDisk {
 
     fn map<'a>(&'a self, mapping: &'a Mapping) -> DiskFuture<'a, Arc<dyn RawDevice>> {
         Box::pin(async move {
-            if self.before("map", &mapping.volume, &mapping.device).await? == FaultOutcome::Wrong {
+            if self.before("map", &mapping.volume, &mapping.device).await? == Part::WrongDevice {
                 return Err(self.not_ours(&mapping.volume));
             }
             let device = self.disk.map(mapping).await?;
@@ -223,12 +215,12 @@ impl Disk for FaultyDisk {
     fn append<'a>(&'a self, path: &'a Path, data: &'a [u8]) -> DiskFuture<'a, ()> {
         Box::pin(async move {
             match self.before("append", "", path).await? {
-                FaultOutcome::Lost => {}
-                FaultOutcome::Torn => {
+                Part::None => {}
+                Part::Half => {
                     self.disk.append(path, &data[..data.len() / 2]).await?;
                     return Err(DiskError::errno("write", path.display().to_string(), Errno::IO));
                 }
-                FaultOutcome::Free | FaultOutcome::Wrong => self.disk.append(path, data).await?,
+                Part::Whole | Part::WrongDevice => self.disk.append(path, data).await?,
             }
             self.after("append", "", path).await
         })
@@ -237,7 +229,7 @@ impl Disk for FaultyDisk {
     fn sync<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()> {
         Box::pin(async move {
             // Reports success without a sync; a power loss reveals it.
-            let lost = self.before("sync", "", path).await? == FaultOutcome::Lost || is_lossy(&self.ctx, &*self.disk);
+            let lost = self.before("sync", "", path).await? == Part::None || is_lossy(&self.ctx, &*self.disk);
             if !lost {
                 self.disk.sync(path).await?;
             }
@@ -255,7 +247,7 @@ struct FaultyDevice {
 }
 
 impl FaultyDevice {
-    async fn before(&self, op: &'static str) -> Result<FaultOutcome, DiskError> {
+    async fn before(&self, op: &'static str) -> Result<Part, DiskError> {
         self.disk.before(op, &self.mapping.volume, &self.mapping.device).await
     }
 
@@ -281,13 +273,13 @@ impl RawDevice for FaultyDevice {
     fn write_at<'a>(&'a self, offset: u64, data: &'a [u8]) -> DiskFuture<'a, ()> {
         Box::pin(async move {
             match self.before("write_at").await? {
-                FaultOutcome::Lost => {}
-                FaultOutcome::Torn => {
+                Part::None => {}
+                Part::Half => {
                     self.device.write_at(offset, &data[..data.len() / 2]).await?;
                     let path = self.mapping.device.display().to_string();
                     return Err(DiskError::errno("write", path, Errno::IO));
                 }
-                FaultOutcome::Free | FaultOutcome::Wrong => self.device.write_at(offset, data).await?,
+                Part::Whole | Part::WrongDevice => self.device.write_at(offset, data).await?,
             }
             self.after("write_at").await
         })
@@ -295,7 +287,7 @@ impl RawDevice for FaultyDevice {
 
     fn sync(&self) -> DiskFuture<'_, ()> {
         Box::pin(async move {
-            let lost = self.before("sync").await? == FaultOutcome::Lost
+            let lost = self.before("sync").await? == Part::None
                 || is_lossy(&self.disk.ctx, &*self.disk.disk)
                 || mutant!(self.disk.ctx, "raw-sync-does-nothing");
             if !lost {

@@ -1,20 +1,20 @@
 //! Faults of the Kubernetes plane: the moments of a request at which they fire, and their effect on it.
 //! [`crate::faults`] has their catalogue.
 
-use substrate::fault::{Effect, Moment, Plane, Point, WatchFault};
-use substrate::{BoxError, Ctx};
+use substrate::Ctx;
+use substrate::fault::{Effect, Failure, FaultOutcome, Moment, Plane, Point, WatchFault};
 
 use super::call::Call;
 use super::verb::Verb;
 use crate::faults::CODES;
 use crate::state::Status;
 
-/// Immediate outcome of a fault for a request.
-pub(crate) enum Injected {
-    /// It fails with this status.
-    Fail(Status),
+/// End of a request by a fault.
+pub(crate) enum Ended {
+    /// The caller gets this status.
+    Answer(Status),
     /// The connection breaks.
-    Break(BoxError),
+    Break(Broken),
 }
 
 /// Effect of faults on a request that continues.
@@ -35,7 +35,7 @@ pub(crate) struct RequestFault {
 pub(crate) struct Broken(pub String);
 
 /// Runs the faults that fire at `moment` of a request.
-pub(crate) async fn suffer(ctx: &Ctx, call: &Call, moment: Moment) -> Result<RequestFault, Injected> {
+pub(crate) async fn suffer(ctx: &Ctx, call: &Call, moment: Moment) -> Result<RequestFault, Ended> {
     if ctx.faults().is_empty() {
         return Ok(RequestFault::default());
     }
@@ -51,19 +51,21 @@ pub(crate) async fn suffer(ctx: &Ctx, call: &Call, moment: Moment) -> Result<Req
         ("reads", reads(call)),
     ];
     let point = Point { plane: Plane::K8s, op: call.verb.name(), attributes: &attributes, moment };
-    let Some(firing) = ctx.meet(&point).await else { return Ok(RequestFault::default()) };
-    let fault = firing.name;
-    match firing.effect {
-        Effect::Http(code) => Err(Injected::Fail(http(code, &fault))),
-        Effect::Error(reason) => Err(Injected::Fail(named(&reason, &fault))),
-        Effect::DropRequest(_) | Effect::DropReply(_) | Effect::Crash(_) | Effect::Reboot(_) => {
-            Err(Injected::Break(Broken(fault).into()))
+    match ctx.meet(&point).await {
+        FaultOutcome::Proceed => Ok(RequestFault::default()),
+        FaultOutcome::Fail { fault, failure: Failure::Http(code) } => Err(Ended::Answer(http(code, &fault))),
+        FaultOutcome::Fail { fault, failure: Failure::Named(reason) } => Err(Ended::Answer(named(&reason, &fault))),
+        FaultOutcome::Break { fault } | FaultOutcome::LoseReply { fault } => Err(Ended::Break(Broken(fault))),
+        FaultOutcome::Alter { fault, effect: Effect::StaleRead(stale) } => {
+            Ok(RequestFault { stale, fault, ..RequestFault::default() })
         }
-        Effect::StaleRead(revisions) => Ok(RequestFault { stale: revisions, fault, ..RequestFault::default() }),
-        Effect::Duplicate(times) => Ok(RequestFault { times: Some(times), fault, ..RequestFault::default() }),
-        Effect::Watch(watch) => Ok(RequestFault { watch: Some(watch), fault, ..RequestFault::default() }),
-        // The catalogue allows no other effect.
-        _ => Ok(RequestFault::default()),
+        FaultOutcome::Alter { fault, effect: Effect::Duplicate(times) } => {
+            Ok(RequestFault { times: Some(times), fault, ..RequestFault::default() })
+        }
+        FaultOutcome::Alter { fault, effect: Effect::Watch(watch) } => {
+            Ok(RequestFault { watch: Some(watch), fault, ..RequestFault::default() })
+        }
+        outcome => point.unlisted(&outcome),
     }
 }
 

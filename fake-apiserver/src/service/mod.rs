@@ -60,7 +60,7 @@ pub use self::audit::{Audit, Policy};
 use self::call::Call;
 pub use self::config::{Config, Keep, MOST_GATHERED, Unserved};
 pub use self::dials::{Dial, Endpoint, LogDial, NodeDial, NodeEndpoint};
-use self::fault::{Injected, RequestFault, suffer};
+use self::fault::{Ended, RequestFault, suffer};
 pub use self::origin_state::Origin;
 use self::parameters::accepted;
 pub use self::rbac::Rbac;
@@ -287,8 +287,8 @@ impl Server {
         }
         let request_fault = match suffer(&self.ctx, call, Moment::Before).await {
             Ok(request_fault) => request_fault,
-            Err(Injected::Fail(status)) => return Ok(failure(&status)),
-            Err(Injected::Break(error)) => return Err(error),
+            Err(Ended::Answer(status)) => return Ok(failure(&status)),
+            Err(Ended::Break(broken)) => return Err(broken.into()),
         };
         let response = match &self.shared.origin {
             Some(state) => Box::pin(self.relayed(state, parts, call, body, request_fault)).await?,
@@ -297,8 +297,8 @@ impl Server {
         for moment in [Moment::AfterEffect, Moment::BeforeReply] {
             match suffer(&self.ctx, call, moment).await {
                 Ok(_) => {}
-                Err(Injected::Fail(status)) => return Ok(failure(&status)),
-                Err(Injected::Break(error)) => return Err(error),
+                Err(Ended::Answer(status)) => return Ok(failure(&status)),
+                Err(Ended::Break(broken)) => return Err(broken.into()),
             }
         }
         Ok(response)

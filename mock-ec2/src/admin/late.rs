@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use substrate::fault::{Effect, Moment, Plane, Point};
+use substrate::fault::{Effect, FaultOutcome, Moment, Plane, Point};
 use tokio::sync::mpsc;
 
 use super::App;
@@ -91,13 +91,14 @@ async fn meet(
 ) -> Option<Option<Bytes>> {
     let attributes = [("volume", volume.as_str()), ("instance", instance.as_str())];
     let point = Point { plane: Plane::Ec2, op: DEVICES, attributes: &attributes, moment: Moment::Before };
-    match app.ctx.meet(&point).await?.effect {
-        Effect::DropReply(true) => Some(None),
-        Effect::WrongDevice(true) => {
+    match app.ctx.meet(&point).await {
+        FaultOutcome::Proceed => None,
+        FaultOutcome::LoseReply { .. } | FaultOutcome::Break { .. } => Some(None),
+        FaultOutcome::Alter { effect: Effect::WrongDevice(_), .. } => {
             let file = other(&app, &volume)?;
             Some(Some(appears(&volume, &device, file.as_str(), size_bytes)))
         }
-        _ => None,
+        outcome => point.unlisted(&outcome),
     }
 }
 

@@ -14,12 +14,14 @@ mod branch;
 pub mod catalogue;
 mod near;
 mod ops;
+mod outcome;
 mod span;
 
 pub use book::{Faults, Firing, Following, Hit, Point, Report};
 pub use branch::{Branches, Parts};
 pub use catalogue::{Catalogue, Mistake, Names, Operation};
 pub use ops::Ops;
+pub use outcome::{Failure, FaultOutcome};
 pub use span::Span;
 
 use std::time::Duration;
