@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::code::Code;
 use super::command::{DescribeInstanceAttribute, DeviceChange, InstanceChange, ModifyInstanceAttribute, Reply};
 use super::error::{Ec2Error, Missing};
 use super::ids::InstanceId;
@@ -109,7 +110,7 @@ impl State {
             InstanceChange::InstanceType(name) => {
                 let Some(kind) = instance_types::find(name) else {
                     return Err(Ec2Error::Resource {
-                        code: "InvalidInstanceAttributeValue",
+                        code: Code::InvalidInstanceAttributeValue,
                         text: format!("Invalid value '{name}' for InstanceType."),
                     });
                 };
@@ -131,7 +132,7 @@ impl State {
                 };
                 if let Some(stranger) = devices.iter().find(|change| !mapped(change)) {
                     return Err(Ec2Error::Resource {
-                        code: "InvalidInstanceAttributeValue",
+                        code: Code::InvalidInstanceAttributeValue,
                         text: format!("No device is currently mapped at {}", stranger.device),
                     });
                 }
@@ -144,7 +145,7 @@ impl State {
         );
         if needs_stop && instance.state != InstanceState::Stopped {
             return Err(Ec2Error::Resource {
-                code: "IncorrectInstanceState",
+                code: Code::IncorrectInstanceState,
                 text: format!("The instance '{id}' is not in the 'stopped' state."),
             });
         }

@@ -1,5 +1,6 @@
 //! Blocks public access to snapshots.
 
+use super::code::Code;
 use super::command::Reply;
 use super::error::Ec2Error;
 use super::listing::text;
@@ -27,7 +28,7 @@ impl State {
             return Ok(());
         }
         Err(Ec2Error::Resource {
-            code: "OperationNotPermitted",
+            code: Code::OperationNotPermitted,
             text: "Snapshots cannot be shared publicly: block public access is enabled for snapshots in this region."
                 .to_owned(),
         })

@@ -3,6 +3,7 @@
 use substrate::Now;
 
 use super::State;
+use super::code::Code;
 use super::error::Ec2Error;
 use super::ids::{InstanceId, SnapshotId};
 use super::instance::InstanceState;
@@ -27,7 +28,7 @@ impl State {
                 [] => Vec::new(),
                 [first, ..] => {
                     let text = format!("Address '{first}' not found.");
-                    return Err(Ec2Error::Resource { code: "InvalidAddress.NotFound", text });
+                    return Err(Ec2Error::Resource { code: Code::InvalidAddressNotFound, text });
                 }
             },
             Kind::LaunchTemplate => match request.all("LaunchTemplateName") {
@@ -66,7 +67,7 @@ impl State {
                 [] => Vec::new(),
                 [first, ..] => {
                     let text = format!("The reserved instance ID '{first}' does not exist");
-                    return Err(Ec2Error::Resource { code: "InvalidReservedInstancesId", text });
+                    return Err(Ec2Error::Resource { code: Code::InvalidReservedInstancesId, text });
                 }
             },
             Kind::RouteTable => self.route_tables(),
@@ -85,7 +86,7 @@ impl State {
             let instance = self.instance(&id)?;
             if !instance_types::find(&instance.instance_type).is_some_and(|t| t.burstable()) {
                 let text = format!("The instance '{id}' is not of a burstable type.");
-                return Err(Ec2Error::Resource { code: "IncorrectInstanceState", text });
+                return Err(Ec2Error::Resource { code: Code::IncorrectInstanceState, text });
             }
         }
         let alive = self.instances.values().filter(|i| i.state != InstanceState::Terminated);
@@ -211,7 +212,7 @@ pub(crate) fn lock_fields(lock: &SnapshotLock, state: &str) -> Vec<Named> {
 /// Returns the error for a launch template by name: templates cannot be created here.
 pub(crate) fn no_launch_template(name: &str) -> Ec2Error {
     Ec2Error::Resource {
-        code: "InvalidLaunchTemplateName.NotFoundException",
+        code: Code::InvalidLaunchTemplateNameNotFoundException,
         text: format!("At least one of the launch templates specified in the request does not exist: {name}"),
     }
 }

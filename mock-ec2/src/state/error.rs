@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::code::Code;
 use super::ids::{InstanceId, SnapshotId, VolumeId};
 
 /// Requested ids that do not exist. Clients scrape ids from the text, so it names exactly these: the EBS driver avoids
@@ -162,7 +163,7 @@ pub enum Ec2Error {
     /// {text}
     Resource {
         /// The code.
-        code: &'static str,
+        code: Code,
         /// The text.
         text: String,
     },
@@ -243,65 +244,66 @@ pub enum Ec2Error {
 impl Ec2Error {
     /// Returns the error code on the wire.
     pub fn code(&self) -> &str {
-        match self {
-            Self::VolumeNotFound(_) => "InvalidVolume.NotFound",
-            Self::InstanceNotFound(_) => "InvalidInstanceID.NotFound",
-            Self::SnapshotNotFound(_) => "InvalidSnapshot.NotFound",
-            Self::InvalidId(_) => "InvalidID",
-            Self::ZoneNotFound(_) => "InvalidZone.NotFound",
-            Self::SubnetNotFound(_) => "InvalidSubnetID.NotFound",
-            Self::InstanceTypeNotFound(_) => "InvalidInstanceType",
-            Self::MalformedInstanceId(_) => "InvalidInstanceID.Malformed",
-            Self::AlreadyAttached(_) | Self::VolumeInUse { .. } => "VolumeInUse",
-            Self::SnapshotLocked(_) => "OperationNotPermitted",
-            Self::ModificationState { .. } => "IncorrectModificationState",
-            Self::ModificationRate(_) => "VolumeModificationRateExceeded",
-            Self::NeverModified(_) => "InvalidVolumeModification.NotFound",
-            Self::SnapshotRate => "SnapshotCreationPerVolumeRateExceeded",
-            Self::ConcurrentSnapshots => "ConcurrentSnapshotLimitExceeded",
-            Self::QuotaExceeded { resource: "snapshot", .. } => "SnapshotLimitExceeded",
-            Self::QuotaExceeded { .. } => "VolumeLimitExceeded",
-            Self::IncorrectInstanceState { .. } | Self::NeverRan(_) => "IncorrectInstanceState",
-            Self::RequestLimit => "RequestLimitExceeded",
-            Self::ZoneMismatch { .. } => "InvalidVolume.ZoneMismatch",
+        let code = match self {
+            Self::VolumeNotFound(_) => Code::InvalidVolumeNotFound,
+            Self::InstanceNotFound(_) => Code::InvalidInstanceIDNotFound,
+            Self::SnapshotNotFound(_) => Code::InvalidSnapshotNotFound,
+            Self::InvalidId(_) => Code::InvalidID,
+            Self::ZoneNotFound(_) => Code::InvalidZoneNotFound,
+            Self::SubnetNotFound(_) => Code::InvalidSubnetIDNotFound,
+            Self::InstanceTypeNotFound(_) => Code::InvalidInstanceType,
+            Self::MalformedInstanceId(_) => Code::InvalidInstanceIDMalformed,
+            Self::AlreadyAttached(_) | Self::VolumeInUse { .. } => Code::VolumeInUse,
+            Self::SnapshotLocked(_) => Code::OperationNotPermitted,
+            Self::ModificationState { .. } => Code::IncorrectModificationState,
+            Self::ModificationRate(_) => Code::VolumeModificationRateExceeded,
+            Self::NeverModified(_) => Code::InvalidVolumeModificationNotFound,
+            Self::SnapshotRate => Code::SnapshotCreationPerVolumeRateExceeded,
+            Self::ConcurrentSnapshots => Code::ConcurrentSnapshotLimitExceeded,
+            Self::QuotaExceeded { resource: "snapshot", .. } => Code::SnapshotLimitExceeded,
+            Self::QuotaExceeded { .. } => Code::VolumeLimitExceeded,
+            Self::IncorrectInstanceState { .. } | Self::NeverRan(_) => Code::IncorrectInstanceState,
+            Self::RequestLimit => Code::RequestLimitExceeded,
+            Self::ZoneMismatch { .. } => Code::InvalidVolumeZoneMismatch,
             Self::InstanceNotRunning(_)
             | Self::VolumeNotAvailable(_)
             | Self::SnapshotInState { .. }
-            | Self::VolumeInState { .. } => "IncorrectState",
-            Self::NotAttached { .. } => "InvalidAttachment.NotFound",
-            Self::RootVolume { .. } => "OperationNotPermitted",
-            Self::AttachmentLimit(_) => "AttachmentLimitExceeded",
-            Self::UnknownVolumeType(_) => "UnknownVolumeType",
-            Self::TokenMismatch | Self::TokenOfDeleted => "IdempotentParameterMismatch",
+            | Self::VolumeInState { .. } => Code::IncorrectState,
+            Self::NotAttached { .. } => Code::InvalidAttachmentNotFound,
+            Self::RootVolume { .. } => Code::OperationNotPermitted,
+            Self::AttachmentLimit(_) => Code::AttachmentLimitExceeded,
+            Self::UnknownVolumeType(_) => Code::UnknownVolumeType,
+            Self::TokenMismatch | Self::TokenOfDeleted => Code::IdempotentParameterMismatch,
             Self::MalformedVolumeId { .. }
             | Self::BadDevice(_)
             | Self::DeviceInUse(_)
-            | Self::InvalidParameterValue(_) => "InvalidParameterValue",
-            Self::Resource { code, .. } => code,
-            Self::FilterLimit(..) => "FilterLimitExceeded",
-            Self::NoSuchVersion { .. } => "NoSuchVersion",
-            Self::InvalidParameterCombination(_) => "InvalidParameterCombination",
-            Self::InvalidParameterDependency(_) => "InvalidParameterDependency",
-            Self::MissingParameter(_) => "MissingParameter",
-            Self::UnknownParameter(_) => "UnknownParameter",
-            Self::UnsupportedOperation(_) => "UnsupportedOperation",
-            Self::InvalidNextToken => "InvalidNextToken",
-            Self::TagLimit(_) => "TagLimitExceeded",
-            Self::DryRun => "DryRunOperation",
-            Self::InsufficientVolumeCapacity(_) => "InsufficientVolumeCapacity",
-            Self::InvalidAction(_) | Self::ActionNotServed { .. } => "InvalidAction",
-            Self::InvalidRequest(_) => "InvalidRequest",
-            Self::AuthFailure => "AuthFailure",
-            Self::SignatureDoesNotMatch(_) => "SignatureDoesNotMatch",
-            Self::RequestExpired => "RequestExpired",
-            Self::MissingAuthenticationToken => "MissingAuthenticationToken",
-            Self::IncompleteSignature(_) => "IncompleteSignature",
-            Self::RequestTooLarge(_) => "RequestEntityTooLarge",
-            Self::RegionNotServed { .. } => "AuthFailure",
-            Self::NotRecorded(_) => "InternalError",
-            Self::CannotRecord(_) => "Unavailable",
-            Self::Injected { code, .. } => code,
-        }
+            | Self::InvalidParameterValue(_) => Code::InvalidParameterValue,
+            Self::Resource { code, .. } => *code,
+            Self::FilterLimit(..) => Code::FilterLimitExceeded,
+            Self::NoSuchVersion { .. } => Code::NoSuchVersion,
+            Self::InvalidParameterCombination(_) => Code::InvalidParameterCombination,
+            Self::InvalidParameterDependency(_) => Code::InvalidParameterDependency,
+            Self::MissingParameter(_) => Code::MissingParameter,
+            Self::UnknownParameter(_) => Code::UnknownParameter,
+            Self::UnsupportedOperation(_) => Code::UnsupportedOperation,
+            Self::InvalidNextToken => Code::InvalidNextToken,
+            Self::TagLimit(_) => Code::TagLimitExceeded,
+            Self::DryRun => Code::DryRunOperation,
+            Self::InsufficientVolumeCapacity(_) => Code::InsufficientVolumeCapacity,
+            Self::InvalidAction(_) | Self::ActionNotServed { .. } => Code::InvalidAction,
+            Self::InvalidRequest(_) => Code::InvalidRequest,
+            Self::AuthFailure => Code::AuthFailure,
+            Self::SignatureDoesNotMatch(_) => Code::SignatureDoesNotMatch,
+            Self::RequestExpired => Code::RequestExpired,
+            Self::MissingAuthenticationToken => Code::MissingAuthenticationToken,
+            Self::IncompleteSignature(_) => Code::IncompleteSignature,
+            Self::RequestTooLarge(_) => Code::RequestEntityTooLarge,
+            Self::RegionNotServed { .. } => Code::AuthFailure,
+            Self::NotRecorded(_) => Code::InternalError,
+            Self::CannotRecord(_) => Code::Unavailable,
+            Self::Injected { code, .. } => return code,
+        };
+        code.as_str()
     }
 
     /// Returns the HTTP status: 400, except 412 for DryRun, 401 or 403 for signature errors, 413 for a large body, and

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use substrate::ids as make_id;
 
+use super::code::Code;
 use super::command::Reply;
 use super::error::Ec2Error;
 use super::groups::{GroupRequest, PlacementGroup};
@@ -18,7 +19,7 @@ impl State {
                 check_tags(&BTreeMap::new(), tags)?;
                 if self.account.groups.contains_key(name) {
                     let text = format!("The placement group '{name}' already exists.");
-                    return Err(Ec2Error::Resource { code: "InvalidPlacementGroup.Duplicate", text });
+                    return Err(Ec2Error::Resource { code: Code::InvalidPlacementGroupDuplicate, text });
                 }
                 call.check_dry_run()?;
                 self.account.made_groups += 1;
@@ -87,7 +88,7 @@ impl State {
 
 fn unknown(name: &str) -> Ec2Error {
     Ec2Error::Resource {
-        code: "InvalidPlacementGroup.Unknown",
+        code: Code::InvalidPlacementGroupUnknown,
         text: format!("The placement group '{name}' is unknown"),
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use substrate::ids as make_id;
 
+use super::code::Code;
 use super::command::{LaunchDevice, LaunchDisk, Reply};
 use super::device::DeviceSlot;
 use super::error::Ec2Error;
@@ -48,7 +49,7 @@ impl State {
         match self.account.images.iter().find(|(_, image)| uses(image)) {
             None => Ok(()),
             Some((id, _)) => Err(Ec2Error::Resource {
-                code: "InvalidSnapshot.InUse",
+                code: Code::InvalidSnapshotInUse,
                 text: format!("The snapshot {snapshot} is currently in use by {id}"),
             }),
         }
@@ -58,7 +59,7 @@ impl State {
         let instance = self.instance(&request.instance)?.clone();
         if !matches!(instance.state, InstanceState::Running | InstanceState::Stopped | InstanceState::Stopping) {
             let text = format!("Instance '{}' is not in a state from which an image can be made.", instance.id);
-            return Err(Ec2Error::Resource { code: "IncorrectState", text });
+            return Err(Ec2Error::Resource { code: Code::IncorrectState, text });
         }
         self.check_name(&request.name)?;
         check_tags(&BTreeMap::new(), &request.tags)?;
@@ -84,7 +85,7 @@ impl State {
             volume_type.check_size(size_gib)?;
             if size_gib < volume.size_gib {
                 return Err(Ec2Error::Resource {
-                    code: "InvalidBlockDeviceMapping",
+                    code: Code::InvalidBlockDeviceMapping,
                     text: format!(
                         "Volume of size {size_gib}GB is smaller than volume '{id}', expect size >= {}GB",
                         volume.size_gib
@@ -150,7 +151,7 @@ impl State {
             let slot = DeviceSlot::parse(&device.device).ok_or_else(|| Ec2Error::BadDevice(device.device.clone()))?;
             if !slots.insert(slot) {
                 let text = format!("The device '{}' is used in more than one block-device mapping", device.device);
-                return Err(Ec2Error::Resource { code: "InvalidBlockDeviceMapping", text });
+                return Err(Ec2Error::Resource { code: Code::InvalidBlockDeviceMapping, text });
             }
             disks.push(self.new_disk(device)?);
         }
@@ -179,12 +180,12 @@ impl State {
         }
         if self.account.gone_images.contains(id) {
             let text = format!("The image ID '{id}' is no longer available");
-            return Err(Ec2Error::Resource { code: "InvalidAMIID.Unavailable", text });
+            return Err(Ec2Error::Resource { code: Code::InvalidAMIIDUnavailable, text });
         }
         let image = self.image(id)?;
         if image.owner.0 != self.settings.account_id {
             return Err(Ec2Error::Resource {
-                code: "AuthFailure",
+                code: Code::AuthFailure,
                 text: format!("Not authorized for image:{id}; it is of the account {}", image.owner.0),
             });
         }
@@ -221,7 +222,7 @@ impl State {
         let size_gib = size.ok_or_else(|| Ec2Error::MissingParameter("size or snapshotId".to_owned()))?;
         if let Some(snapshot) = snapshot.filter(|snapshot| size_gib < snapshot.size_gib) {
             return Err(Ec2Error::Resource {
-                code: "InvalidBlockDeviceMapping",
+                code: Code::InvalidBlockDeviceMapping,
                 text: format!(
                     "Volume of size {size_gib}GB is smaller than snapshot '{}', expect size >= {}GB",
                     snapshot.id, snapshot.size_gib
@@ -231,7 +232,7 @@ impl State {
         if snapshot.is_some() && disk.is_some_and(|disk| disk.encrypted.is_some()) {
             let text =
                 format!("the encrypted flag cannot be specified since device {device} has a snapshot specified.");
-            return Err(Ec2Error::Resource { code: "InvalidBlockDeviceMapping", text });
+            return Err(Ec2Error::Resource { code: Code::InvalidBlockDeviceMapping, text });
         }
         // Images default to magnetic disks; current launches make them gp2.
         let volume_type = volume_type.as_deref().map_or(Ok(VolumeType::Gp2), VolumeType::parse)?;
@@ -254,7 +255,7 @@ impl State {
         let allowed = |c: char| c.is_ascii_alphanumeric() || "()[] ./-'@_".contains(c);
         if !NAME.contains(&name.chars().count()) || !name.chars().all(allowed) {
             return Err(Ec2Error::Resource {
-                code: "InvalidAMIName.Malformed",
+                code: Code::InvalidAMINameMalformed,
                 text:
                     "AMI names must be between 3 and 128 characters long, and may contain letters, numbers, '(', ')', \
                        '.', '-', '/' and '_'"
@@ -264,7 +265,7 @@ impl State {
         match self.account.images.iter().find(|(_, image)| image.name == name) {
             None => Ok(()),
             Some((id, _)) => Err(Ec2Error::Resource {
-                code: "InvalidAMIName.Duplicate",
+                code: Code::InvalidAMINameDuplicate,
                 text: format!("AMI name {name} is already in use by AMI {id}"),
             }),
         }
@@ -285,12 +286,12 @@ impl State {
 
 /// Returns the error for an unknown image.
 pub(super) fn no_image(id: &str) -> Ec2Error {
-    Ec2Error::Resource { code: "InvalidAMIID.NotFound", text: format!("The image id '[{id}]' does not exist") }
+    Ec2Error::Resource { code: Code::InvalidAMIIDNotFound, text: format!("The image id '[{id}]' does not exist") }
 }
 
 fn no_root(device: &str) -> Ec2Error {
     Ec2Error::Resource {
-        code: "InvalidBlockDeviceMapping",
+        code: Code::InvalidBlockDeviceMapping,
         text: format!("The block device mappings have no snapshot for the root device {device}"),
     }
 }

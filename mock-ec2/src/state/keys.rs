@@ -14,6 +14,7 @@ use sha1::Sha1;
 use sha2::{Digest, Sha256};
 use substrate::ids as make_id;
 
+use super::code::Code;
 use super::command::Reply;
 use super::error::Ec2Error;
 use super::listing::{Entry, Field, Named, list, text};
@@ -100,7 +101,7 @@ impl State {
         }
         if self.account.keys.contains_key(name) {
             let text = format!("The keypair '{name}' already exists.");
-            return Err(Ec2Error::Resource { code: "InvalidKeyPair.Duplicate", text });
+            return Err(Ec2Error::Resource { code: Code::InvalidKeyPairDuplicate, text });
         }
         Ok(())
     }
@@ -250,5 +251,8 @@ fn read_public(material: &[u8]) -> Result<(&'static str, Vec<u8>), Ec2Error> {
 }
 
 fn bad_key() -> Ec2Error {
-    Ec2Error::Resource { code: "InvalidKey.Format", text: "Key is not in valid OpenSSH public key format".to_owned() }
+    Ec2Error::Resource {
+        code: Code::InvalidKeyFormat,
+        text: "Key is not in valid OpenSSH public key format".to_owned(),
+    }
 }

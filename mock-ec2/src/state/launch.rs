@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use substrate::Now;
 
+use super::code::Code;
 use super::command::{CreateVolume, LaunchDevice, LaunchDisk, Reply, RunInstances};
 use super::device::DeviceSlot;
 use super::error::{Ec2Error, Missing};
@@ -157,7 +158,7 @@ impl State {
         let image = self.image(&request.image_id)?;
         if self.image_state(&image) != "available" {
             let text = format!("The image ID '{}' is not available", image.id);
-            return Err(Ec2Error::Resource { code: "InvalidAMIID.Unavailable", text });
+            return Err(Ec2Error::Resource { code: Code::InvalidAMIIDUnavailable, text });
         }
         check_architecture(&image, instance_type)?;
         let zone = self.launch_zone(request)?;
@@ -436,7 +437,7 @@ impl State {
 }
 
 fn bad_mapping(text: String) -> Ec2Error {
-    Ec2Error::Resource { code: "InvalidBlockDeviceMapping", text }
+    Ec2Error::Resource { code: Code::InvalidBlockDeviceMapping, text }
 }
 
 /// Checks that `image` runs on the type `name`.

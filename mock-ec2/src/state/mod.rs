@@ -10,6 +10,7 @@ pub mod assembly;
 pub mod attributes;
 pub mod changed;
 pub mod client_token;
+pub mod code;
 pub mod command;
 pub mod device;
 pub mod error;

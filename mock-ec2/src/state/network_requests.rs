@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use substrate::ids as make_id;
 
+use super::code::Code;
 use super::command::Reply;
 use super::error::{Ec2Error, Missing};
 use super::instance::InstanceState;
@@ -88,7 +89,7 @@ impl State {
         let range = read(cidr)?;
         if !PREFIXES.contains(&range.prefix) {
             let text = format!("The CIDR '{cidr}' is invalid.");
-            return Err(Ec2Error::Resource { code: "InvalidVpc.Range", text });
+            return Err(Ec2Error::Resource { code: Code::InvalidVpcRange, text });
         }
         check_tags(&BTreeMap::new(), tags)?;
         call.check_dry_run()?;
@@ -115,14 +116,14 @@ impl State {
         };
         if !PREFIXES.contains(&range.prefix) || !ranges.iter().any(|own| own.contains(range)) {
             let text = format!("The CIDR '{cidr}' is invalid.");
-            return Err(Ec2Error::Resource { code: "InvalidSubnet.Range", text });
+            return Err(Ec2Error::Resource { code: Code::InvalidSubnetRange, text });
         }
         let taken = self.account.subnets.values().filter(|subnet| subnet.vpc == vpc).map(|subnet| subnet.cidr);
         // The default subnets fill the ranges of the default VPC.
         let default = ranges.iter().copied().filter(|_| vpc == self.vpc_id());
         if taken.chain(default).any(|other| other.overlaps(range)) {
             let text = format!("The CIDR '{cidr}' conflicts with another subnet");
-            return Err(Ec2Error::Resource { code: "InvalidSubnet.Conflict", text });
+            return Err(Ec2Error::Resource { code: Code::InvalidSubnetConflict, text });
         }
         check_tags(&BTreeMap::new(), tags)?;
         call.check_dry_run()?;
@@ -241,7 +242,7 @@ fn read(cidr: &str) -> Result<Cidr, Ec2Error> {
 
 fn in_use(what: &str, id: &str) -> Ec2Error {
     Ec2Error::Resource {
-        code: "DependencyViolation",
+        code: Code::DependencyViolation,
         text: format!("The {what} '{id}' has dependencies and cannot be deleted."),
     }
 }

@@ -4,6 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
+use super::code::Code;
 use super::error::Ec2Error;
 use super::listing::{Named, text};
 
@@ -166,7 +167,7 @@ pub fn choice(name: &str, word: &str, [yes, no]: [&str; 2]) -> Result<bool, Ec2E
 /// `InvalidParameterValue`, or `InvalidUserData.Malformed` for invalid base64.
 pub fn check_user_data(text: &str) -> Result<(), Ec2Error> {
     let bytes = STANDARD.decode(text).map_err(|_| Ec2Error::Resource {
-        code: "InvalidUserData.Malformed",
+        code: Code::InvalidUserDataMalformed,
         text: "Invalid BASE64 encoding of user data.".to_owned(),
     })?;
     if bytes.len() <= USER_DATA {

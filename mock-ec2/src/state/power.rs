@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use substrate::Now;
 
+use super::code::Code;
 use super::command::{Reply, StopInstances};
 use super::device::DeviceSlot;
 use super::error::{Ec2Error, Missing};
@@ -198,7 +199,7 @@ impl State {
         match ids.iter().filter_map(|id| self.instances.get(id)).find(|i| forbids(&i.options)) {
             None => Ok(()),
             Some(instance) => Err(Ec2Error::Resource {
-                code: "OperationNotPermitted",
+                code: Code::OperationNotPermitted,
                 text: format!(
                     "The instance '{}' may not be {verb}. Modify its '{attribute}' instance attribute and try again.",
                     instance.id

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use substrate::ids as make_id;
 
+use super::code::Code;
 use super::command::{CreateVolume, Reply};
 use super::device::DeviceSlot;
 use super::error::Ec2Error;
@@ -38,7 +39,7 @@ impl State {
         let old = instance.slots.get(&DeviceSlot::root()).and_then(|id| self.volumes.get(id)).cloned();
         let Some(old) = old else {
             let text = format!("The instance '{}' has no root volume.", instance.id);
-            return Err(Ec2Error::Resource { code: "IncorrectState", text });
+            return Err(Ec2Error::Resource { code: Code::IncorrectState, text });
         };
         if request.snapshot.is_some() && request.image.is_some() {
             let text = "The parameters SnapshotId and ImageId cannot be used together.";

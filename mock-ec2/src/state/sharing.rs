@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use super::code::Code;
 use super::error::Ec2Error;
 
 /// Returns true for the twelve digits of an account.
@@ -19,7 +20,7 @@ pub fn check_users(users: &[String], words: &[&str]) -> Result<(), Ec2Error> {
     match users.iter().find(|user| !is_account(user) && !words.contains(&user.as_str())) {
         None => Ok(()),
         Some(user) => {
-            Err(Ec2Error::Resource { code: "InvalidUserID.Malformed", text: format!("Invalid user id: \"{user}\"") })
+            Err(Ec2Error::Resource { code: Code::InvalidUserIDMalformed, text: format!("Invalid user id: \"{user}\"") })
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::code::Code;
 use super::command::{ModifySnapshotAttribute, Reply, SnapshotAttribute};
 use super::error::Ec2Error;
 use super::ids::SnapshotId;
@@ -14,7 +15,7 @@ impl ModifySnapshotAttribute {
     /// (hashicorp/packer#1068, kenzanlabs/spinnaker-terraform#29).
     pub(crate) fn invalid_item(value: &str, kind: &str) -> Ec2Error {
         let text = format!("Invalid attribute item value \"{value}\" for {kind} item type.");
-        Ec2Error::Resource { code: "InvalidAMIAttributeItemValue", text }
+        Ec2Error::Resource { code: Code::InvalidAMIAttributeItemValue, text }
     }
 }
 
@@ -56,7 +57,7 @@ impl State {
         sharing.everybody = request.everybody.unwrap_or(sharing.everybody);
         if sharing.everybody && snapshot.encrypted {
             return Err(Ec2Error::Resource {
-                code: "OperationNotPermitted",
+                code: Code::OperationNotPermitted,
                 text: "Encrypted snapshots cannot be shared with everybody.".to_owned(),
             });
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use substrate::{Now, ids as make_id};
 
+use super::code::Code;
 use super::command::{
     CopySnapshot, CreateSnapshot, CreateSnapshots, DescribeSnapshots, EnableFastSnapshotRestores, FastRestoreReply,
     LockSnapshot, Reply, SnapshotReply,
@@ -229,7 +230,7 @@ impl State {
         let there = self.snapshot(id)?.fast_restores.get(zone);
         let Some(there) = there.filter(|f| f.state != FastRestoreState::Disabled) else {
             return Err(Ec2Error::Resource {
-                code: "InvalidParameterValue",
+                code: Code::InvalidParameterValue,
                 text: format!("Fast snapshot restore is not enabled for snapshot '{id}' in {zone}."),
             });
         };
@@ -295,7 +296,7 @@ impl State {
         match state {
             None | Some("expired") => {
                 let text = format!("The snapshot '{id}' is not locked.");
-                return Err(Ec2Error::Resource { code: "SnapshotLock.NotFound", text });
+                return Err(Ec2Error::Resource { code: Code::SnapshotLockNotFound, text });
             }
             Some("compliance") => return Err(Ec2Error::SnapshotLocked(id.clone())),
             Some(_) => call.check_dry_run()?,
@@ -469,7 +470,7 @@ pub(super) fn of_copies(source: &VolumeId) -> VolumeId {
 pub(super) fn check_completed(snapshot: &Arc<Snapshot>, now: Now) -> Result<(), Ec2Error> {
     match snapshot.state {
         SnapshotState::Completed if !snapshot.tier.usable(now.wall) => Err(Ec2Error::Resource {
-            code: "IncorrectState",
+            code: Code::IncorrectState,
             text: format!("Snapshot '{}' is in the archive tier. Restore it first.", snapshot.id),
         }),
         SnapshotState::Completed => Ok(()),

@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::fields::{instance_id, snapshot_id, volume_id};
 use super::form::Form;
 use super::tags::tag_specifications;
+use crate::state::code::Code;
 use crate::state::command::{
     Action, BlockRequest, GroupRequest, KeyRequest, NetworkRequest, PlacementGroup, PublicAccess, ReplaceRoot,
     RestoreRequest,
@@ -65,7 +66,7 @@ fn create_key_pair(form: &mut Form) -> Result<Action, Ec2Error> {
 fn import_key_pair(form: &mut Form) -> Result<Action, Ec2Error> {
     let material = form.require("PublicKeyMaterial")?;
     let bad = |_| Ec2Error::Resource {
-        code: "InvalidKey.Format",
+        code: Code::InvalidKeyFormat,
         text: "The parameter PublicKeyMaterial is not the base64 form of a public key".to_owned(),
     };
     let material = STANDARD.decode(material.trim()).map_err(bad)?;

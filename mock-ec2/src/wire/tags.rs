@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::fields::{filters_of, list, page};
 use super::form::Form;
+use crate::state::code::Code;
 use crate::state::command::{Action, CreateTags, DeleteTags, DescribeTags, ResourceId};
 use crate::state::error::Ec2Error;
 use crate::state::resource_errors::ResourceErrors;
@@ -65,7 +66,7 @@ pub(super) fn tag_specifications(
     // The network part of EC2 has its own error code.
     let network = allowed.iter().any(|kind| ["subnet", "vpc"].contains(kind));
     let bad = |text: String| match network {
-        true => Ec2Error::Resource { code: "InvalidParameter", text },
+        true => Ec2Error::Resource { code: Code::InvalidParameter, text },
         false => Ec2Error::InvalidParameterValue(text),
     };
     for n in form.numbers("TagSpecification")? {
