@@ -347,6 +347,9 @@ impl ContainerRecord {
     }
 }
 
+/// Number of addresses that a node has for its pods.
+pub const POD_ADDRESSES: u64 = 253;
+
 /// Machine's record of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

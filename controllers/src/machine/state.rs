@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::api::{ContainerRecord, ContainerSpec, ContainerState, Exit, Messages, PodRecord, PodSpec, State};
+use super::api::{
+    ContainerRecord, ContainerSpec, ContainerState, Exit, Messages, POD_ADDRESSES, PodRecord, PodSpec, State,
+};
 
 /// Result of requesting a pod's containers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,13 +76,21 @@ impl Pods {
             pod: spec.pod.clone(),
             uid: spec.uid.clone(),
             attempt: spec.attempt,
-            sandbox: self.sandboxes,
+            sandbox: self.free_sandbox(),
             state: State::Starting,
             containers: containers.chain(added).collect(),
         };
-        self.sandboxes += 1;
+        self.sandboxes = record.sandbox + 1;
         self.pods.insert(spec.uid.clone(), record.clone());
         Asked::Start(record)
+    }
+
+    /// Returns the next number of a sandbox whose address no pod has that has not ended.
+    fn free_sandbox(&self) -> u64 {
+        let alive = || self.pods.values().filter(|pod| pod.is_alive());
+        let is_taken = |number: &u64| alive().any(|pod| pod.sandbox % POD_ADDRESSES == number % POD_ADDRESSES);
+        let next = (self.sandboxes..self.sandboxes + POD_ADDRESSES).find(|number| !is_taken(number));
+        next.expect("a machine has fewer pods than addresses")
     }
 
     /// Marks a pod and its containers as running, and its init containers without a program as done.
@@ -285,6 +295,25 @@ mod tests {
         assert_eq!(exit, Some(Exit { since: at(2), at: at(3), code: 0 }));
         pods.started(&spec("u", 1), at(6));
         assert!(matches!(pods.add("u", &debug, at(7)), Again::Done(_)));
+    }
+
+    #[test]
+    fn the_address_of_a_pod_that_runs_is_not_given_again() {
+        let mut pods = Pods::default();
+        pods.ask(&spec("long", 0));
+        let sandboxes = |pods: &mut Pods, count: u64| -> Vec<u64> {
+            let started = (0..count).map(|index| {
+                let uid = format!("u{index}");
+                let Asked::Start(record) = pods.ask(&spec(&uid, 0)) else { panic!("not started") };
+                pods.stopped(&uid, at(1));
+                assert_eq!(pods.remove(&uid), Ok(true));
+                record.sandbox % POD_ADDRESSES
+            });
+            started.collect()
+        };
+        let numbers = sandboxes(&mut pods, 2 * POD_ADDRESSES);
+        assert!(!numbers.contains(&0), "the first pod has that address");
+        assert_eq!(numbers[..3], [1, 2, 3]);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::config::NodeAgentConfig;
 use crate::kube::time;
+use crate::machine::api::POD_ADDRESSES;
 use crate::scheduler::resources::is_extended;
 
 /// Annotation that leaves attaching to the attach-detach controller instead of kubelet.
@@ -50,18 +51,23 @@ pub fn labels(config: &NodeAgentConfig) -> BTreeMap<String, String> {
 
 /// Returns the node's address inside the modelled network: configured, or derived from the instance id.
 pub fn internal_ip(config: &NodeAgentConfig) -> String {
-    config.internal_ip.clone().unwrap_or_else(|| {
-        let hash = Sha256::digest(&config.instance_id);
-        // A host part of 0 or 255 would be a network or broadcast address.
-        Ipv4Addr::new(172, 31, hash[0], hash[1] % 254 + 1).to_string()
-    })
+    config.internal_ip.clone().unwrap_or_else(|| derived_ip(&config.instance_id).to_string())
 }
 
-/// Returns the address of the `ordinal`-th pod since the start, in the node's own /24.
-pub fn pod_ip(config: &NodeAgentConfig, ordinal: u64) -> String {
-    let hash = Sha256::digest(&config.node_name);
-    let host = u8::try_from(ordinal % 253).unwrap_or_default() + 2;
-    Ipv4Addr::new(10, 128 | (hash[0] % 64), hash[1], host).to_string()
+/// Returns the address of the pod with the sandbox number `sandbox`. Each node has a /24 of its own: its address is
+/// unique in the last two bytes, in the cloud of this project for the first 32,000 instances.
+pub fn pod_ip(config: &NodeAgentConfig, sandbox: u64) -> String {
+    let host = u8::try_from(sandbox % POD_ADDRESSES).expect("a remainder of 253 is a byte") + 2;
+    // A node of a user may have a name in place of an address.
+    let node = internal_ip(config).parse().unwrap_or_else(|_| derived_ip(&config.node_name));
+    let [_, _, third, fourth] = node.octets();
+    Ipv4Addr::new(10, 128 | third, fourth, host).to_string()
+}
+
+fn derived_ip(name: &str) -> Ipv4Addr {
+    let hash = Sha256::digest(name);
+    // A host part of 0 or 255 would be a network or broadcast address.
+    Ipv4Addr::new(172, 31, hash[0], hash[1] % 254 + 1)
 }
 
 /// Builds the object that registers the node.
@@ -222,6 +228,8 @@ mod tests {
     use std::time::Duration;
 
     use csi_mock::disk::MemoryDisks;
+    use std::collections::BTreeSet;
+
     use substrate::Now;
 
     use substrate::json::{Value, json};
@@ -257,6 +265,19 @@ mod tests {
         let ready = status.conditions.unwrap_or_default().pop().unwrap_or_default();
         assert_eq!((ready.type_.as_str(), ready.status.as_str()), ("Ready", "False"));
         assert_eq!(status.capacity.unwrap_or_default()["pods"], Quantity("110".to_owned()));
+    }
+
+    #[test]
+    fn the_pods_of_a_thousand_nodes_share_no_address() {
+        let of = |node: u64, sandbox| {
+            // The addresses that the cloud gives to its instances.
+            let internal_ip = Some(format!("10.1.{}.{}", node / 250, node % 250 + 4));
+            pod_ip(&NodeAgentConfig { internal_ip, node_name: format!("node-{node}"), ..config() }, sandbox)
+        };
+        let all: BTreeSet<String> = (0..1000).flat_map(|node| [of(node, 0), of(node, 109)]).collect();
+        assert_eq!(all.len(), 2000);
+        let named = NodeAgentConfig { internal_ip: Some("node-a.internal".to_owned()), ..config() };
+        assert!(pod_ip(&named, 0).starts_with("10."));
     }
 
     #[test]
