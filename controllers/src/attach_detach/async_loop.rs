@@ -492,9 +492,9 @@ impl AsyncLoop {
                 let name = attachment_name(&spec.handle, &spec.driver, node);
                 match self.attachments.get("", &name) {
                     Some(attachment) if attachment.status.as_ref().is_some_and(|s| s.attached) => {}
-                    Some(_) => lost.push((volume.clone(), node.clone())),
+                    Some(_) => lost.push((volume.to_owned(), node.clone())),
                     None if mutant!(self.ctx, "missing-attachment-trusted") => {}
-                    None => missing.push((volume.clone(), node.clone(), name)),
+                    None => missing.push((volume.to_owned(), node.clone(), name)),
                 }
             }
         }

@@ -17,7 +17,7 @@ impl Reconciler {
             pods.sort();
             format!("{} on {node} for {}", short(volume), pods.join(", "))
         });
-        let actual = self.actual.volumes().iter().flat_map(|(volume, attached)| {
+        let actual = self.actual.volumes().flat_map(|(volume, attached)| {
             attached.nodes.iter().map(move |(node, on)| {
                 let mut is = vec![if on.confirmed { "attached" } else { "uncertain" }];
                 is.extend(on.mounted.then_some("in use"));

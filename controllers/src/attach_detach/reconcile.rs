@@ -231,10 +231,10 @@ impl Reconciler {
     #[cfg(test)]
     pub(super) fn doubt_everything(&mut self) {
         let desired = self.desired.volumes().map(|(node, volume, _)| (volume.to_owned(), node.to_owned()));
-        let of = |(volume, entry): (&String, &AttachedVolume)| {
-            entry.nodes.keys().map(|node| (volume.clone(), node.clone())).collect::<Vec<_>>()
+        let of = |(volume, entry): (&str, &AttachedVolume)| {
+            entry.nodes.keys().map(|node| (volume.to_owned(), node.clone())).collect::<Vec<_>>()
         };
-        for place in desired.chain(self.actual.volumes().iter().flat_map(of)) {
+        for place in desired.chain(self.actual.volumes().flat_map(of)) {
             self.differences.touch(place);
         }
     }
@@ -268,7 +268,7 @@ impl Reconciler {
             }
             return blocked(key, ATTACH);
         }
-        let entry = self.actual.volumes().get(volume)?;
+        let entry = self.actual.get(volume)?;
         let on = entry.nodes.get(node)?;
         let key = self.key(volume, node, entry.multi_attach());
         if self.pending.is_pending(key) {
@@ -318,7 +318,7 @@ impl Reconciler {
             if self.desired.has_volume(volume, node) {
                 continue;
             }
-            let Some(entry) = self.actual.volumes().get(volume) else { continue };
+            let Some(entry) = self.actual.get(volume) else { continue };
             let Some(on) = entry.nodes.get(node) else { continue };
             let key = self.key(volume, node, entry.multi_attach());
             if !self.pending.is_pending(key) && self.pending.blocked_until(now, key, DETACH).is_none() {
