@@ -72,7 +72,7 @@ impl Logs {
     /// Returns the pods of this node as a PodList (`encodePods`).
     pub(super) fn pods(&self) -> String {
         let item = |logs: &PodLogs| {
-            let mut pod = serde_json::to_value(&*logs.pod).unwrap_or_default();
+            let mut pod = serde_json::to_value(&*logs.pod).expect("a pod has a JSON form");
             if let Some(map) = pod.as_object_mut() {
                 // The list names the type of its items.
                 map.remove("apiVersion");

@@ -78,8 +78,7 @@ struct VolumeHealth {
 pub(super) fn text(node: &str, pods: &[PodRecord], volumes: &[(PodVolume, Measured)]) -> String {
     let pods = pods.iter().map(|record| pod_stats(record, volumes)).collect();
     let summary = Summary { node: NodeStats { node_name: node, start_time: None }, pods };
-    // Strings, numbers and times have a JSON form.
-    serde_json::to_string(&summary).unwrap_or_default()
+    serde_json::to_string(&summary).expect("strings, numbers and times have a JSON form")
 }
 
 fn pod_stats<'a>(record: &'a PodRecord, volumes: &'a [(PodVolume, Measured)]) -> PodStats<'a> {

@@ -77,10 +77,12 @@ impl AppliedObjects {
         let kind = manifest.object.kind.table();
         let now = match earlier {
             Some(earlier) => {
-                let change = to_value(&reapplied::patch(&earlier.last, &manifest.value)).unwrap_or_default();
-                patch::apply(kind, PatchKind::Merge, change, &earlier.manifest).unwrap_or_default()
+                let change =
+                    to_value(&reapplied::patch(&earlier.last, &manifest.value)).expect("a patch has a JSON form");
+                patch::apply(kind, PatchKind::Merge, change, &earlier.manifest)
+                    .expect("a merge of two objects succeeds")
             }
-            None => to_value(&manifest.value).unwrap_or_default(),
+            None => to_value(&manifest.value).expect("a manifest has a JSON form"),
         };
         self.keep(manifest.object.clone(), (uid, revision), manifest.value.clone(), now);
     }
@@ -93,7 +95,7 @@ impl AppliedObjects {
         self.has_patched_driver |= patch.object.kind == Kind::csi_driver();
         let Some(applied) = self.objects.remove(&patch.object.path()) else { return };
         let kind = PatchKind::of_content_type(patch.r#type.content_type()).filter(|_| patch.subresource.is_none());
-        let with = to_value(&patch.with).unwrap_or_default();
+        let with = to_value(&patch.with).expect("a patch has a JSON form");
         let patched =
             kind.and_then(|kind| patch::apply(applied.object.kind.table(), kind, with, &applied.manifest).ok());
         self.keep(applied.object, (applied.uid, applied.revision), applied.last, patched.unwrap_or_default());
