@@ -15,8 +15,6 @@ use crate::kube::{Client, Delta, EventRecorder, Informer, Kind, ListParams, Work
 
 /// Source of its Events.
 const SOURCE: &str = "ephemeral_volume";
-/// Number of pods processed at once (`--concurrent-ephemeralvolume-syncs`).
-const WORKERS: usize = 5;
 
 /// Returns the generic ephemeral volumes of a pod.
 fn ephemeral_volumes(pod: &Pod) -> impl Iterator<Item = &Volume> {
@@ -73,7 +71,7 @@ struct Controller {
 }
 
 /// Runs the controller forever. `client` is kube-controller-manager's, under the controller's name.
-pub async fn run(ctx: Ctx, client: Client) {
+pub async fn run(ctx: Ctx, client: Client, workers: usize) {
     let pods: Informer<Pod> = Informer::start(&ctx, client.all(), ListParams::default());
     let claims: Informer<PersistentVolumeClaim> = Informer::start(&ctx, client.all(), ListParams::default());
     pods.synced().await;
@@ -86,7 +84,7 @@ pub async fn run(ctx: Ctx, client: Client) {
     let repeats_template = mutant!(ctx, "first-template-repeated");
     let controller = Arc::new(Controller { client, pods, claims, recorder, forgets_owner, repeats_template });
     let worker = controller.clone();
-    ctx.spawn(queue.clone().run(WORKERS, move |key| worker.clone().sync(key)));
+    ctx.spawn(queue.clone().run(workers, move |key| worker.clone().sync(key)));
     let enqueue = |pod: &Pod| {
         if !pod.is_deleting() && ephemeral_volumes(pod).next().is_some() {
             queue.add((pod.namespace().to_owned(), pod.name().to_owned()));

@@ -26,6 +26,7 @@ enum Field {
     Duration(fn(&mut Timers) -> &mut Duration),
     Switch(fn(&mut Timers) -> &mut bool),
     Rate(fn(&mut Timers) -> &mut f64),
+    Count(fn(&mut Timers) -> &mut usize),
 }
 
 impl Flag {
@@ -35,6 +36,7 @@ impl Flag {
             Field::Duration(_) => "a duration, 250ms or 2m",
             Field::Switch(_) => "true or false",
             Field::Rate(_) => "a number above 0, per second",
+            Field::Count(_) => "an integer, 1 to 1000",
         }
     }
 
@@ -45,6 +47,7 @@ impl Flag {
             Field::Duration(of) => Span(*of(&mut timers)).to_string(),
             Field::Switch(of) => of(&mut timers).to_string(),
             Field::Rate(of) => of(&mut timers).to_string(),
+            Field::Count(of) => of(&mut timers).to_string(),
         }
     }
 }
@@ -76,13 +79,13 @@ impl std::error::Error for FlagError {}
 pub const KUBELET: &str = "kubelet";
 
 macro_rules! flags {
-    ($($process:literal { $($name:literal: $kind:ident($field:ident), $about:literal;)+ })+) => {
+    ($($process:literal { $($name:literal: $kind:ident($($field:ident).+), $about:literal;)+ })+) => {
         /// All settings.
         pub const FLAGS: &[Flag] = &[$($(Flag {
             process: $process,
             name: $name,
             about: $about,
-            field: Field::$kind(|timers| &mut timers.$field),
+            field: Field::$kind(|timers| &mut timers.$($field).+),
         }),+),+];
     };
 }
@@ -108,6 +111,23 @@ flags! {
             "how often attach-detach adds pods that it missed";
         "gcCheckPeriod": Duration(pod_gc_period), "how often pod garbage collection runs";
         "quarantineTime": Duration(pod_gc_quarantine), "how long a node must be gone before its pods are orphans";
+        "concurrent-deployment-syncs": Count(workers.deployments), "Deployments processed at once";
+        "concurrent-replicaset-syncs": Count(workers.replica_sets), "ReplicaSets processed at once";
+        "concurrent-rc-syncs": Count(workers.replication_controllers), "ReplicationControllers processed at once";
+        "concurrent-statefulset-syncs": Count(workers.stateful_sets), "StatefulSets processed at once";
+        "concurrent-daemonset-syncs": Count(workers.daemon_sets), "DaemonSets processed at once";
+        "concurrent-job-syncs": Count(workers.jobs), "Jobs processed at once";
+        "concurrent-cron-job-syncs": Count(workers.cron_jobs), "CronJobs processed at once";
+        "concurrent-ttl-after-finished-syncs": Count(workers.finished_jobs), "finished Jobs processed at once";
+        "concurrent-ephemeralvolume-syncs": Count(workers.ephemeral_volumes),
+            "pods with ephemeral volumes processed at once";
+        "concurrent-gc-syncs": Count(workers.garbage), "objects that the garbage collector processes at once";
+        "concurrent-service-endpoint-syncs": Count(workers.endpoint_slices),
+            "Services whose EndpointSlices are processed at once";
+        "concurrent-endpoint-syncs": Count(workers.endpoints), "Services whose Endpoints are processed at once";
+        "mirroring-concurrent-service-endpoint-syncs": Count(workers.mirrored_endpoints),
+            "Endpoints mirrored at once";
+        "concurrent-horizontal-pod-autoscaler-syncs": Count(workers.autoscalers), "autoscalers processed at once";
     }
     "kube-scheduler" {
         "pod-max-in-unschedulable-pods-duration": Duration(unschedulable_flush),
@@ -121,6 +141,7 @@ flags! {
     }
     "csi-attacher" {
         "timeout": Duration(attacher_timeout), "the longest call of the driver";
+        "worker-threads": Count(workers.attacher), "attachments, and volumes, processed at once";
         "retry-interval-start": Duration(sidecar_retry_start), "the first backoff of an attachment that failed";
         "retry-interval-max": Duration(sidecar_retry_max), "its longest backoff";
         "reconcile-sync": Duration(attacher_reconcile_sync), "how often attachments are compared with ListVolumes";
@@ -130,6 +151,9 @@ flags! {
     }
     "csi-provisioner" {
         "timeout": Duration(provisioner_timeout), "the longest call of the driver";
+        "worker-threads": Count(workers.provisioner), "claims, and volumes, processed at once";
+        "cloning-protection-threads": Count(workers.cloning_protection), "deleted claims processed at once";
+        "capacity-threads": Count(workers.capacity), "capacities that are asked for at once";
         "retry-interval-start": Duration(sidecar_retry_start), "the first backoff of a claim that failed";
         "retry-interval-max": Duration(sidecar_retry_max), "its longest backoff";
         "enable-capacity": Switch(enable_capacity), "the driver's capacity is published (CSIStorageCapacity)";
@@ -142,6 +166,7 @@ flags! {
     }
     "csi-resizer" {
         "timeout": Duration(resizer_timeout), "the longest call of the driver";
+        "workers": Count(workers.resizer), "claims processed at once";
         "retry-interval-start": Duration(sidecar_retry_start), "the first backoff of a claim that failed";
         "retry-interval-max": Duration(sidecar_retry_max), "its longest backoff";
         "leader-election-lease-duration": Duration(election_lease), "how long a lease is believed without a renewal";
@@ -150,6 +175,7 @@ flags! {
     }
     "snapshot-controller" {
         "retry-interval-start": Duration(sidecar_retry_start), "the first backoff of a snapshot or content that failed";
+        "worker-threads": Count(workers.snapshots), "objects of a kind processed at once";
         "retry-interval-max": Duration(sidecar_retry_max), "its longest backoff";
         "resync-period": Duration(snapshot_resync), "how often all snapshots and contents are looked at";
         "CSIVolumeGroupSnapshot": Switch(volume_group_snapshots),
@@ -160,6 +186,7 @@ flags! {
     }
     "csi-snapshotter" {
         "timeout": Duration(snapshotter_timeout), "the longest call of the driver";
+        "worker-threads": Count(workers.snapshots), "contents processed at once";
         "retry-interval-start": Duration(sidecar_retry_start), "the first backoff of a content that failed or is not ready";
         "retry-interval-max": Duration(sidecar_retry_max), "its longest backoff";
         "resync-period": Duration(snapshot_resync), "how often all contents are looked at";
@@ -212,6 +239,7 @@ pub fn set(timers: &mut Timers, process: &str, name: &str, value: &str) -> Resul
         Field::Rate(of) => {
             *of(timers) = value.parse().ok().filter(|n: &f64| n.is_finite() && *n > 0.0).ok_or_else(wrong)?;
         }
+        Field::Count(of) => *of(timers) = value.parse().ok().filter(|n| (1..=1000).contains(n)).ok_or_else(wrong)?,
     }
     Ok(())
 }
@@ -242,6 +270,7 @@ mod tests {
                 Field::Switch(of) if *of(&mut Timers::default()) => "false",
                 Field::Switch(_) => "true",
                 Field::Rate(_) => "7.5",
+                Field::Count(_) => "7",
             };
             let mut timers = Timers::default();
             set(&mut timers, flag.process, flag.name, value).unwrap();

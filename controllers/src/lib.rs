@@ -124,6 +124,7 @@ pub mod taints;
 pub mod tick_schedule;
 pub mod timers;
 mod ttl;
+pub mod workers;
 mod workload;
 
 pub use cli::{main_with, node_agent_main_with};

@@ -141,7 +141,9 @@ pub(crate) static TABLE: [Loop; 31] = [
         "volumeattributesclass-protection-controller",
         |ctx, client, _, _| protection::attributes_class::run(ctx, client).boxed(),
     ),
-    managed(EPHEMERAL_VOLUME, EPHEMERAL_VOLUME, |ctx, client, _, _| ephemeral::run(ctx, client).boxed()),
+    managed(EPHEMERAL_VOLUME, EPHEMERAL_VOLUME, |ctx, client, timers, _| {
+        ephemeral::run(ctx, client, timers.workers.ephemeral_volumes).boxed()
+    }),
     managed("persistentvolume-attach-detach-controller", "attachdetach-controller", |ctx, client, timers, metrics| {
         attach_detach::run(ctx, client, timers, metrics).boxed()
     }),
@@ -158,33 +160,45 @@ pub(crate) static TABLE: [Loop; 31] = [
         pod_gc::run(ctx, client, timers).boxed()
     }),
     managed(TTL, TTL, |ctx, client, _, _| ttl::run(ctx, client).boxed()),
-    managed(GARBAGE_COLLECTOR, "generic-garbage-collector", |ctx, client, _, _| {
-        garbage_collector::run(ctx, client).boxed()
+    managed(GARBAGE_COLLECTOR, "generic-garbage-collector", |ctx, client, timers, _| {
+        garbage_collector::run(ctx, client, timers.workers.garbage).boxed()
     }),
-    managed("endpointslice-controller", "endpointslice-controller", |ctx, client, _, _| {
-        endpointslice::run(ctx, client).boxed()
+    managed("endpointslice-controller", "endpointslice-controller", |ctx, client, timers, _| {
+        endpointslice::run(ctx, client, timers.workers.endpoint_slices).boxed()
     }),
-    managed("endpoints-controller", "endpoint-controller", |ctx, client, _, _| endpoints::run(ctx, client).boxed()),
-    managed("endpointslice-mirroring-controller", "endpointslicemirroring-controller", |ctx, client, _, _| {
-        endpointslicemirroring::run(ctx, client).boxed()
+    managed("endpoints-controller", "endpoint-controller", |ctx, client, timers, _| {
+        endpoints::run(ctx, client, timers.workers.endpoints).boxed()
     }),
-    managed("daemonset-controller", "daemon-set-controller", |ctx, client, _, _| daemonset::run(ctx, client).boxed()),
-    managed("job-controller", "job-controller", |ctx, client, _, _| job::run(ctx, client).boxed()),
-    managed("ttl-after-finished-controller", "ttl-after-finished-controller", |ctx, client, _, _| {
-        job::run_ttl(ctx, client).boxed()
+    managed("endpointslice-mirroring-controller", "endpointslicemirroring-controller", |ctx, client, timers, _| {
+        endpointslicemirroring::run(ctx, client, timers.workers.mirrored_endpoints).boxed()
     }),
-    managed("deployment-controller", "deployment-controller", |ctx, client, _, _| deployment::run(ctx, client).boxed()),
-    managed("replicaset-controller", "replicaset-controller", |ctx, client, _, _| replicaset::run(ctx, client).boxed()),
-    managed("cronjob-controller", "cronjob-controller", |ctx, client, _, _| cronjob::run(ctx, client).boxed()),
-    managed("replicationcontroller-controller", "replication-controller", |ctx, client, _, _| {
-        replicaset::run_controllers(ctx, client).boxed()
+    managed("daemonset-controller", "daemon-set-controller", |ctx, client, timers, _| {
+        daemonset::run(ctx, client, timers.workers.daemon_sets).boxed()
     }),
-    managed("statefulset-controller", "statefulset-controller", |ctx, client, _, _| {
-        statefulset::run(ctx, client).boxed()
+    managed("job-controller", "job-controller", |ctx, client, timers, _| {
+        job::run(ctx, client, timers.workers.jobs).boxed()
+    }),
+    managed("ttl-after-finished-controller", "ttl-after-finished-controller", |ctx, client, timers, _| {
+        job::run_ttl(ctx, client, timers.workers.finished_jobs).boxed()
+    }),
+    managed("deployment-controller", "deployment-controller", |ctx, client, timers, _| {
+        deployment::run(ctx, client, timers.workers.deployments).boxed()
+    }),
+    managed("replicaset-controller", "replicaset-controller", |ctx, client, timers, _| {
+        replicaset::run(ctx, client, timers.workers.replica_sets).boxed()
+    }),
+    managed("cronjob-controller", "cronjob-controller", |ctx, client, timers, _| {
+        cronjob::run(ctx, client, timers.workers.cron_jobs).boxed()
+    }),
+    managed("replicationcontroller-controller", "replication-controller", |ctx, client, timers, _| {
+        replicaset::run_controllers(ctx, client, timers.workers.replication_controllers).boxed()
+    }),
+    managed("statefulset-controller", "statefulset-controller", |ctx, client, timers, _| {
+        statefulset::run(ctx, client, timers.workers.stateful_sets).boxed()
     }),
     managed("disruption-controller", "disruption-controller", |ctx, client, _, _| disruption::run(ctx, client).boxed()),
-    managed("horizontal-pod-autoscaler-controller", "horizontal-pod-autoscaler", |ctx, client, _, _| {
-        autoscaler::run(ctx, client).boxed()
+    managed("horizontal-pod-autoscaler-controller", "horizontal-pod-autoscaler", |ctx, client, timers, _| {
+        autoscaler::run(ctx, client, timers.workers.autoscalers).boxed()
     }),
     Loop {
         name: "kube-scheduler",

@@ -1,8 +1,10 @@
-//! Durations of the loops, with upstream's defaults.
+//! Settings of the loops, with upstream's defaults.
 
 use std::time::Duration;
 
-/// Durations before `time-scale`: loops divide them at their use (`Ctx::scaled`).
+use crate::workers::Workers;
+
+/// Settings of the loops. Durations are before `time-scale`: loops divide them at their use (`Ctx::scaled`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timers {
     /// Grid of the attach-detach and volume-manager reconcilers (`reconcilerLoopPeriod`): 100 ms.
@@ -116,6 +118,9 @@ pub struct Timers {
     pub registration_notify_timeout: Duration,
     /// Period of plugin registration: 1 s.
     pub registration_reconcile: Duration,
+
+    /// Numbers of objects that the loops process at once.
+    pub workers: Workers,
 }
 
 impl Default for Timers {
@@ -174,6 +179,7 @@ impl Default for Timers {
             registration_get_info_timeout: s(1),
             registration_notify_timeout: s(5),
             registration_reconcile: s(1),
+            workers: Workers::default(),
         }
     }
 }

@@ -18,9 +18,6 @@ use crate::csi::Connection;
 use crate::kube::{Client, Delta, Informer, Kind, ListParams, WorkQueue};
 use crate::timers::Timers;
 
-/// `--worker-threads`.
-const WORKERS: usize = 10;
-
 /// external-attacher after its driver answered.
 pub struct Reached {
     driver: Driver,
@@ -68,12 +65,12 @@ pub async fn run(ctx: Ctx, client: Client, reached: Reached, timers: Timers) {
     let volume_queue =
         WorkQueue::new(&ctx, timers.sidecar_retry_start, timers.sidecar_retry_max).named("csi-attacher-pv");
     let worker = handler.clone();
-    ctx.spawn(attachment_queue.clone().run(WORKERS, move |name: String| {
+    ctx.spawn(attachment_queue.clone().run(timers.workers.attacher, move |name: String| {
         let worker = worker.clone();
         async move { worker.sync_attachment(&name).await }
     }));
     let worker = handler.clone();
-    ctx.spawn(volume_queue.clone().run(WORKERS, move |name: String| {
+    ctx.spawn(volume_queue.clone().run(timers.workers.attacher, move |name: String| {
         let worker = worker.clone();
         async move { worker.sync_volume(&name).await }
     }));

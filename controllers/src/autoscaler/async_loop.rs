@@ -19,8 +19,6 @@ use crate::workload::{Key, key};
 
 /// Source of its Events.
 const SOURCE: &str = "horizontal-pod-autoscaler";
-/// Number of autoscalers processed at once (`--concurrent-horizontal-pod-autoscaler-syncs`).
-const WORKERS: usize = 5;
 /// Time between two rounds (`--horizontal-pod-autoscaler-sync-period`).
 const PERIOD: Duration = Duration::from_secs(15);
 
@@ -34,7 +32,7 @@ struct Controller {
 }
 
 /// Runs the controller forever. `client` is kube-controller-manager's, under the controller's name.
-pub(crate) async fn run(ctx: Ctx, client: Client) {
+pub(crate) async fn run(ctx: Ctx, client: Client, workers: usize) {
     let autoscalers: Informer<HorizontalPodAutoscaler> = Informer::start(&ctx, client.all(), ListParams::default());
     autoscalers.synced().await;
     let mut changes = autoscalers.subscribe();
@@ -47,7 +45,7 @@ pub(crate) async fn run(ctx: Ctx, client: Client) {
         selectors: Mutex::default(),
     });
     let worker = controller.clone();
-    ctx.spawn(queue.clone().run(WORKERS, move |key| worker.clone().sync(key)));
+    ctx.spawn(queue.clone().run(workers, move |key| worker.clone().sync(key)));
     while let Some(delta) = changes.recv().await {
         match delta {
             Delta::Applied { new, .. } => queue.add_after(key(&*new), PERIOD),

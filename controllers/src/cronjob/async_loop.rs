@@ -24,8 +24,6 @@ use crate::workload::{Key, key};
 
 /// Source of its Events.
 const SOURCE: &str = "cronjob-controller";
-/// Number of CronJobs processed at once (`--concurrent-cron-job-syncs`).
-const WORKERS: usize = 5;
 /// Annotation of a Job with its scheduled time.
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 /// Condition of a Job that succeeded.
@@ -49,7 +47,7 @@ struct Work {
 }
 
 /// Runs the controller forever. `client` is kube-controller-manager's, under the controller's name.
-pub(crate) async fn run(ctx: Ctx, client: Client) {
+pub(crate) async fn run(ctx: Ctx, client: Client, workers: usize) {
     let crons: Informer<CronJob> = Informer::start(&ctx, client.all(), ListParams::default());
     let jobs: Informer<Job> = Informer::start(&ctx, client.all(), ListParams::default());
     crons.synced().await;
@@ -60,7 +58,7 @@ pub(crate) async fn run(ctx: Ctx, client: Client) {
     let recorder = EventRecorder::new(&client, SOURCE);
     let controller = Arc::new(Controller { ctx: ctx.clone(), client, crons, jobs, recorder, queue: queue.clone() });
     let worker = controller.clone();
-    ctx.spawn(queue.run(WORKERS, move |key| worker.clone().sync(key)));
+    ctx.spawn(queue.run(workers, move |key| worker.clone().sync(key)));
     loop {
         tokio::select! { biased;
             Some(delta) = cron_changes.recv() => controller.cron_changed(&delta),

@@ -31,8 +31,6 @@ use crate::workload::{Key, counter, key};
 
 /// Source of its Events.
 const SOURCE: &str = "daemonset-controller";
-/// Number of sets processed at once (`--concurrent-daemonset-syncs`).
-const WORKERS: usize = 2;
 /// Largest number of creations or deletions in one round (`BurstReplicas`).
 const BURST: usize = 250;
 /// First wait before a failed pod is deleted again on its node, and the longest one.
@@ -59,7 +57,7 @@ struct Controller {
 }
 
 /// Runs the controller forever. `client` is kube-controller-manager's, under the controller's name.
-pub(crate) async fn run(ctx: Ctx, client: Client) {
+pub(crate) async fn run(ctx: Ctx, client: Client, workers: usize) {
     let sets: Informer<DaemonSet> = Informer::start(&ctx, client.all(), ListParams::default());
     let revisions: Informer<ControllerRevision> = Informer::start(&ctx, client.all(), ListParams::default());
     let pods: Informer<Pod> = Informer::start(&ctx, client.all(), ListParams::default());
@@ -89,7 +87,7 @@ pub(crate) async fn run(ctx: Ctx, client: Client) {
         queue: queue.clone(),
     });
     let worker = controller.clone();
-    ctx.spawn(queue.clone().run(WORKERS, move |key| worker.clone().sync(key)));
+    ctx.spawn(queue.clone().run(workers, move |key| worker.clone().sync(key)));
     loop {
         tokio::select! { biased;
             Some(delta) = set_changes.recv() => queue.add(controller.expectations.of_changed(&delta)),

@@ -24,8 +24,6 @@ use crate::workload::{Key, key};
 
 /// Source of its Events.
 const SOURCE: &str = "deployment-controller";
-/// Number of deployments processed at once (`--concurrent-deployment-syncs`).
-const WORKERS: usize = 5;
 /// Number of retries of a round, after which only a change starts it again (`maxRetries`).
 const RETRIES: u32 = 15;
 
@@ -40,7 +38,7 @@ struct Controller {
 }
 
 /// Runs the controller forever. `client` is kube-controller-manager's, under the controller's name.
-pub(crate) async fn run(ctx: Ctx, client: Client) {
+pub(crate) async fn run(ctx: Ctx, client: Client, workers: usize) {
     let deployments: Informer<Deployment> = Informer::start(&ctx, client.all(), ListParams::default());
     let sets: Informer<ReplicaSet> = Informer::start(&ctx, client.all(), ListParams::default());
     let pods: Informer<Pod> = Informer::start(&ctx, client.all(), ListParams::default());
@@ -55,7 +53,7 @@ pub(crate) async fn run(ctx: Ctx, client: Client) {
     let controller =
         Arc::new(Controller { ctx: ctx.clone(), client, deployments, sets, pods, recorder, queue: queue.clone() });
     let worker = controller.clone();
-    ctx.spawn(queue.clone().run(WORKERS, move |key| worker.clone().sync(key)));
+    ctx.spawn(queue.clone().run(workers, move |key| worker.clone().sync(key)));
     loop {
         tokio::select! { biased;
             Some(delta) = changes.recv() => match delta {

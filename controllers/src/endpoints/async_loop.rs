@@ -23,8 +23,6 @@ use crate::workload::{Key, key};
 const SOURCE: &str = "endpoint-controller";
 /// Label with the name of the controller.
 const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
-/// Number of Services processed at once (`--concurrent-endpoint-syncs`).
-const WORKERS: usize = 5;
 /// Number of retries of a round (`maxRetries`).
 const RETRIES: u32 = 15;
 
@@ -41,7 +39,7 @@ struct Controller {
 }
 
 /// Runs the controller forever. `client` is kube-controller-manager's, under the controller's name.
-pub(crate) async fn run(ctx: Ctx, client: Client) {
+pub(crate) async fn run(ctx: Ctx, client: Client, workers: usize) {
     let services: Informer<Service> = Informer::start(&ctx, client.all(), ListParams::default());
     let pods: Informer<Pod> = Informer::start(&ctx, client.all(), ListParams::default());
     let endpoints: Informer<Endpoints> = Informer::start(&ctx, client.all(), ListParams::default());
@@ -66,7 +64,7 @@ pub(crate) async fn run(ctx: Ctx, client: Client) {
         queue: queue.clone(),
     });
     let worker = controller.clone();
-    ctx.spawn(queue.clone().run(WORKERS, move |key| worker.clone().sync(key)));
+    ctx.spawn(queue.clone().run(workers, move |key| worker.clone().sync(key)));
     loop {
         tokio::select! { biased;
             Some(delta) = service_changes.recv() => match delta {

@@ -26,8 +26,6 @@ use crate::workload::{Key, key};
 
 /// Source of its Events.
 const SOURCE: &str = "endpoint-slice-controller";
-/// Number of Services processed at once (`--concurrent-service-endpoint-syncs`).
-const WORKERS: usize = 5;
 /// Number of retries of a round (`maxRetries`).
 const RETRIES: u32 = 15;
 /// Wait after a change of a slice by another client (`endpointSliceChangeMinSyncDelay`).
@@ -47,7 +45,7 @@ struct Controller {
 }
 
 /// Runs the controller forever. `client` is kube-controller-manager's, under the controller's name.
-pub(crate) async fn run(ctx: Ctx, client: Client) {
+pub(crate) async fn run(ctx: Ctx, client: Client, workers: usize) {
     let services: Informer<Service> = Informer::start(&ctx, client.all(), ListParams::default());
     let pods: Informer<Pod> = Informer::start(&ctx, client.all(), ListParams::default());
     let nodes: Informer<Node> = Informer::start(&ctx, client.all(), ListParams::default());
@@ -75,7 +73,7 @@ pub(crate) async fn run(ctx: Ctx, client: Client) {
         controller.zones.lock().set_nodes(&controller.nodes.list());
     }
     let worker = controller.clone();
-    ctx.spawn(queue.clone().run(WORKERS, move |key| worker.clone().sync(key)));
+    ctx.spawn(queue.clone().run(workers, move |key| worker.clone().sync(key)));
     loop {
         tokio::select! { biased;
             Some(delta) = service_changes.recv() => match delta {

@@ -17,8 +17,6 @@ use crate::workload::{Key, key};
 
 /// Source of its Events.
 const SOURCE: &str = "endpoint-slice-mirroring-controller";
-/// Number of Endpoints processed at once (`--mirroring-concurrent-service-endpoint-syncs`).
-const WORKERS: usize = 5;
 /// Number of retries of a round (`maxRetries`).
 const RETRIES: u32 = 15;
 
@@ -33,7 +31,7 @@ struct Controller {
 }
 
 /// Runs the controller forever. `client` is kube-controller-manager's, under the controller's name.
-pub(crate) async fn run(ctx: Ctx, client: Client) {
+pub(crate) async fn run(ctx: Ctx, client: Client, workers: usize) {
     let endpoints: Informer<Endpoints> = Informer::start(&ctx, client.all(), ListParams::default());
     let slices: Informer<EndpointSlice> = Informer::start(&ctx, client.all(), ListParams::default());
     let services: Informer<Service> = Informer::start(&ctx, client.all(), ListParams::default());
@@ -54,7 +52,7 @@ pub(crate) async fn run(ctx: Ctx, client: Client) {
         queue: queue.clone(),
     });
     let worker = controller.clone();
-    ctx.spawn(queue.clone().run(WORKERS, move |key| worker.clone().sync(key)));
+    ctx.spawn(queue.clone().run(workers, move |key| worker.clone().sync(key)));
     loop {
         tokio::select! { biased;
             Some(delta) = service_changes.recv() => if selector_matters(&delta) {

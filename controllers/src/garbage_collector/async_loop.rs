@@ -25,15 +25,13 @@ use crate::kube::{ApiError, Client, EventRecorder, WorkQueue};
 const SOURCE: &str = "garbage-collector-controller";
 /// Period of the search for new kinds; the first lists also get this time.
 const PERIOD: Duration = Duration::from_secs(30);
-/// Number of objects processed at once (`--concurrent-gc-syncs`).
-const WORKERS: usize = 20;
 /// Attempts at a change of finalizers after conflicts, and the first wait, which grows fivefold
 /// (`retry.DefaultBackoff`).
 const TRIES: u32 = 4;
 const RETRY: Duration = Duration::from_millis(10);
 
 /// Runs the controller forever.
-pub async fn run(ctx: Ctx, client: Client) {
+pub async fn run(ctx: Ctx, client: Client, workers: usize) {
     let (base, max) = (Duration::from_millis(5), Duration::from_secs(1000));
     let collector = Collector(Arc::new(Inner {
         events: EventRecorder::new(&client, SOURCE),
@@ -47,9 +45,9 @@ pub async fn run(ctx: Ctx, client: Client) {
     let mut monitors = Monitors::default();
     collector.resync(&mut monitors).await;
     let deletes = collector.clone();
-    ctx.spawn(collector.0.deletes.clone().run(WORKERS, move |uid| deletes.clone().delete(uid)));
+    ctx.spawn(collector.0.deletes.clone().run(workers, move |uid| deletes.clone().delete(uid)));
     let orphans = collector.clone();
-    ctx.spawn(collector.0.orphans.clone().run(WORKERS, move |uid| orphans.clone().orphan(uid)));
+    ctx.spawn(collector.0.orphans.clone().run(workers, move |uid| orphans.clone().orphan(uid)));
     loop {
         ctx.sleep(PERIOD).await;
         collector.resync(&mut monitors).await;

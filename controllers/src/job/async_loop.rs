@@ -37,8 +37,6 @@ use crate::workload::{Key, counter, key};
 
 /// Source of its Events.
 const SOURCE: &str = "job-controller";
-/// Number of Jobs processed at once (`--concurrent-job-syncs`).
-const WORKERS: usize = 5;
 /// Time in which changes of pods are collected (`SyncJobBatchPeriod`).
 const BATCH: Duration = Duration::from_secs(1);
 
@@ -59,7 +57,7 @@ struct Controller {
 }
 
 /// Runs the controller forever. `client` is kube-controller-manager's, under the controller's name.
-pub(crate) async fn run(ctx: Ctx, client: Client) {
+pub(crate) async fn run(ctx: Ctx, client: Client, workers: usize) {
     let jobs: Informer<Job> = Informer::start(&ctx, client.all(), ListParams::default());
     let pods: Informer<Pod> = Informer::start(&ctx, client.all(), ListParams::default());
     jobs.synced().await;
@@ -84,7 +82,7 @@ pub(crate) async fn run(ctx: Ctx, client: Client) {
         orphans: orphans.clone(),
     });
     let (worker, cleaner) = (controller.clone(), controller.clone());
-    ctx.spawn(queue.run(WORKERS, move |key| worker.clone().sync(key)));
+    ctx.spawn(queue.run(workers, move |key| worker.clone().sync(key)));
     ctx.spawn(orphans.run(1, move |key| cleaner.clone().release_orphan(key)));
     loop {
         tokio::select! { biased;

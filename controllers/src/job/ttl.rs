@@ -15,9 +15,6 @@ use crate::kube::queue::Outcome;
 use crate::kube::{Client, DeleteParams, Delta, Informer, Kind, ListParams, WorkQueue};
 use crate::workload::{Key, key};
 
-/// Number of Jobs processed at once (`--concurrent-ttl-after-finished-syncs`).
-const WORKERS: usize = 5;
-
 /// Returns the time until a finished Job expires; none if it does not (`timeLeft`).
 fn time_left(job: &Job, now: Timestamp) -> Option<Duration> {
     let ttl = job.spec.as_ref()?.ttl_seconds_after_finished.filter(|_| !job.is_deleting())?;
@@ -33,14 +30,14 @@ struct Controller {
 }
 
 /// Runs the controller forever. `client` is kube-controller-manager's, under the controller's name.
-pub(crate) async fn run(ctx: Ctx, client: Client) {
+pub(crate) async fn run(ctx: Ctx, client: Client, workers: usize) {
     let jobs: Informer<Job> = Informer::start(&ctx, client.all(), ListParams::default());
     jobs.synced().await;
     let mut changes = jobs.subscribe();
     // client-go's default controller rate limiter.
     let queue = WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000)).named("ttl_jobs_to_delete");
     let controller = Arc::new(Controller { ctx: ctx.clone(), client, jobs });
-    ctx.spawn(queue.clone().run(WORKERS, move |key| controller.clone().process(key)));
+    ctx.spawn(queue.clone().run(workers, move |key| controller.clone().process(key)));
     while let Some(delta) = changes.recv().await {
         if let Delta::Applied { new, .. } = delta
             && time_left(&new, ctx.now().wall).is_some()

@@ -39,8 +39,6 @@ use crate::kube::queue::Outcome;
 use crate::kube::{ApiError, Client, Delta, EventRecorder, Informer, Kind, ListParams, WorkQueue, reference};
 use crate::metrics::{Metrics, families};
 
-/// Claims, volumes and saves processed at a time (`--worker-threads`).
-const WORKERS: usize = 100;
 /// Attempts at the DeleteVolume that removes a volume that is too small (`deleteVolumeRetryCount`).
 const CLEANUP_TRIES: usize = 5;
 
@@ -155,12 +153,13 @@ pub async fn run(ctx: Ctx, client: Client, reached: Reached) {
         ctx.spawn(snapshots::run(controller.clone()));
     }
     let (mut claims, mut volumes) = (controller.sources.claims.subscribe(), controller.sources.volumes.subscribe());
+    let workers = controller.config.timers.workers.provisioner;
     let worker = controller.clone();
-    ctx.spawn(controller.claims.clone().run(WORKERS, move |uid| worker.clone().claim(uid)));
+    ctx.spawn(controller.claims.clone().run(workers, move |uid| worker.clone().claim(uid)));
     let worker = controller.clone();
-    ctx.spawn(controller.volumes.clone().run(WORKERS, move |name| worker.clone().volume(name)));
+    ctx.spawn(controller.volumes.clone().run(workers, move |name| worker.clone().volume(name)));
     let worker = controller.clone();
-    ctx.spawn(controller.unsaved.clone().run(WORKERS, move |name| worker.clone().save_again(name)));
+    ctx.spawn(controller.unsaved.clone().run(workers, move |name| worker.clone().save_again(name)));
     loop {
         tokio::select! { biased;
             Some(delta) = volumes.recv() => controller.volume_changed(&delta),

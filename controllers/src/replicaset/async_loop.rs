@@ -25,9 +25,6 @@ use crate::workload::ref_manager::RefManager;
 use crate::workload::related::{Seen, concerned};
 use crate::workload::{Key, counter, key};
 
-/// Number of sets processed at once (`--concurrent-replicaset-syncs`).
-const WORKERS: usize = 5;
-
 struct Controller<S> {
     ctx: Ctx,
     client: Client,
@@ -40,7 +37,7 @@ struct Controller<S> {
 }
 
 /// Runs the controller forever. `client` is kube-controller-manager's, under the controller's name.
-pub(super) async fn run<S: Replicating>(ctx: Ctx, client: Client) {
+pub(super) async fn run<S: Replicating>(ctx: Ctx, client: Client, workers: usize) {
     let sets: Informer<S> = Informer::start(&ctx, client.all(), ListParams::default());
     let pods: Informer<Pod> = Informer::start(&ctx, client.all(), ListParams::default());
     sets.synced().await;
@@ -61,7 +58,7 @@ pub(super) async fn run<S: Replicating>(ctx: Ctx, client: Client) {
         queue: queue.clone(),
     });
     let worker = controller.clone();
-    ctx.spawn(queue.clone().run(WORKERS, move |key| worker.clone().sync(key)));
+    ctx.spawn(queue.clone().run(workers, move |key| worker.clone().sync(key)));
     loop {
         tokio::select! { biased;
             Some(delta) = set_changes.recv() => queue.add(controller.expectations.of_changed(&delta)),

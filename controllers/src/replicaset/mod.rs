@@ -13,11 +13,11 @@ use substrate::process::Ctx;
 use crate::kube::Client;
 
 /// Runs the loop for ReplicaSets forever.
-pub(crate) async fn run(ctx: Ctx, client: Client) {
-    async_loop::run::<ReplicaSet>(ctx, client).await;
+pub(crate) async fn run(ctx: Ctx, client: Client, workers: usize) {
+    async_loop::run::<ReplicaSet>(ctx, client, workers).await;
 }
 
 /// Runs the loop for ReplicationControllers forever.
-pub(crate) async fn run_controllers(ctx: Ctx, client: Client) {
-    async_loop::run::<ReplicationController>(ctx, client).await;
+pub(crate) async fn run_controllers(ctx: Ctx, client: Client, workers: usize) {
+    async_loop::run::<ReplicationController>(ctx, client, workers).await;
 }

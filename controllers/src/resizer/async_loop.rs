@@ -13,9 +13,6 @@ use crate::csi::{Connection, Driver};
 use crate::kube::{ApiError, Client, EventRecorder, Guard, Informer, Kind, ListParams, Patch};
 use crate::timers::Timers;
 
-/// `--workers`.
-pub(super) const WORKERS: usize = 10;
-
 /// Namespace and name of a claim.
 pub(super) type Key = (String, String);
 

@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use substrate::mutant;
 use tonic::Code;
 
-use super::async_loop::{Common, Key, WORKERS, object_name};
+use super::async_loop::{Common, Key, object_name};
 use super::size;
 use super::size_status;
 use super::slow::SlowSet;
@@ -47,6 +47,7 @@ pub(super) async fn run(common: Common, controller_expands: bool) {
     common.volumes.synced().await;
     common.claims.synced().await;
     let timers = &common.timers;
+    let workers = timers.workers.resizer;
     let queue =
         WorkQueue::new(&common.ctx, timers.sidecar_retry_start, timers.sidecar_retry_max).named("csi-resizer-pvc");
     let slow = SlowSet::new(common.ctx.scaled(timers.sidecar_retry_max));
@@ -58,7 +59,7 @@ pub(super) async fn run(common: Common, controller_expands: bool) {
     let misses_less = mutant!(ctx, "reduced-request-not-news");
     let memory = Mutex::new(Memory { slow, final_errors: BTreeSet::new() });
     let resizer = Arc::new(Resizer { common, controller_expands, memory });
-    ctx.spawn(queue.clone().run(WORKERS, move |key: Key| {
+    ctx.spawn(queue.clone().run(workers, move |key: Key| {
         let resizer = resizer.clone();
         async move { resizer.sync(&key).await }
     }));

@@ -10,7 +10,7 @@ use k8s_openapi::api::storage::v1::VolumeAttributesClass;
 use substrate::mutant;
 use tonic::Code;
 
-use super::async_loop::{Common, Key, WORKERS};
+use super::async_loop::{Common, Key};
 use super::class::{self, Step};
 use super::class_status;
 use super::slow::SlowSet;
@@ -41,6 +41,7 @@ pub(super) async fn run(common: Common) {
     common.claims.synced().await;
     classes.synced().await;
     let timers = &common.timers;
+    let workers = timers.workers.resizer;
     let queue =
         WorkQueue::new(&common.ctx, timers.sidecar_retry_start, timers.sidecar_retry_max).named("csi-modifier-pvc");
     let slow = SlowSet::new(common.ctx.scaled(timers.sidecar_retry_max));
@@ -54,7 +55,7 @@ pub(super) async fn run(common: Common) {
     let mut changes = common.claims.subscribe();
     let (ctx, volumes) = (common.ctx.clone(), common.volumes.clone());
     let modifier = Arc::new(Modifier { common, classes, memory: Mutex::new(Memory { slow, uncertain }) });
-    ctx.spawn(queue.clone().run(WORKERS, move |key: Key| {
+    ctx.spawn(queue.clone().run(workers, move |key: Key| {
         let modifier = modifier.clone();
         async move { modifier.sync(&key).await }
     }));

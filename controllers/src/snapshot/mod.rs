@@ -29,9 +29,6 @@ use substrate::process::Ctx;
 use crate::events::SnapshotError;
 use crate::kube::{Client, Kind};
 
-/// Number of objects of a kind that are processed at once (`--worker-threads`).
-const WORKERS: usize = 10;
-
 /// Longest wait for the kinds (`--retry-crd-interval-max`).
 const KINDS_WITHIN: Duration = Duration::from_secs(30);
 /// First pause between two checks for the kinds; each pause is 1.5 times the previous one.

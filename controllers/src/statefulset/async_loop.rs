@@ -28,8 +28,6 @@ use crate::workload::{Key, key};
 
 /// Source of its Events.
 const SOURCE: &str = "statefulset-controller";
-/// Number of sets processed at once (`--concurrent-statefulset-syncs`).
-const WORKERS: usize = 5;
 /// Largest number of writes at once for a parallel set (`MaxBatchSize`).
 const BATCH: usize = 500;
 
@@ -46,7 +44,7 @@ struct Controller {
 }
 
 /// Runs the controller forever. `client` is kube-controller-manager's, under the controller's name.
-pub(crate) async fn run(ctx: Ctx, client: Client) {
+pub(crate) async fn run(ctx: Ctx, client: Client, workers: usize) {
     let sets: Informer<StatefulSet> = Informer::start(&ctx, client.all(), ListParams::default());
     let pods: Informer<Pod> = Informer::start(&ctx, client.all(), ListParams::default());
     let claims: Informer<PersistentVolumeClaim> = Informer::start(&ctx, client.all(), ListParams::default());
@@ -76,7 +74,7 @@ pub(crate) async fn run(ctx: Ctx, client: Client) {
         lowest_first,
     };
     let controller = Arc::new(controller);
-    ctx.spawn(queue.clone().run(WORKERS, move |key| controller.clone().sync(key)));
+    ctx.spawn(queue.clone().run(workers, move |key| controller.clone().sync(key)));
     loop {
         tokio::select! { biased;
             Some(delta) = set_changes.recv() => match delta {

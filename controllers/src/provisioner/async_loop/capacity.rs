@@ -20,9 +20,6 @@ use crate::kube::{Api, Client, DeleteParams, Delta, Informer, Kind, ListParams, 
 use crate::metrics::{Metrics, families};
 use crate::timers::Timers;
 
-/// Objects processed at a time (`--capacity-threads`).
-const WORKERS: usize = 1;
-
 /// Publisher of the driver's capacity.
 pub(super) struct Publisher {
     ctx: Ctx,
@@ -71,7 +68,7 @@ impl Publisher {
             state: Mutex::new(Capacities::new(&driver.name, timers.capacity_for_immediate_binding)),
             metrics: Metrics::of(ctx),
         });
-        ctx.spawn(publisher.clone().run());
+        ctx.spawn(publisher.clone().run(timers.workers.capacity));
         Some(publisher)
     }
 
@@ -98,7 +95,7 @@ impl Publisher {
         }
     }
 
-    async fn run(self: Arc<Self>) {
+    async fn run(self: Arc<Self>, workers: usize) {
         self.objects.synced().await;
         let (mut nodes, mut csi_nodes) = (self.nodes.subscribe(), self.csi_nodes.subscribe());
         let (mut classes, mut objects) = (self.classes.subscribe(), self.objects.subscribe());
@@ -116,7 +113,7 @@ impl Publisher {
             std::future::ready(Outcome::Done)
         }));
         let worker = self.clone();
-        self.ctx.spawn(self.queue.clone().run(WORKERS, move |task| worker.clone().work(task)));
+        self.ctx.spawn(self.queue.clone().run(workers, move |task| worker.clone().work(task)));
         self.ctx.spawn(self.clone().poll());
         loop {
             tokio::select! { biased;

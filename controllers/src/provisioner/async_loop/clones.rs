@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use substrate::mutant;
 
 use super::super::source::CLONE_FINALIZER;
+use super::Controller;
 use super::sources::without_finalizer;
-use super::{Controller, WORKERS};
 use crate::binder::object::claim_phase;
 use crate::kube::{Delta, Kind, Outcome, WorkQueue};
 
@@ -18,7 +18,7 @@ pub(super) async fn run(controller: Arc<Controller>) {
         WorkQueue::new(&controller.ctx, timers.sidecar_retry_start, timers.sidecar_retry_max).named("claim-cleanup");
     let mut changes = controller.sources.claims.subscribe();
     let worker = controller.clone();
-    controller.ctx.spawn(queue.clone().run(WORKERS, move |key: (String, String)| {
+    controller.ctx.spawn(queue.clone().run(timers.workers.cloning_protection, move |key: (String, String)| {
         let worker = worker.clone();
         async move { worker.release_claim(&key.0, &key.1).await }
     }));

@@ -10,7 +10,7 @@ use substrate::process::Ctx;
 
 use super::super::objects::{VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent};
 use super::super::store::Store;
-use super::super::{WORKERS, defined, groups_defined, trace_error};
+use super::super::{defined, groups_defined, trace_error};
 use super::group::Groups;
 use crate::kube::{Client, Delta, EventRecorder, Informer, Kind, ListParams, Outcome, WorkQueue};
 use crate::timers::Timers;
@@ -70,11 +70,19 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
     }
     let (of_snapshots, of_contents) = (controller.clone(), controller.clone());
     ctx.spawn(
-        controller.snapshot_queue.clone().run(WORKERS, move |key| of_snapshots.clone().sync_snapshot_by_key(key)),
+        controller
+            .snapshot_queue
+            .clone()
+            .run(timers.workers.snapshots, move |key| of_snapshots.clone().sync_snapshot_by_key(key)),
     );
-    ctx.spawn(controller.content_queue.clone().run(WORKERS, move |name| of_contents.clone().sync_content_by_key(name)));
+    ctx.spawn(
+        controller
+            .content_queue
+            .clone()
+            .run(timers.workers.snapshots, move |name| of_contents.clone().sync_content_by_key(name)),
+    );
     ctx.spawn(controller.clone().resync(timers.snapshot_resync));
-    controller.run_groups(timers.snapshot_resync);
+    controller.run_groups(&timers);
     controller.enqueue().await;
 }
 

@@ -10,7 +10,7 @@ use substrate::process::Ctx;
 
 use super::super::objects::{VolumeSnapshotClass, VolumeSnapshotContent};
 use super::super::store::Store;
-use super::super::{WORKERS, groups_defined, trace_error};
+use super::super::{groups_defined, trace_error};
 use super::decide::should_enqueue_change;
 use super::group::{Groups, takes_groups};
 use crate::csi::{Connection, Driver};
@@ -86,9 +86,9 @@ pub async fn run(ctx: Ctx, client: Client, reached: Reached, timers: Timers) {
         }
     }
     let worker = sidecar.clone();
-    ctx.spawn(sidecar.queue.clone().run(WORKERS, move |name| worker.clone().sync_by_key(name)));
+    ctx.spawn(sidecar.queue.clone().run(timers.workers.snapshots, move |name| worker.clone().sync_by_key(name)));
     ctx.spawn(sidecar.clone().resync(timers.snapshot_resync));
-    sidecar.run_groups(timers.snapshot_resync);
+    sidecar.run_groups(&timers);
     sidecar.enqueue().await;
 }
 

@@ -22,7 +22,6 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::PersistentVolume;
 use substrate::process::Ctx;
 
-use super::super::WORKERS;
 use super::super::group::objects::{VolumeGroupSnapshot, VolumeGroupSnapshotClass, VolumeGroupSnapshotContent};
 use super::super::objects::{VolumeSnapshot, VolumeSnapshotContent};
 use super::super::store::Store;
@@ -115,15 +114,20 @@ fn key(group: &VolumeGroupSnapshot) -> Key {
 
 impl Controller {
     /// Starts the workers of groups.
-    pub(super) fn run_groups(self: &Arc<Self>, resync: Duration) {
+    pub(super) fn run_groups(self: &Arc<Self>, timers: &Timers) {
         let Some(groups) = &self.groups else { return };
         let (of_groups, of_contents) = (self.clone(), self.clone());
-        self.ctx.spawn(groups.queue.clone().run(WORKERS, move |key| of_groups.clone().sync_group_by_key(key)));
         self.ctx.spawn(
-            groups.content_queue.clone().run(WORKERS, move |name| of_contents.clone().sync_group_content_by_key(name)),
+            groups.queue.clone().run(timers.workers.snapshots, move |key| of_groups.clone().sync_group_by_key(key)),
+        );
+        self.ctx.spawn(
+            groups
+                .content_queue
+                .clone()
+                .run(timers.workers.snapshots, move |name| of_contents.clone().sync_group_content_by_key(name)),
         );
         self.ctx.spawn(self.clone().enqueue_groups());
-        self.ctx.spawn(self.clone().resync_groups(resync));
+        self.ctx.spawn(self.clone().resync_groups(timers.snapshot_resync));
     }
 
     /// Adds changed objects to the queues, forever.

@@ -24,7 +24,7 @@ use super::super::group::names::{SECRET_NAME, SECRET_NAMESPACE};
 use super::super::group::objects::{VolumeGroupSnapshotClass, VolumeGroupSnapshotContent};
 use super::super::objects::DELETE;
 use super::super::store::Store;
-use super::super::{WORKERS, secret, trace_error};
+use super::super::{secret, trace_error};
 use super::async_loop::Sidecar;
 use crate::kube::{Client, Delta, Informer, Kind, ListParams, Outcome, WorkQueue};
 use crate::timers::Timers;
@@ -74,12 +74,14 @@ impl Groups {
 
 impl Sidecar {
     /// Starts the workers of groups.
-    pub(super) fn run_groups(self: &Arc<Self>, resync: Duration) {
+    pub(super) fn run_groups(self: &Arc<Self>, timers: &Timers) {
         let Some(groups) = &self.groups else { return };
         let worker = self.clone();
-        self.ctx.spawn(groups.queue.clone().run(WORKERS, move |name| worker.clone().sync_group_by_key(name)));
+        self.ctx.spawn(
+            groups.queue.clone().run(timers.workers.snapshots, move |name| worker.clone().sync_group_by_key(name)),
+        );
         self.ctx.spawn(self.clone().enqueue_groups());
-        self.ctx.spawn(self.clone().resync_groups(resync));
+        self.ctx.spawn(self.clone().resync_groups(timers.snapshot_resync));
     }
 
     /// Adds changed contents to the queue, forever.
