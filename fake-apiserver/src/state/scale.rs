@@ -78,23 +78,27 @@ fn selector_text(selector: &Value) -> String {
     // The selector of a ReplicationController is a plain map.
     let is_map = selector.get("matchLabels").is_none() && selector.get("matchExpressions").is_none();
     let labels = if is_map { selector } else { &selector["matchLabels"] };
-    let mut terms: Vec<String> = labels
+    let mut terms: Vec<(&str, String)> = labels
         .as_object()
         .into_iter()
         .flatten()
-        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
+        .map(|(key, value)| (key.as_str(), format!("{key}={}", value.as_str().unwrap_or_default())))
         .collect();
     for expression in value::list(selector, &["matchExpressions"]) {
         let key = text(expression, &["key"]);
-        let values: Vec<&str> = value::list(expression, &["values"]).iter().filter_map(Value::as_str).collect();
-        terms.push(match text(expression, &["operator"]) {
+        let mut values: Vec<&str> = value::list(expression, &["values"]).iter().filter_map(Value::as_str).collect();
+        values.sort_unstable();
+        let term = match text(expression, &["operator"]) {
             "In" => format!("{key} in ({})", values.join(",")),
             "NotIn" => format!("{key} notin ({})", values.join(",")),
             "DoesNotExist" => format!("!{key}"),
             _ => key.to_owned(),
-        });
+        };
+        terms.push((key, term));
     }
-    terms.sort();
+    // Upstream sorts by the key alone (`ByKey` of apimachinery's labels).
+    terms.sort_by_key(|(key, _)| *key);
+    let terms: Vec<String> = terms.into_iter().map(|(_, term)| term).collect();
     terms.join(",")
 }
 
@@ -217,7 +221,7 @@ mod tests {
     fn selectors_read_as_in_a_query() {
         let selector = json!({"matchLabels": {"b": "1"}, "matchExpressions": [{"key": "a", "operator": "In", "values": ["x", "y"]},
             {"key": "c", "operator": "DoesNotExist"}]});
-        assert_eq!(selector_text(&selector), "!c,a in (x,y),b=1");
+        assert_eq!(selector_text(&selector), "a in (x,y),b=1,!c");
         assert_eq!(selector_text(&json!({"app": "web"})), "app=web");
     }
 }
