@@ -136,6 +136,77 @@ fn runs_per_second(scenario: &str) -> Option<f64> {
     data["summary"]["runsPerSecond"].as_f64()
 }
 
+/// Figures of a live cluster with many pods.
+struct ManyLive {
+    /// Seconds from the first claim until the last pod runs.
+    seconds: f64,
+    /// Largest resident memory in MB.
+    memory: f64,
+    /// Cores in use while nothing happens.
+    idle_cores: f64,
+}
+
+/// Runs 1,000 claims and pods on 100 live nodes with directories for disks, and then ten seconds without a change.
+fn many_live(home: &Path) -> Option<ManyLive> {
+    /// Time between two looks at the process.
+    const LOOK: Duration = Duration::from_millis(500);
+    /// Looks that count as idle, and later ones, which see the end of the run.
+    const IDLE: usize = 10;
+    const END: usize = 4;
+    let path = home.join("many-live.yaml");
+    let header = "name: starts\ntime-scale: {live: 10}\nflags: {csi-attacher: {worker-threads: 100}}\n";
+    let text = large::starts_of_many(100, 1_000);
+    let text = text.replacen("name: starts\n", header, 1).replacen("teardown:", "  - sleep: 100s\nteardown:", 1);
+    std::fs::write(&path, text).ok()?;
+    let output = home.join("many-live.json");
+    let mut child = Command::new(mooring())
+        .args(["run", path.to_str()?, "--live", "--backend", "directory", "--output", "json"])
+        .stdout(std::fs::File::create(&output).ok()?)
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()?;
+    let proc = PathBuf::from(format!("/proc/{}", child.id()));
+    let (mut memory, mut seconds_of_cores) = (0.0_f64, Vec::new());
+    while child.try_wait().ok()?.is_none() {
+        if let Some((now, time)) = resident_and_time(&proc) {
+            memory = memory.max(now);
+            seconds_of_cores.push(time);
+        }
+        std::thread::sleep(LOOK);
+    }
+    let mut envelope: serde_json::Value = serde_json::from_slice(&std::fs::read(&output).ok()?).ok()?;
+    if envelope["status"] != "passed" {
+        eprintln!("1,000 live claims and pods: {}", envelope["error"]);
+        return None;
+    }
+    let volumes = envelope["data"]["timeline"]["volumes"].take();
+    let starts = |phase: &str| -> Vec<f64> {
+        let rows = volumes.as_array().into_iter().flatten().filter_map(|volume| volume["rows"].as_array()).flatten();
+        rows.filter(|row| row["phase"] == phase).filter_map(|row| row["startMs"].as_f64()).collect()
+    };
+    let running = starts("running");
+    assert_eq!(running.len(), 1_000, "each pod runs");
+    let began = starts("claim created").into_iter().reduce(f64::min)?;
+    let looks = seconds_of_cores.len();
+    let idle = seconds_of_cores.get(looks.checked_sub(IDLE + END)?..looks - END)?;
+    Some(ManyLive {
+        seconds: (running.into_iter().reduce(f64::max)? - began) / 1e3,
+        memory,
+        idle_cores: (idle.last()? - idle.first()?) / (LOOK * (IDLE as u32 - 1)).as_secs_f64(),
+    })
+}
+
+/// Returns the resident memory in MB and the used processor time in seconds of a process.
+fn resident_and_time(proc: &Path) -> Option<(f64, f64)> {
+    let status = std::fs::read_to_string(proc.join("status")).ok()?;
+    let kb = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.trim().trim_end_matches("kB").trim();
+    let stat = std::fs::read_to_string(proc.join("stat")).ok()?;
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    // utime and stime are fields 14 and 15 of proc_pid_stat(5).
+    let ticks: f64 = fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?;
+    Some((kb.parse::<f64>().ok()? / 1024.0, ticks / 100.0))
+}
+
 /// Returns the milliseconds from the creation of the pod to `running`, in a live run with loop devices and ext4.
 fn first_volume_live(time_scale: &str) -> Option<f64> {
     let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/first-volume.yaml");
@@ -404,6 +475,15 @@ fn main() {
         None,
     );
     report("first-volume live, loop + ext4, unscaled", "ms", None, Sample::of(3, || first_volume_live("1")), None);
+    let many: Vec<ManyLive> = (0..3).filter_map(|_| many_live(home.path())).collect();
+    let of_many = |pick: fn(&ManyLive) -> f64| {
+        let mut all = many.iter().map(pick);
+        Sample::of(many.len(), || all.next())
+    };
+    let bound = |most| Some(Bound::AtMost(most));
+    report("1,000 claims and pods on 100 live nodes, time-scale 10", "s", bound(15.0), of_many(|m| m.seconds), None);
+    report("the same, largest resident memory", "MB", bound(200.0), of_many(|m| m.memory), None);
+    report("the same, idle again", "cores", bound(0.1), of_many(|m| m.idle_cores), None);
     let tests: Vec<(f64, f64)> = (0..21).filter_map(|_| in_a_test()).collect();
     let of_tests = |pick: fn(&(f64, f64)) -> f64| {
         let mut all = tests.iter().map(pick);
