@@ -9,6 +9,7 @@ mod image;
 mod kinds;
 mod lots;
 mod program;
+mod renames;
 mod replay;
 mod sbom;
 mod schema;
@@ -75,6 +76,9 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Compares two commits as streams of tokens, without comments and strings: exit code 1 when they differ in more than
+    /// the listed renames
+    Renames(renames::Args),
     /// Runs each seed of each scenario in two processes and once over pipes, and compares the traces byte for byte;
     /// exit code 1 when they differ or a run fails. Runs the program that the variable MOORING names, or a release
     /// build
@@ -123,6 +127,7 @@ fn main() -> Result<ExitCode, anyhow::Error> {
             }
         }
         Task::Soak(args) => return soak::run(&target(&repository), &args).map(verdict),
+        Task::Renames(args) => return renames::run(&repository, &args).map(verdict),
         Task::Replay(args) => return replay::run(&repository, &args).map(verdict),
     }
     Ok(ExitCode::SUCCESS)
