@@ -30,7 +30,10 @@ pub(super) fn init(pod: &Pod, phase: &Phase, facts: &PodFacts, before: &[Contain
     let all = containers.map(|container| {
         let mut status = status(pod, container, phase, facts, before);
         let exit = status.state.as_ref().and_then(|state| state.terminated.as_ref());
-        status.ready |= exit.is_some_and(|exit| exit.exit_code == 0) && !is_sidecar(container);
+        if !is_sidecar(container) {
+            // One that runs is not ready (`prober/prober_manager.go`, `UpdatePodStatus`).
+            status.ready = exit.is_some_and(|exit| exit.exit_code == 0);
+        }
         status
     });
     all.collect()
