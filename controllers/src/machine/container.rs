@@ -1,7 +1,8 @@
 //! One start of a container, from its first writer or its program to its exit.
 //!
-//! A modelled container exits when it is asked to stop (code 0), when its planned end has come, or when one of its
-//! writers cannot read or write its volume (code 1). A program exits as it likes; it gets SIGTERM when it is asked to
+//! A modelled container exits when it is asked to stop, when its planned end has come, or when one of its writers cannot
+//! read or write its volume (code 1). A server has no planned end and stops with code 0; a command that would have ended
+//! by itself does not handle SIGTERM (code 143). A program exits as it likes; it gets SIGTERM when it is asked to
 //! stop. Both are killed (code 137) when the grace period of their pod is over.
 
 use std::sync::Arc;
@@ -20,6 +21,8 @@ use super::writer::{Outcome, Records, Writer};
 
 /// Exit code of a container whose writer failed.
 const FAILED: i32 = 1;
+/// Exit code of a command that SIGTERM ended: 128 + SIGTERM.
+const TERMINATED: i32 = 143;
 
 /// Signals to the containers of a running pod.
 #[derive(Clone)]
@@ -171,7 +174,7 @@ impl Container {
             }
         };
         let code = tokio::select! { biased;
-            () = finished => asked.unwrap_or(0),
+            () = finished => asked.unwrap_or(if self.spec().exit.is_some() { TERMINATED } else { 0 }),
             () = either(&mut kill, &mut own_kill) => KILLED,
         };
         // A killed writer closes its files before its container counts as exited.
