@@ -68,6 +68,7 @@ mod restarts;
 mod runtime;
 mod runtime_news;
 pub mod serve;
+mod service_variables;
 mod socket;
 mod stats;
 mod status_reporter;

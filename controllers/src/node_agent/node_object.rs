@@ -58,7 +58,7 @@ pub fn internal_ip(config: &NodeAgentConfig) -> String {
 /// unique in the last two bytes, in the cloud of this project for the first 32,000 instances.
 pub fn pod_ip(config: &NodeAgentConfig, sandbox: u64) -> String {
     let host = u8::try_from(sandbox % POD_ADDRESSES).expect("a remainder of 253 is a byte") + 2;
-    // A node of a user may have a name in place of an address.
+    // A user's node may have a name instead of an address.
     let node = internal_ip(config).parse().unwrap_or_else(|_| derived_ip(&config.node_name));
     let [_, _, third, fourth] = node.octets();
     Ipv4Addr::new(10, 128 | third, fourth, host).to_string()

@@ -104,9 +104,10 @@ fn program(seen: &Seen<'_>, container: &Container, words: &[&str]) -> Result<Pro
     })
 }
 
-/// Returns the environment: sources first, then variables in their order.
+/// Returns the environment: variables of Services, then sources, then variables in their order.
 fn environment(seen: &Seen<'_>, container: &Container) -> Result<BTreeMap<String, String>, Unprepared> {
-    let mut env = BTreeMap::from([
+    let mut env = seen.references.services.clone();
+    env.extend([
         ("HOSTNAME".to_owned(), host_name::of(seen.pod, ADDRESS).name),
         ("HOME".to_owned(), "/".to_owned()),
         ("PATH".to_owned(), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned()),

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Endpoints, Pod, Secret, Service};
 
 use super::agent::Agent;
 use super::pod_facts::request_token;
 use super::program::Unprepared;
-use crate::kube::ApiError;
+use super::service_variables;
+use crate::kube::{ApiError, ListParams};
 
 /// Lifetime of a token in seconds, as in the volume that the admission plugin ServiceAccount adds.
 const TOKEN_SECONDS: i64 = 3607;
@@ -23,6 +24,8 @@ pub(super) struct References {
     pub secrets: BTreeMap<String, Option<Data>>,
     /// Tokens of the pod's service account, by audience.
     pub tokens: BTreeMap<String, String>,
+    /// Variables of the Services.
+    pub services: Data,
 }
 
 impl References {
@@ -89,6 +92,14 @@ impl References {
             let token = request_token(agent, pod, &audience, Some(TOKEN_SECONDS)).await.map_err(Unprepared::config)?;
             references.tokens.insert(audience, token.token);
         }
+        let services = agent.client.namespaced::<Service>(namespace).list(&ListParams::default()).await;
+        let services = services.map_err(Unprepared::config)?.items;
+        let (of_server, server) = service_variables::SERVER;
+        let server = (
+            existing(agent.client.namespaced::<Service>(of_server).get(server).await)?,
+            existing(agent.client.namespaced::<Endpoints>(of_server).get(server).await)?,
+        );
+        references.services = service_variables::variables(pod, &services, (server.0.as_deref(), server.1.as_deref()));
         Ok(references)
     }
 }

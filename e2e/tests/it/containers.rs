@@ -13,6 +13,7 @@ mod ephemeral;
 mod hooks;
 mod host_paths;
 mod images;
+mod in_cluster;
 mod input;
 mod messages;
 mod names;
