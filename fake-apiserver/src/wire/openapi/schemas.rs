@@ -8,6 +8,8 @@ use super::{custom, gvk};
 use crate::kinds::schema::{self, Field, Shape, Type};
 use crate::kinds::{Kind, describe};
 
+/// Type whose fields hold JSON values of any type.
+const JSON_SCHEMA: &str = "apiextensions/v1.JSONSchemaProps";
 const INT_OR_STRING: &str = "io.k8s.apimachinery.pkg.util.intstr.IntOrString";
 const MICRO_TIME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime";
 const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
@@ -185,7 +187,13 @@ fn plain_in(shape: &Shape, dialect: Dialect) -> Option<(&'static str, &'static s
 }
 
 fn property(of: &Type, field: &Field, dialect: Dialect) -> Value {
-    let mut property = shape(&field.shape, dialect);
+    let mut property = match &field.shape {
+        Shape::Any if of.name == JSON_SCHEMA => any_json(),
+        Shape::List(element) if of.name == JSON_SCHEMA && **element == Shape::Any => {
+            json!({ "type": "array", "items": any_json() })
+        }
+        shape_of => shape(shape_of, dialect),
+    };
     let choices = field.choices();
     let text = describe::field(of.name, &field.name).map(|text| with_choices(text, choices.as_deref()));
     if let Some(choices) = choices {
@@ -217,6 +225,12 @@ fn property(of: &Type, field: &Field, dialect: Dialect) -> Value {
         property["x-kubernetes-map-type"] = of.into();
     }
     property
+}
+
+/// Returns the schema of any JSON value (`apiextensions/v1.JSON`), in contrast to an object of any kind. It has no `type`;
+/// kubectl ignores an empty schema, hence the description.
+fn any_json() -> Value {
+    json!({ "description": "Any JSON value." })
 }
 
 /// Returns a description that ends with the possible values, as kube-openapi adds them.
