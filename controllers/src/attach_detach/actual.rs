@@ -60,8 +60,8 @@ struct Report {
     dirty: bool,
 }
 
-/// Volumes by unique name. The hash has no random key, so the order depends on the history alone. A lookup among 100,000
-/// names costs a fifth of one in a tree, whose keys share a long prefix and lie apart in memory.
+/// Volumes by unique name. The hash has no random key, so the order depends on the history alone. In a tree of many
+/// names, which share a long prefix and lie apart in memory, the comparisons cost most of a pass.
 type Volumes = IndexMap<String, AttachedVolume, BuildHasherDefault<DefaultHasher>>;
 
 /// Volume → nodes, and node → volumes to report in `status.volumesAttached`.
