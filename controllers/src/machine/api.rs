@@ -332,7 +332,7 @@ impl Messages {
 }
 
 impl ContainerRecord {
-    /// Returns the record of a container after `attempt` earlier starts, of which nothing else is known.
+    /// Returns the record of a container after `attempt` earlier starts, without an earlier end and without messages.
     pub fn new(name: &str, image: &str, attempt: u32, state: ContainerState) -> Self {
         let (name, image) = (name.to_owned(), image.to_owned());
         Self { name, image, attempt, state, last: None, messages: Messages::default() }

@@ -39,6 +39,7 @@ use csi_mock::disk::Disk;
 use substrate::{Ctx, HttpService, latest};
 use tokio::sync::mpsc;
 
+use api::POD_ADDRESSES;
 use api::{ContainerSpec, News, PodRecord, PodSpec, Trouble};
 pub use cli::machine_main_with;
 use container::{Own, Signals};
@@ -160,27 +161,29 @@ impl Machine {
         self.inner.lock()
     }
 
-    /// Starts a pod's containers unless they run, and waits until they do. A stopped pod is not restarted.
-    async fn run(self: &Arc<Self>, spec: PodSpec) -> PodRecord {
+    /// Starts a pod's containers unless they run, and waits until they do. A stopped pod is not restarted. An error says
+    /// why the pod cannot start.
+    async fn run(self: &Arc<Self>, spec: PodSpec) -> Result<PodRecord, String> {
         let uid = spec.uid.clone();
         let mut changes = self.changes.subscribe();
-        let mut record = self.begin(spec);
+        let mut record = self.begin(spec)?;
         while record.state == api::State::Starting {
             // The sender lives in `self`.
             let _ = changes.changed().await;
             match self.lock().pods.get(&uid) {
                 Some(now) => record = now.clone(),
-                None => return record,
+                None => return Ok(record),
             }
         }
-        record
+        Ok(record)
     }
 
-    fn begin(self: &Arc<Self>, spec: PodSpec) -> PodRecord {
+    fn begin(self: &Arc<Self>, spec: PodSpec) -> Result<PodRecord, String> {
         let mut inner = self.lock();
         let record = match inner.pods.ask(&spec) {
-            Asked::Alive(record) | Asked::Over(record) => return record,
+            Asked::Alive(record) | Asked::Over(record) => return Ok(record),
             Asked::Start(record) => record,
+            Asked::Full => return Err(format!("no address is left: {POD_ADDRESSES} pods run on this node")),
         };
         let (before, spec) = (inner.handles.remove(&spec.uid), Arc::new(spec));
         let logs = spec.containers.iter().map(|container| {
@@ -200,7 +203,7 @@ impl Machine {
         inner.notify(&News::Pod(record.clone()));
         drop(inner);
         self.ctx.spawn(pod::live(self.clone(), spec, reported));
-        record
+        Ok(record)
     }
 
     /// Starts the containers of a pod.

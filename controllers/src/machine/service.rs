@@ -64,7 +64,8 @@ async fn answer(machine: &Arc<Machine>, request: Request<Body>) -> Result<Respon
         ["v1", "pods"] if post => {
             let spec: PodSpec = read(body).await?;
             check(&spec)?;
-            json(StatusCode::OK, &machine.run(spec).await)
+            let full = |why| (StatusCode::CONFLICT, why);
+            json(StatusCode::OK, &machine.run(spec).await.map_err(full)?)
         }
         ["v1", "pods", uid, "stop"] if post => {
             let stop: Stop = read(body).await?;

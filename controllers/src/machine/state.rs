@@ -17,6 +17,8 @@ pub enum Asked {
     Alive(PodRecord),
     /// They have stopped; another start needs another attempt.
     Over(PodRecord),
+    /// No address is left for the pod.
+    Full,
 }
 
 /// Result of requesting another start of a container.
@@ -58,6 +60,7 @@ impl Pods {
                 return Asked::Over(known.clone());
             }
         }
+        let Some(sandbox) = self.free_sandbox() else { return Asked::Full };
         let before = self.pods.get(&spec.uid);
         let containers = spec.containers.iter().map(|container| {
             let before = before.and_then(|before| before.container(&container.name));
@@ -76,21 +79,20 @@ impl Pods {
             pod: spec.pod.clone(),
             uid: spec.uid.clone(),
             attempt: spec.attempt,
-            sandbox: self.free_sandbox(),
+            sandbox,
             state: State::Starting,
             containers: containers.chain(added).collect(),
         };
-        self.sandboxes = record.sandbox + 1;
+        self.sandboxes = sandbox + 1;
         self.pods.insert(spec.uid.clone(), record.clone());
         Asked::Start(record)
     }
 
-    /// Returns the next number of a sandbox whose address no pod has that has not ended.
-    fn free_sandbox(&self) -> u64 {
+    /// Returns the next number of a sandbox whose address no pod has that runs or starts.
+    fn free_sandbox(&self) -> Option<u64> {
         let alive = || self.pods.values().filter(|pod| pod.is_alive());
         let is_taken = |number: &u64| alive().any(|pod| pod.sandbox % POD_ADDRESSES == number % POD_ADDRESSES);
-        let next = (self.sandboxes..self.sandboxes + POD_ADDRESSES).find(|number| !is_taken(number));
-        next.expect("a machine has fewer pods than addresses")
+        (self.sandboxes..self.sandboxes + POD_ADDRESSES).find(|number| !is_taken(number))
     }
 
     /// Marks a pod and its containers as running, and its init containers without a program as done.
@@ -314,6 +316,10 @@ mod tests {
         let numbers = sandboxes(&mut pods, 2 * POD_ADDRESSES);
         assert!(!numbers.contains(&0), "the first pod has that address");
         assert_eq!(numbers[..3], [1, 2, 3]);
+        for index in 1..POD_ADDRESSES {
+            assert!(matches!(pods.ask(&spec(&format!("v{index}"), 0)), Asked::Start(_)), "{index}");
+        }
+        assert_eq!(pods.ask(&spec("one-more", 0)), Asked::Full);
     }
 
     #[test]

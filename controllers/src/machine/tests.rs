@@ -306,6 +306,24 @@ fn a_container_exits_as_planned() {
 }
 
 #[test]
+fn a_command_that_is_stopped_has_another_code_than_a_server() {
+    in_simulation(async |world| {
+        let rig = Rig::new(&world, |_| {});
+        let mut planned = spec("p", 0);
+        planned["volumes"] = json!([]);
+        planned["containers"] = json!([
+            { "name": "command", "image": "busybox", "attempt": 0, "exit": { "after_ms": 60_000, "code": 0 } },
+            { "name": "server", "image": "busybox", "attempt": 0 },
+        ]);
+        assert_eq!(rig.ask(Method::POST, "/v1/pods", &planned).await.0, 200);
+        assert_eq!(rig.ask(Method::POST, "/v1/pods/p/stop", &json!({ "grace_ms": 5000 })).await.0, 200);
+        seconds(2).await;
+        let codes = rig.list().await.remove(0).containers.into_iter().map(|one| one.exit().map(|exit| exit.code));
+        assert_eq!(codes.collect::<Vec<_>>(), [Some(143), Some(0)]);
+    });
+}
+
+#[test]
 fn containers_behind_a_failing_init_container_wait_for_their_kubelet() {
     in_simulation(async |world| {
         let rig = Rig::new(&world, |_| {});
