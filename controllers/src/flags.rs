@@ -174,8 +174,8 @@ flags! {
         "leader-election-retry-period": Duration(sidecar_election_retry), "how often leaders renew, and others look";
     }
     "snapshot-controller" {
-        "retry-interval-start": Duration(sidecar_retry_start), "the first backoff of a snapshot or content that failed";
         "worker-threads": Count(workers.snapshots), "objects of a kind processed at once";
+        "retry-interval-start": Duration(sidecar_retry_start), "the first backoff of a snapshot or content that failed";
         "retry-interval-max": Duration(sidecar_retry_max), "its longest backoff";
         "resync-period": Duration(snapshot_resync), "how often all snapshots and contents are looked at";
         "CSIVolumeGroupSnapshot": Switch(volume_group_snapshots),
@@ -185,8 +185,8 @@ flags! {
         "leader-election-retry-period": Duration(sidecar_election_retry), "how often leaders renew, and others look";
     }
     "csi-snapshotter" {
-        "timeout": Duration(snapshotter_timeout), "the longest call of the driver";
         "worker-threads": Count(workers.snapshots), "contents processed at once";
+        "timeout": Duration(snapshotter_timeout), "the longest call of the driver";
         "retry-interval-start": Duration(sidecar_retry_start), "the first backoff of a content that failed or is not ready";
         "retry-interval-max": Duration(sidecar_retry_max), "its longest backoff";
         "resync-period": Duration(snapshot_resync), "how often all contents are looked at";

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use dashmap::DashSet;
 use serde::Serialize;
+use substrate::fault::catalogue::folded;
 use substrate::fault::{Effect, Failure, FaultOutcome, Moment, Plane, Point};
 use substrate::json::Text;
 use substrate::{Ctx, EventType};
@@ -464,11 +465,10 @@ impl Call {
         let attributes =
             [("volume", &*about.volume), ("node", &*about.node), ("target", &*about.target), ("caller", &*self.caller)];
         let point = Point { plane: Plane::Csi, op: about.rpc, attributes: &attributes, moment };
-        let message = |fault: &str| format!("fault `{fault}`");
         match self.calls.ctx().meet(&point).await {
             FaultOutcome::Proceed => {}
             FaultOutcome::Fail { fault, failure } => {
-                let message = message(&fault);
+                let message = format!("fault `{fault}`");
                 return Err(match failure {
                     Failure::Grpc(code) => {
                         Status::new(code_by_name(&code).expect("the catalogue allows gRPC's codes"), message)
@@ -593,6 +593,5 @@ pub fn code_name(code: Code) -> &'static str {
 
 /// Returns the code of a name, ignoring case and underscores (`FailedPrecondition` is valid).
 pub fn code_by_name(name: &str) -> Option<Code> {
-    let plain = |text: &str| text.replace('_', "").to_ascii_lowercase();
-    CODES.iter().find(|(_, n)| plain(n) == plain(name)).map(|(code, _)| *code)
+    CODES.iter().find(|(_, n)| folded(n) == folded(name)).map(|(code, _)| *code)
 }

@@ -107,15 +107,30 @@ fn simulated(scenario: &Path) -> Option<f64> {
     json_output(&["run", scenario.to_str()?])?["summary"]["wallMs"].as_f64()
 }
 
+/// Returns the sum of two neighbouring times of a process in seconds; `first` is a field of /proc/PID/stat
+/// (proc_pid_stat(5)).
+fn processor_time(proc: &Path, first: usize) -> Option<f64> {
+    /// Clock ticks per second, the unit of times there.
+    const TICKS: f64 = 100.0;
+    let stat = std::fs::read_to_string(proc.join("stat")).ok()?;
+    // The first element here is field 3.
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let times = fields.get(first - 3..first - 1)?.iter().map(|field| field.parse::<f64>().ok());
+    Some(times.sum::<Option<f64>>()? / TICKS)
+}
+
 /// Returns the processor time of all ended children in seconds.
 fn processor_time_of_children() -> Option<f64> {
-    /// Clock ticks per second, the unit of times in /proc/PID/stat.
-    const TICKS: f64 = 100.0;
-    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    // cutime and cstime are fields 16 and 17 of proc_pid_stat(5); the first element here is field 3.
-    let times = [fields.get(13)?, fields.get(14)?].map(|field| field.parse::<f64>().ok());
-    Some(times.into_iter().sum::<Option<f64>>()? / TICKS)
+    /// Field `cutime`.
+    const CHILDREN: usize = 16;
+    processor_time(Path::new("/proc/self"), CHILDREN)
+}
+
+/// Returns the resident memory of a process in MB.
+fn resident(proc: &Path) -> Option<f64> {
+    let status = std::fs::read_to_string(proc.join("status")).ok()?;
+    let kb = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.trim().trim_end_matches("kB").trim();
+    Some(kb.parse::<f64>().ok()? / 1024.0)
 }
 
 /// Returns the processor time of a run that waits for lists of pods, relative to one that waits for each pod.
@@ -148,6 +163,8 @@ struct ManyLive {
 
 /// Runs 1,000 claims and pods on 100 live nodes with directories for disks, and then ten seconds without a change.
 fn many_live(home: &Path) -> Option<ManyLive> {
+    /// Field `utime`.
+    const OWN: usize = 14;
     /// Time between two looks at the process.
     const LOOK: Duration = Duration::from_millis(500);
     /// Looks that count as idle, and later ones, which see the end of the run.
@@ -168,7 +185,7 @@ fn many_live(home: &Path) -> Option<ManyLive> {
     let proc = PathBuf::from(format!("/proc/{}", child.id()));
     let (mut memory, mut seconds_of_cores) = (0.0_f64, Vec::new());
     while child.try_wait().ok()?.is_none() {
-        if let Some((now, time)) = resident_and_time(&proc) {
+        if let (Some(now), Some(time)) = (resident(&proc), processor_time(&proc, OWN)) {
             memory = memory.max(now);
             seconds_of_cores.push(time);
         }
@@ -194,17 +211,6 @@ fn many_live(home: &Path) -> Option<ManyLive> {
         memory,
         idle_cores: (idle.last()? - idle.first()?) / (LOOK * (IDLE as u32 - 1)).as_secs_f64(),
     })
-}
-
-/// Returns the resident memory in MB and the used processor time in seconds of a process.
-fn resident_and_time(proc: &Path) -> Option<(f64, f64)> {
-    let status = std::fs::read_to_string(proc.join("status")).ok()?;
-    let kb = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.trim().trim_end_matches("kB").trim();
-    let stat = std::fs::read_to_string(proc.join("stat")).ok()?;
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    // utime and stime are fields 14 and 15 of proc_pid_stat(5).
-    let ticks: f64 = fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?;
-    Some((kb.parse::<f64>().ok()? / 1024.0, ticks / 100.0))
 }
 
 /// Returns the milliseconds from the creation of the pod to `running`, in a live run with loop devices and ext4.
@@ -266,16 +272,8 @@ fn up() -> Option<(f64, f64)> {
     }
     let took = millis(started);
     std::thread::sleep(Duration::from_secs(2));
-    let status = std::fs::read_to_string(format!("/proc/{}/status", child.0.id())).ok()?;
-    let kb = status
-        .lines()
-        .find_map(|l| l.strip_prefix("VmRSS:"))?
-        .trim()
-        .trim_end_matches(" kB")
-        .trim()
-        .parse::<f64>()
-        .ok()?;
-    Some((took, kb / 1024.0))
+    let memory = resident(Path::new(&format!("/proc/{}", child.0.id())))?;
+    Some((took, memory))
 }
 
 /// Returns the milliseconds until the server of moto answers; none if it is not installed.

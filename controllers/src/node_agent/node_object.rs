@@ -225,11 +225,10 @@ pub fn changed(old: &NodeStatus, new: &NodeStatus) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::time::Duration;
 
     use csi_mock::disk::MemoryDisks;
-    use std::collections::BTreeSet;
-
     use substrate::Now;
 
     use substrate::json::{Value, json};

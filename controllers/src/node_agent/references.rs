@@ -94,12 +94,11 @@ impl References {
         }
         let services = agent.client.namespaced::<Service>(namespace).list(&ListParams::default()).await;
         let services = services.map_err(Unprepared::config)?.items;
-        let (of_server, server) = service_variables::SERVER;
-        let server = (
-            existing(agent.client.namespaced::<Service>(of_server).get(server).await)?,
-            existing(agent.client.namespaced::<Endpoints>(of_server).get(server).await)?,
-        );
-        references.services = service_variables::variables(pod, &services, (server.0.as_deref(), server.1.as_deref()));
+        let (of_server, name) = service_variables::SERVER;
+        let server = existing(agent.client.namespaced::<Service>(of_server).get(name).await)?;
+        let endpoints = existing(agent.client.namespaced::<Endpoints>(of_server).get(name).await)?;
+        let server = (server.as_deref(), endpoints.as_deref());
+        references.services = service_variables::variables(pod, &services, server);
         Ok(references)
     }
 }

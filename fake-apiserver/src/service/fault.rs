@@ -137,7 +137,8 @@ fn http(code: u16, fault: &str) -> Status {
 }
 
 fn named(reason: &str, fault: &str) -> Status {
-    let (reason, code) = CODES.iter().find(|(known, _)| *known == reason).copied().unwrap_or(("InternalError", 500));
+    let code = CODES.iter().find(|(known, _)| *known == reason).copied();
+    let (reason, code) = code.expect("the catalogue allows the reasons in `CODES`");
     failed(code, reason, fault)
 }
 
