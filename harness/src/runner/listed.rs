@@ -7,6 +7,7 @@ use serde::de::Error as _;
 use serde_json::{Deserializer, Error};
 use substrate::json::Value;
 
+use super::follow::{Items, number};
 use super::object_key::key;
 
 /// Text before the first object of a list.
@@ -14,7 +15,10 @@ const ITEMS: &[u8] = br#""items":["#;
 
 /// The list in the last answer.
 #[derive(Debug, Default)]
-pub(super) struct Listed(Vec<Known>);
+pub(super) struct Listed {
+    objects: Vec<Known>,
+    revision: u64,
+}
 
 #[derive(Clone, Debug)]
 struct Known {
@@ -31,9 +35,14 @@ enum Found {
 }
 
 impl Listed {
-    /// Returns the objects.
-    pub(super) fn items(&self) -> impl Iterator<Item = &Arc<Item>> {
-        self.0.iter().map(|known| &known.item)
+    /// Returns the objects by key.
+    pub(super) fn items(&self) -> Items {
+        self.objects.iter().map(|known| (known.key.clone(), known.item.clone())).collect()
+    }
+
+    /// Revision of the list.
+    pub(super) fn revision(&self) -> u64 {
+        self.revision
     }
 
     /// Replaces the list by an answer of the API server.
@@ -44,12 +53,13 @@ impl Listed {
         let Some(begin) = answer.windows(ITEMS.len()).position(|text| text == ITEMS).map(|at| at + ITEMS.len()) else {
             // A list without objects can have `null` there.
             let list: Value = serde_json::from_slice(answer)?;
-            self.0.clear();
+            self.objects.clear();
+            self.revision = number(&list);
             return if list.is_object() { Ok(()) } else { Err(Error::custom("the answer is not a list")) };
         };
-        let (mut at, mut next, mut found) = (skip(answer, begin), 0, Vec::with_capacity(self.0.len()));
+        let (mut at, mut next, mut found) = (skip(answer, begin), 0, Vec::with_capacity(self.objects.len()));
         while answer.get(at).is_some_and(|byte| *byte != b']') {
-            let (length, one) = match self.0.get(next).filter(|known| is_at(answer, at, &known.text)) {
+            let (length, one) = match self.objects.get(next).filter(|known| is_at(answer, at, &known.text)) {
                 Some(known) => (known.text.len(), Found::Same(next)),
                 None => self.read(&answer[at..], next)?,
             };
@@ -67,7 +77,7 @@ impl Listed {
         let frame: Value = serde_json::from_slice(&[&answer[..begin], &answer[at..]].concat())?;
         let kind = frame["kind"].as_str().and_then(|kind| kind.strip_suffix("List")).unwrap_or_default();
         let known = found.into_iter().map(|one| match one {
-            Found::Same(place) => self.0[place].clone(),
+            Found::Same(place) => self.objects[place].clone(),
             Found::New(key, text, mut object) => {
                 // Items of a typed list omit their type, which follows from that of the list.
                 if let Some(fields) = object.as_object_mut() {
@@ -77,7 +87,8 @@ impl Listed {
                 Known { text, key, item: Arc::new(Item::new(object)) }
             }
         });
-        self.0 = known.collect();
+        self.objects = known.collect();
+        self.revision = number(&frame);
         Ok(())
     }
 
@@ -86,12 +97,12 @@ impl Listed {
         let mut values = Deserializer::from_slice(text).into_iter::<Value>();
         let object = values.next().unwrap_or_else(|| Err(Error::custom("the list has no end")))?;
         let (length, key) = (values.byte_offset(), key(&object));
-        let same = self.place(&key, next).filter(|place| *self.0[*place].text == text[..length]);
+        let same = self.place(&key, next).filter(|place| *self.objects[*place].text == text[..length]);
         Ok((length, same.map_or_else(|| Found::New(key, text[..length].into(), object), Found::Same)))
     }
 
     fn place(&self, key: &str, from: usize) -> Option<usize> {
-        self.0[from..].iter().position(|known| known.key == key).map(|place| from + place)
+        self.objects[from..].iter().position(|known| known.key == key).map(|place| from + place)
     }
 }
 
@@ -125,7 +136,7 @@ mod tests {
     }
 
     fn seen(listed: &Listed) -> Vec<Value> {
-        listed.items().map(|item| item.value().clone()).collect()
+        listed.items().values().map(|item| item.value().clone()).collect()
     }
 
     fn complete(pods: &[Value]) -> Vec<Value> {
@@ -174,12 +185,12 @@ mod tests {
                 },
             ];
             for step in steps {
-                let before: Vec<Arc<Item>> = listed.items().cloned().collect();
+                let before: Vec<Arc<Item>> = listed.items().into_values().collect();
                 made += step(&mut pods);
                 listed.take(&answer(&pods, pretty)).unwrap();
                 assert_eq!(seen(&listed), complete(&pods));
                 let kept = |item: &&Arc<Item>| before.iter().any(|other| Arc::ptr_eq(other, item));
-                made -= listed.items().filter(|item| !kept(item)).count();
+                made -= listed.items().values().filter(|item| !kept(item)).count();
             }
             assert_eq!(made, 50, "pretty: {pretty}");
         }
@@ -193,7 +204,7 @@ mod tests {
         for text in ["{\"items\":null}", "{\"items\":[]}"] {
             let mut listed = Listed::default();
             listed.take(text.as_bytes()).unwrap();
-            assert_eq!(listed.items().count(), 0, "{text}");
+            assert_eq!(listed.items().len(), 0, "{text}");
         }
     }
 }

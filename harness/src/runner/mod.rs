@@ -4,6 +4,7 @@ pub(crate) mod awaited;
 pub(crate) mod call_recorder;
 mod describe;
 pub(crate) mod ec2;
+mod follow;
 mod forbidden;
 mod listed;
 mod metrics;

@@ -316,6 +316,23 @@ fn a_never_misses_no_revision_while_its_streams_break() {
     passes(&begins(step).replacen("\nsteps:", &format!("\n{faults}\nsteps:"), 1));
 }
 
+/// Each event of the watches of the steps meets the fault. A fault that never fires fails the run.
+#[rstest]
+fn a_wait_for_a_list_ends_although_its_watch_fails(#[values("drop", "gone", "gap", "stall")] effect: &str) {
+    passes(&format!(
+        "name: lists
+nodes: {count: 1}
+faults: [{{name: cut, match: {{plane: k8s, op: watch-event, where: {{caller: mooring-scenario}}}}, when: {{every: 1}}, effect: {{watch: {effect}}}}}]
+steps:
+  - claim: {{name: data}}
+  - pod: {{name: web, claim: data}}
+  - wait: {{list: pods, that: \"self.exists(p, p.status.phase == 'Running')\", within: 2m}}
+  - delete: {{object: pod/web}}
+  - wait: {{list: pods, namespace: default, that: \"self.size() == 0\", within: 2m}}
+"
+    ));
+}
+
 #[test]
 fn a_run_with_all_of_them_is_the_same_twice() {
     let step = "never: {ec2: {volume: pvc/data, state: error}}";

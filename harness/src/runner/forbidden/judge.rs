@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fake_apiserver::cel::over::{Item, Over};
 use substrate::json::Value;
 
-use super::follow::Revision;
+use crate::runner::follow::Revision;
 use crate::runner::steps::{event_count, is_event};
 use crate::scenario::predicate::EventSeen;
 use crate::scenario::predicate::{Holds, Subject, That};

@@ -4,7 +4,6 @@
 //! volumes, are taken from single events. All other states of the cloud, and metrics, are checked after every change in
 //! the cloud; a state that is shorter than a check can be missed.
 
-mod follow;
 mod judge;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -18,11 +17,11 @@ use futures_util::stream::FuturesUnordered;
 use substrate::Clock;
 use tokio::sync::{Notify, mpsc};
 
-use self::follow::{Follower, Progress};
 use self::judge::{Judge, Undecidable, Verdict};
 use super::Failure;
 use super::call_recorder::CallRecorder;
 use super::describe::CloudReader;
+use super::follow::{Follower, Progress};
 use super::metrics::Meter;
 use super::mirror::Mirror;
 use crate::cluster::Objects;

@@ -53,7 +53,7 @@ impl Run<'_> {
     async fn expect_attached(&self, wanted: &Attached) -> Result<(), Failure> {
         let (claim, node) = (&wanted.claim, &wanted.node);
         let expected = format!("the volume of {claim} is attached to {node} and nowhere else{}", within(wanted.within));
-        self.until(wanted.within, Trigger::Any(Kind::volume_attachment()), async || {
+        self.until(wanted.within, Trigger::Any(Kind::volume_attachment(), None), async || {
             let claim = self.api("get the claim", self.objects.get(&wanted.claim).await)?;
             let pv = claim.as_ref().and_then(|c| c["spec"]["volumeName"].as_str());
             let Some(pv) = pv else {

@@ -1,13 +1,7 @@
 //! Checks conditions on objects, lists, the cloud and metrics.
 
-use parking_lot::Mutex;
-use std::sync::Arc;
-
-use fake_apiserver::cel::over::Item;
-
 use super::{Failure, Run, Unmet, within};
 use crate::cluster::condition::{self, Look};
-use crate::cluster::objects::ObjectError;
 use crate::runner::waiter::Trigger;
 use crate::scenario::Wait;
 use crate::scenario::predicate::{Cloud, Holds, Metric, Subject, That};
@@ -15,10 +9,6 @@ use substrate::json::{Value, from_value};
 
 /// Kinds of events that report a change in the cloud.
 const CLOUD: &[&str] = &["ec2.volume", "ec2.attachment", "ec2.instance", "ec2.modification", "ec2.snapshot"];
-
-fn array(items: &[Arc<Item>]) -> Value {
-    Value::Array(items.iter().map(|item| item.value().clone()).collect())
-}
 
 impl Run<'_> {
     /// Waits until a condition holds.
@@ -33,21 +23,8 @@ impl Run<'_> {
                 })
                 .await
             }
-            Subject::List(kind, _) => {
-                let (path, over) = (of.collection_path(), Mutex::new(that.over()));
-                self.until(*within, Trigger::Any(*kind), async || -> Result<(), Unmet> {
-                    let text = self.api(&format!("list for {of}"), self.objects.list_text(&path).await)?;
-                    let mut lists = self.lists.lock();
-                    let list = lists.entry(path.clone()).or_default();
-                    let taken = list.take(&text).map_err(|e| ObjectError::Transport(e.into()));
-                    self.api(&format!("list for {of}"), taken)?;
-                    if over.lock().holds(list.items()) == Some(true) {
-                        return Ok(());
-                    }
-                    let items: Vec<Arc<Item>> = list.items().cloned().collect();
-                    Err(self.unmet(&expected, that, move || array(&items)))
-                })
-                .await
+            Subject::List(kind, namespace) => {
+                self.wait_for_list(wanted, (*kind, namespace.as_deref()), &expected).await
             }
         }
     }
@@ -61,7 +38,7 @@ impl Run<'_> {
         }
     }
 
-    fn unmet(&self, expected: &str, that: &That, value: impl FnOnce() -> Value + Send + 'static) -> Unmet {
+    pub(super) fn unmet(&self, expected: &str, that: &That, value: impl FnOnce() -> Value + Send + 'static) -> Unmet {
         let (step, expected, that) = (self.now, expected.to_owned(), that.clone());
         Unmet(Box::new(move || Failure { step, expected, seen: that.seen(&value()) }))
     }

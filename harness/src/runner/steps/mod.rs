@@ -5,6 +5,7 @@ mod counts;
 mod expects;
 mod faults;
 mod holds;
+mod lists;
 mod node_files;
 mod objects;
 mod patches;

@@ -23,6 +23,9 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum length of a line in bytes.
 const LINE_LIMIT: usize = 16 << 20;
 
+/// Objects by key.
+pub(super) type Items = BTreeMap<String, Arc<Item>>;
+
 /// A change of an object.
 #[derive(Clone, Debug)]
 pub(super) struct Revision {
@@ -91,7 +94,7 @@ impl Progress {
 pub(super) struct Follower {
     source: Objects,
     clock: Clock,
-    objects: BTreeMap<String, Arc<Item>>,
+    objects: Items,
     revision: u64,
     stream: Option<Body>,
     buffer: Vec<u8>,
@@ -112,22 +115,31 @@ impl Follower {
         let path = format!("{}{selector}", subject.collection_path());
         let (list, revision) =
             objects.list_tree(&path).await.map_err(|e| format!("{subject} could not be listed: {e}"))?;
-        let objects_there: BTreeMap<String, Arc<Item>> =
-            list.into_iter().map(|object| (key(&object), Arc::new(Item::new(object)))).collect();
-        let seen = objects_there.iter().map(|(key, item)| (key.clone(), number(item.value()))).collect();
+        let objects_there = list.into_iter().map(|object| (key(&object), Arc::new(Item::new(object)))).collect();
+        let mut follower = Self::after(objects, clock, path, objects_there, revision);
+        follower.open().await.map_err(|e| format!("{subject} could not be watched: {e}"))?;
+        Ok(follower)
+    }
+
+    /// Follows the list that the API server has returned for a path. [`Follower::next`] opens the watch.
+    pub(super) fn after(objects: &Objects, clock: &Clock, path: String, list: Items, revision: u64) -> Self {
+        let seen = list.iter().map(|(key, item)| (key.clone(), number(item.value()))).collect();
         let state = Mutex::new(Seen { objects: seen, to: revision, lost: None });
-        let mut follower = Self {
+        Self {
             source: objects.clone(),
             clock: clock.clone(),
-            objects: objects_there,
+            objects: list,
             revision,
             stream: None,
             buffer: Vec::new(),
             waiting: VecDeque::new(),
             progress: Arc::new(Progress { path, state, changed: Notify::new() }),
-        };
-        follower.open().await.map_err(|e| format!("{subject} could not be watched: {e}"))?;
-        Ok(follower)
+        }
+    }
+
+    /// Newest revision of the list and of the changes after it.
+    pub(super) fn revision(&self) -> u64 {
+        self.revision
     }
 
     /// Checked revisions.
@@ -136,7 +148,7 @@ impl Follower {
     }
 
     /// Objects after the last revision that [`Follower::next`] returned.
-    pub(super) fn objects(&self) -> &BTreeMap<String, Arc<Item>> {
+    pub(super) fn objects(&self) -> &Items {
         &self.objects
     }
 
@@ -154,34 +166,38 @@ impl Follower {
         self.progress.changed.notify_waiters();
     }
 
-    /// Returns the next revision. None if revisions were lost; the progress has the reason.
+    /// Returns the next revision. None if revisions were lost; the progress has the reason. A caller that drops the future
+    /// loses no revision.
     pub(super) async fn next(&mut self) -> Option<Revision> {
         loop {
             if let Some(revision) = self.waiting.pop_front() {
                 return Some(revision);
             }
-            let line = match &mut self.stream {
-                Some(body) => next_line(body, &mut self.buffer).await,
-                None => None,
-            };
-            let Some(line) = line else {
-                self.buffer.clear();
-                self.stream = None;
-                self.clock.sleep_until(self.clock.mono() + PAUSE).await;
+            let Some(body) = &mut self.stream else {
                 match self.open().await {
+                    Ok(()) => {}
                     Err(e) if e.is_gone() => {
                         return self.lose("revisions were lost while no stream was open".to_owned());
                     }
                     // The next attempt may reach the API server again.
-                    Err(_) | Ok(()) => {}
+                    Err(_) => self.pause().await,
                 }
                 continue;
             };
-            match self.take(&line) {
-                Ok(()) => {}
-                Err(why) => return self.lose(why),
+            let Some(line) = next_line(body, &mut self.buffer).await else {
+                self.buffer.clear();
+                self.stream = None;
+                self.pause().await;
+                continue;
+            };
+            if let Err(why) = self.take(&line) {
+                return self.lose(why);
             }
         }
+    }
+
+    async fn pause(&mut self) {
+        self.clock.sleep_until(self.clock.mono() + PAUSE).await;
     }
 
     fn lose(&self, why: String) -> Option<Revision> {
@@ -207,8 +223,7 @@ impl Follower {
             if object["code"] == 410 {
                 return Err("revisions were lost: the watch expired".to_owned());
             }
-            // After any other error the watch is opened again.
-            self.stream = None;
+            // After any other error the server ends the watch, which is opened again.
             return Ok(());
         }
         self.revision = number(&object).max(self.revision);
@@ -226,8 +241,8 @@ impl Follower {
     }
 }
 
-/// Revision of an object.
-fn number(object: &Value) -> u64 {
+/// Revision of an object or a list; 0 without one.
+pub(super) fn number(object: &Value) -> u64 {
     object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
