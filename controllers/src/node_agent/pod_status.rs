@@ -87,9 +87,9 @@ pub fn status(pod: &Pod, phase: &Phase, facts: &PodFacts, now: Timestamp) -> Pod
     let before = status.container_statuses.take().unwrap_or_default();
     let init_before = status.init_container_statuses.take().unwrap_or_default();
     let ephemeral_before = status.ephemeral_container_statuses.take().unwrap_or_default();
-    let containers = container_status::regular(pod, phase, facts, &before);
+    let mut containers = container_status::regular(pod, phase, facts, &before);
     let init = container_status::init(pod, phase, facts, &init_before);
-    let ephemeral = ephemeral_status::ephemeral(pod, phase, facts, &ephemeral_before);
+    let mut ephemeral = ephemeral_status::ephemeral(pod, phase, facts, &ephemeral_before);
     let phase_name = match status.phase.as_deref() {
         Some(over @ ("Failed" | "Succeeded")) => over,
         _ if facts.expired => "Failed",
@@ -115,6 +115,10 @@ pub fn status(pod: &Pod, phase: &Phase, facts: &PodFacts, now: Timestamp) -> Pod
     let has_sandbox = matches!(phase, Phase::Running(_));
     let statuses = Statuses { phase: &phase_name, has_sandbox, init: &init, regular: &containers };
     let conditions = statuses.conditions(pod, &known, now);
+    // Only init containers keep the order of the spec (`SortedContainerStatuses`).
+    for statuses in [&mut containers, &mut ephemeral] {
+        statuses.sort_by(|one, other| one.name.cmp(&other.name));
+    }
     status.observed_generation = pod.metadata.generation;
     status.conditions = Some(conditions);
     status.container_statuses = Some(containers);
@@ -127,7 +131,7 @@ pub fn status(pod: &Pod, phase: &Phase, facts: &PodFacts, now: Timestamp) -> Pod
 mod tests {
     use std::time::Duration;
 
-    use k8s_openapi::api::core::v1::PodCondition;
+    use k8s_openapi::api::core::v1::{Container, ContainerStatus, PodCondition};
     use substrate::Now;
     use substrate::json::{Value, json};
 
@@ -272,6 +276,21 @@ mod tests {
             "lastProbeTime": null, "lastTransitionTime": "2026-01-01T00:00:05Z",
         });
         assert!(written.contains(&new), "{written:?}");
+    }
+
+    #[test]
+    fn statuses_are_sorted_by_name_except_those_of_init_containers() {
+        let mut pod = pod();
+        let named = |name: &str| Container { name: name.to_owned(), ..Container::default() };
+        let spec = pod.spec.get_or_insert_default();
+        spec.containers = ["web", "app", "cache"].map(named).into();
+        spec.init_containers = Some(["second", "first"].map(named).into());
+        let status = status(&pod, &Phase::Running(at(5)), &facts(), at(5));
+        let names = |statuses: Option<Vec<ContainerStatus>>| -> Vec<String> {
+            statuses.unwrap_or_default().into_iter().map(|status| status.name).collect()
+        };
+        assert_eq!(names(status.container_statuses), ["app", "cache", "web"]);
+        assert_eq!(names(status.init_container_statuses), ["second", "first"]);
     }
 
     #[test]
