@@ -26,12 +26,13 @@ pub struct PodSpec {
 }
 
 impl PodSpec {
-    /// Returns true if a container starts with its pod. The kubelet starts the others: those without an image, init
-    /// containers with a program or a planned exit, and the containers behind such an init container.
+    /// Returns true if a container starts with its pod. The kubelet starts the others: those that are held, init
+    /// containers with a program or a planned exit, and the containers behind such an init container or behind a sidecar
+    /// that has not started.
     pub fn starts_at_once(&self, container: &ContainerSpec) -> bool {
-        let waits = |one: &ContainerSpec| one.init && (one.no_image || one.program.is_some() || one.exit.is_some());
+        let waits = |one: &ContainerSpec| one.init && (one.held || one.program.is_some() || one.exit.is_some());
         let mut before = self.containers.iter().take_while(|one| one.name != container.name);
-        !container.no_image && !waits(container) && !before.any(waits)
+        !container.held && !waits(container) && !before.any(|one| waits(one) || one.gates)
     }
 }
 
@@ -49,12 +50,15 @@ pub struct ContainerSpec {
     /// planned exit.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub init: bool,
+    /// True for a sidecar that has a startup probe or cannot start yet: the containers after it wait.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gates: bool,
     /// Time after which it exits by itself. Default: it runs until it is stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<ExitPlan>,
-    /// True if its image is not on the machine, so that it cannot start.
+    /// True if it cannot start with its pod: its image is not on the machine, or its variables refer to a missing object.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub no_image: bool,
+    pub held: bool,
     /// Program that it runs, on a machine that runs programs. Default: it is a modelled workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<ProgramSpec>,

@@ -208,7 +208,8 @@ mod tests {
             attempt,
             init: false,
             exit: None,
-            no_image: false,
+            gates: false,
+            held: false,
             program: None,
         }
     }

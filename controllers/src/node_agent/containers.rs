@@ -10,9 +10,10 @@ use super::agent::Agent;
 use super::container_status::UNPREPARED;
 use super::image_change::has_other_image;
 use super::image_pulls::Pulls;
+use super::needed::refers;
 use super::orders::SYNC_BACKOFF;
 use super::pod_status::NotStarted;
-use super::restarts::{Restarts, ends_with_machine, is_finished, name_with_uid};
+use super::restarts::{Restarts, ends_with_machine, is_finished, is_initialized, name_with_uid};
 use super::status_reporter::StatusReporter;
 use super::sub_path;
 use super::workload::renewed_spec;
@@ -40,6 +41,7 @@ pub(super) async fn restart_containers(
     (restarts, pulls, replaced): (&mut Restarts, &mut Pulls, &BTreeSet<String>),
     status_reporter: &mut StatusReporter,
 ) -> (Option<Duration>, Vec<String>) {
+    restarts.starting.clone_from(&status_reporter.facts.starting);
     let mut plan = restarts.plan(pod, record, agent.ctx.now().mono, |wait| agent.ctx.scaled(wait));
     // A replaced container starts again with any restart policy.
     for one in replaced.iter().filter_map(|name| record.container(name)) {
@@ -60,8 +62,18 @@ pub(super) async fn restart_containers(
         status_reporter.facts.waiting = plan.waiting;
     }
     let (mut wait, mut started) = (plan.wait, Vec::new());
-    let mut not_started = BTreeMap::new();
+    let mut not_started: BTreeMap<String, NotStarted> = BTreeMap::new();
+    let inits = || {
+        pod.spec
+            .iter()
+            .filter(|spec| !is_initialized(spec, record))
+            .flat_map(|spec| spec.init_containers.iter().flatten())
+    };
     for (name, attempt) in plan.start {
+        // Until the pod is initialized, the containers after one that does not start wait for it.
+        if inits().any(|init| not_started.contains_key(&init.name)) {
+            break;
+        }
         let container = all(pod).find(|container| container.name == name);
         let now = agent.ctx.now().mono;
         if let Some(failure) = container.and_then(|one| pulls.attempt(one, now, |wait| agent.ctx.scaled(wait))) {
@@ -80,7 +92,7 @@ pub(super) async fn restart_containers(
             wait = Some(wait.map_or(retry, |wait| wait.min(retry)));
             continue;
         }
-        let renewed = match container.filter(|container| has_other_image(record, container)) {
+        let renewed = match container.filter(|container| has_other_image(record, container) || refers(container)) {
             None => None,
             Some(container) => match renewed_spec(agent, uid, pod, container, attempt).await {
                 Ok(renewed) => Some(renewed),

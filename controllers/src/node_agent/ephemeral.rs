@@ -10,7 +10,7 @@ use super::agent::Agent;
 use super::containers::{emit_start_event, of_container};
 use super::orders::SYNC_BACKOFF;
 use super::restarts::restarts;
-use super::workload::{exit_by_command, programs};
+use super::workload::{exit_by_command, prepared_alone};
 use crate::machine::api::{ContainerSpec, ContainerState, PodRecord};
 
 /// Returns the number of ephemeral containers of a pod. It only grows.
@@ -49,21 +49,16 @@ pub(super) async fn start_new(
 /// # Errors
 /// The message of the Event.
 async fn start(agent: &Arc<Agent>, uid: &str, pod: &Pod, container: &Container) -> Result<(), String> {
-    // Only what this container refers to is read.
-    let mut alone = pod.clone();
-    if let Some(spec) = &mut alone.spec {
-        spec.init_containers = None;
-        spec.containers = vec![container.clone()];
-    }
-    let mut programs = programs(agent, uid, &alone).await.map_err(|why| why.message)?;
-    let program = programs.remove(&container.name);
+    let mut prepared = prepared_alone(agent, uid, pod, container).await.map_err(|why| why.message)?;
+    let program = prepared.programs.remove(&container.name);
     let spec = ContainerSpec {
         name: container.name.clone(),
         image: container.image.clone().unwrap_or_default(),
         attempt: 0,
         init: false,
         exit: exit_by_command(container, program.as_ref()),
-        no_image: false,
+        gates: false,
+        held: false,
         program,
     };
     agent.runtime.add(&agent.ctx, uid, &spec).await.map_err(|error| format!("Error: {error}"))

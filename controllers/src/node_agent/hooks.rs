@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use http::HeaderValue;
-use k8s_openapi::api::core::v1::{Container, HTTPGetAction, LifecycleHandler, ObjectReference, Pod};
+use k8s_openapi::api::core::v1::{Container, HTTPGetAction, LifecycleHandler, ObjectReference, Pod, PodSpec};
 
 use super::agent::Agent;
 use super::containers::of_container;
 use super::entry_point;
 use super::http_get::HttpGet;
+use super::image_change::runs;
 use super::prober;
-use super::restarts::restartable;
+use super::restarts::{is_sidecar, restartable};
 use crate::machine::api::PodRecord;
 
 /// Least time between the two signals to a container that had a hook (`minimumGracePeriodInSeconds`).
@@ -56,48 +57,66 @@ pub(super) async fn stop_one(
     grace: Duration,
 ) -> bool {
     agent.recorder.event(Arc::new(of_container(object, pod, &container.name)), "Normal", "Killing", message.to_owned());
-    pre_stop_one(agent, uid, pod, object, container, grace).await
+    pre_stop_one(agent, uid, pod, object, container, (true, Vec::new()), grace).await
 }
 
-/// Stops the containers of a pod one by one if one of them has a hook. Returns the rest of their grace period.
-pub(super) async fn pre_stop(
+/// Stops the containers of a pod one by one if one of them has a hook, or if sidecars end after the others. Returns the
+/// rest of their grace period. `hooks` is false if the hooks have had their time.
+pub(super) async fn stop_in_order(
     agent: &Agent,
     uid: &str,
     pod: &Pod,
     object: &Arc<ObjectReference>,
     record: Option<&PodRecord>,
     grace: Duration,
+    hooks: bool,
 ) -> Duration {
-    let runs = |container: &&Container| {
-        record.and_then(|record| record.container(&container.name)).is_some_and(|one| one.exit().is_none())
+    let (Some(spec), Some(record)) = (&pod.spec, record) else { return grace };
+    let attempt = |container: &Container| {
+        record.container(&container.name).filter(|one| one.exit().is_none()).map(|one| (one.name.clone(), one.attempt))
     };
-    let running: Vec<&Container> = pod.spec.iter().flat_map(restartable).filter(runs).collect();
-    if grace.is_zero() || running.iter().all(|container| before_stop(agent, container).is_none()) {
+    let running: Vec<&Container> = restartable(spec).filter(|container| attempt(container).is_some()).collect();
+    let with_hooks = hooks && running.iter().any(|container| before_stop(agent, container).is_some());
+    if grace.is_zero() || !with_hooks && !running.iter().any(|container| is_sidecar(container)) {
         return grace;
     }
     let began = agent.ctx.now().mono;
     let mut stops = Vec::new();
     let most = if substrate::mutant!(agent.ctx, "hook-of-first-container-only") { 1 } else { running.len() };
     for container in running.into_iter().take(most) {
-        stops.push(pre_stop_one(agent, uid, pod, object, container, grace));
+        let before: Vec<_> = ends_before(spec, container).filter_map(&attempt).collect();
+        stops.push(pre_stop_one(agent, uid, pod, object, container, (hooks, before), grace));
     }
     join_all(stops).await;
     rest(agent, began, grace)
 }
 
-/// Runs the hook of a container within the grace period and asks the container to stop in the rest of it. Returns false
-/// if the machine did not take the request: a container that has ended meanwhile needs no stop.
+/// Returns the containers that end before another one is asked to stop (`newTerminationOrdering`): regular ones before
+/// sidecars, and later sidecars before earlier ones.
+fn ends_before<'a>(spec: &'a PodSpec, container: &Container) -> impl Iterator<Item = &'a Container> {
+    let inits = || spec.init_containers.iter().flatten();
+    let own =
+        inits().position(|init| init.name == container.name && is_sidecar(init)).map_or(usize::MAX, |own| own + 1);
+    let is_after = own != usize::MAX;
+    let sidecars = inits().skip(own).filter(|init| is_sidecar(init));
+    sidecars.chain(spec.containers.iter().filter(move |_| is_after))
+}
+
+/// Runs the hook of a container within the grace period, waits for the ends of the containers `before` it, each with the
+/// number of its start, and asks the container to stop in the rest of the period. Returns false if the machine did not
+/// take the request: a container that has ended meanwhile needs no stop.
 async fn pre_stop_one(
     agent: &Agent,
     uid: &str,
     pod: &Pod,
     object: &Arc<ObjectReference>,
     container: &Container,
+    (hooks, before): (bool, Vec<(String, u32)>),
     grace: Duration,
 ) -> bool {
     let began = agent.ctx.now().mono;
     let mut left = grace;
-    if let Some(hook) = before_stop(agent, container).filter(|_| !grace.is_zero()) {
+    if let Some(hook) = before_stop(agent, container).filter(|_| hooks && !grace.is_zero()) {
         let done = tokio::select! { biased;
             done = run(agent, uid, object, container, hook) => done,
             // Upstream lets the hook run and stops the container.
@@ -110,7 +129,23 @@ async fn pre_stop_one(
             left = rest(agent, began, grace);
         }
     }
+    if !before.is_empty() {
+        tokio::select! { biased;
+            () = ended(agent, uid, &before) => {}
+            () = agent.ctx.sleep(left) => {}
+        }
+        left = rest(agent, began, grace);
+    }
     agent.runtime.stop_container(&agent.ctx, uid, &container.name, left).await.is_ok()
+}
+
+/// Waits until these starts of containers have ended.
+async fn ended(agent: &Agent, uid: &str, starts: &[(String, u32)]) {
+    let mut changes = agent.runtime.changes();
+    while starts.iter().any(|(name, attempt)| runs(agent, uid, name, *attempt)) {
+        // The sender lives in the agent.
+        let _ = changes.changed().await;
+    }
 }
 
 fn before_stop<'a>(agent: &Agent, container: &'a Container) -> Option<&'a LifecycleHandler> {
@@ -169,4 +204,32 @@ async fn by_http(
     let message = format!("request to HTTPS lifecycle hook {address} got HTTP response, retry with HTTP succeeded");
     agent.recorder.event(object.clone(), "Warning", "LifecycleHTTPFallback", message);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use substrate::json::{from_value, json};
+
+    use super::*;
+
+    #[test]
+    fn sidecars_end_after_the_containers_behind_them() {
+        let sidecar = |name: &str| json!({ "name": name, "restartPolicy": "Always" });
+        let spec: PodSpec = from_value(json!({
+            "initContainers": [{ "name": "init" }, sidecar("one"), { "name": "other" }, sidecar("two"), sidecar("three")],
+            "containers": [{ "name": "app" }, { "name": "beside" }],
+        }))
+        .expect("a spec");
+        let before = |name: &str| -> Vec<&str> {
+            let mut all = spec.init_containers.iter().flatten().chain(&spec.containers);
+            let container = all.find(|container| container.name == name).expect("a container");
+            ends_before(&spec, container).map(|container| container.name.as_str()).collect()
+        };
+        assert_eq!(before("one"), ["two", "three", "app", "beside"]);
+        assert_eq!(before("two"), ["three", "app", "beside"]);
+        assert_eq!(before("three"), ["app", "beside"]);
+        for name in ["app", "beside", "init", "other"] {
+            assert!(before(name).is_empty(), "{name}");
+        }
+    }
 }

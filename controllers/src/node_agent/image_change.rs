@@ -55,7 +55,7 @@ pub(super) async fn stop_changed(
 }
 
 /// Returns true if the start of a container after `attempt` others runs.
-fn runs(agent: &Agent, uid: &str, container: &str, attempt: u32) -> bool {
+pub(super) fn runs(agent: &Agent, uid: &str, container: &str, attempt: u32) -> bool {
     let record = agent.runtime.alive(uid);
     let one = record.as_ref().and_then(|record| record.container(container));
     one.is_some_and(|one| one.attempt == attempt && matches!(one.state, ContainerState::Running { .. }))

@@ -24,18 +24,25 @@ struct Need {
     name: String,
     /// Keys that it must have.
     keys: Vec<String>,
-    /// Volume that needs it. None: a variable.
-    volume: Option<String>,
+    of: Of,
+}
+
+/// Part of a pod that needs an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Of {
+    Volume(String),
+    /// A variable of a container.
+    Container(String),
 }
 
 /// Keys of the objects that exist.
 type Found = BTreeMap<(Kind, String), BTreeSet<String>>;
 
-/// Checks that a pod finds what it needs.
+/// Checks that a pod finds what it needs. Returns the containers that lack something, each with the reason.
 ///
 /// # Errors
-/// The first missing object or key, or one that cannot be read.
-pub(super) async fn check(agent: &Agent, pod: &Pod) -> Result<(), Unprepared> {
+/// The first object or key that a volume lacks, or an object that cannot be read.
+pub(super) async fn check(agent: &Agent, pod: &Pod) -> Result<BTreeMap<String, String>, Unprepared> {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let (needs, mut found) = (needs(pod, !substrate::mutant!(agent.ctx, "init-env-not-awaited")), Found::new());
     for Need { kind, name, .. } in &needs {
@@ -53,29 +60,39 @@ pub(super) async fn check(agent: &Agent, pod: &Pod) -> Result<(), Unprepared> {
         };
         found.extend(keys.map(|keys| (id, keys)));
     }
-    needs.iter().try_for_each(|need| need.check(&found))
+    checked(&needs, &found)
+}
+
+fn checked(needs: &[Need], found: &Found) -> Result<BTreeMap<String, String>, Unprepared> {
+    let mut lacking = BTreeMap::new();
+    for (need, why) in needs.iter().filter_map(|need| Some((need, need.lacks(found)?))) {
+        match &need.of {
+            Of::Volume(volume) => return Err(Unprepared::volume(volume, why)),
+            Of::Container(container) => {
+                lacking.entry(container.clone()).or_insert(why);
+            }
+        }
+    }
+    Ok(lacking)
 }
 
 impl Need {
-    fn check(&self, found: &Found) -> Result<(), Unprepared> {
-        let Self { kind, name, keys, volume } = self;
-        let refused = |why: String| match volume {
-            Some(volume) => Unprepared::volume(volume, why),
-            None => Unprepared::config(why),
-        };
+    /// Returns the reason why the need is not met.
+    fn lacks(&self, found: &Found) -> Option<String> {
+        let Self { kind, name, keys, of } = self;
         let (object, word) = match kind {
             Kind::ConfigMap => ("configmap", "ConfigMap"),
             Kind::Secret => ("secret", "Secret"),
         };
-        let has = found.get(&(*kind, name.clone())).ok_or_else(|| refused(format!("{object} {name:?} not found")))?;
-        match (keys.iter().find(|key| !has.contains(*key)), volume) {
-            (None, _) => Ok(()),
-            (Some(key), Some(_)) => {
+        let Some(has) = found.get(&(*kind, name.clone())) else { return Some(format!("{object} {name:?} not found")) };
+        let key = keys.iter().find(|key| !has.contains(*key))?;
+        Some(match of {
+            Of::Volume(_) => {
                 let of = if *kind == Kind::Secret { "secret" } else { "config" };
-                Err(refused(format!("references non-existent {of} key: {key}")))
+                format!("references non-existent {of} key: {key}")
             }
-            (Some(key), None) => Err(refused(format!("couldn't find key {key} in {word} {name}"))),
-        }
+            Of::Container(_) => format!("couldn't find key {key} in {word} {name}"),
+        })
     }
 }
 
@@ -91,7 +108,7 @@ fn needs(pod: &Pod, init: bool) -> Vec<Need> {
 fn of_volume(volume: &Volume) -> Vec<Need> {
     let need = |kind: Kind, name: &str, items: &Option<Vec<KeyToPath>>, optional: Option<bool>| {
         let keys = items.iter().flatten().map(|item| item.key.clone()).collect();
-        let need = Need { kind, name: name.to_owned(), keys, volume: Some(volume.name.clone()) };
+        let need = Need { kind, name: name.to_owned(), keys, of: Of::Volume(volume.name.clone()) };
         (optional != Some(true)).then_some(need)
     };
     let map = volume.config_map.iter().filter_map(|map| need(Kind::ConfigMap, &map.name, &map.items, map.optional));
@@ -108,10 +125,17 @@ fn of_volume(volume: &Volume) -> Vec<Need> {
     map.chain(secret).chain(projected).collect()
 }
 
+/// Returns true if variables of a container refer to objects.
+pub(super) fn refers(container: &Container) -> bool {
+    container.env_from.as_ref().is_some_and(|sources| !sources.is_empty())
+        || container.env.iter().flatten().any(|variable| variable.value_from.is_some())
+}
+
 /// Returns the needs of the variables of a container.
 fn of_container(container: &Container) -> Vec<Need> {
     let need = |kind: Kind, name: &str, key: Option<&String>, optional: Option<bool>| {
-        let need = Need { kind, name: name.to_owned(), keys: key.into_iter().cloned().collect(), volume: None };
+        let (name, keys) = (name.to_owned(), key.into_iter().cloned().collect());
+        let need = Need { kind, name, keys, of: Of::Container(container.name.clone()) };
         (optional != Some(true)).then_some(need)
     };
     let whole = container.env_from.iter().flatten().flat_map(|source| {
@@ -169,10 +193,13 @@ mod tests {
             found.extend(id.map(|(kind, name, keys)| {
                 ((kind, name.to_owned()), keys.iter().map(|key| (*key).to_owned()).collect())
             }));
-            needs.iter().find_map(|need| need.check(&found).err()).map(|why| (why.reason, why.message))
+            match checked(&needs, &found) {
+                Ok(lacking) => lacking.into_iter().next(),
+                Err(why) => Some((why.reason.to_owned(), why.message)),
+            }
         };
-        let volume = |why: &str| Some(("FailedMount", format!("MountVolume.SetUp failed for volume {why}")));
-        let failed = |why: &str| Some(("Failed", format!("Error: {why}")));
+        let volume = |why: &str| Some(("FailedMount".to_owned(), format!("MountVolume.SetUp failed for volume {why}")));
+        let failed = |why: &str| Some(("app".to_owned(), why.to_owned()));
         assert_eq!(refused(None), volume("\"conf\" : configmap \"m\" not found"));
         let without = refused(Some((Kind::ConfigMap, "m", &["k"])));
         assert_eq!(without, volume("\"conf\" : references non-existent config key: file"));

@@ -13,7 +13,7 @@ use super::agent::Agent;
 use super::containers::{emit_start_events, has_finished, of_container, restart_containers};
 use super::ephemeral;
 use super::expand::asks_to_grow;
-use super::hooks::{post_start, pre_stop};
+use super::hooks::{post_start, stop_in_order};
 use super::image_change::{stop_changed, with_latest_images};
 use super::image_pulls::Pulls;
 use super::orders::{Orders, SYNC_BACKOFF, SYNC_JITTER};
@@ -27,7 +27,7 @@ use super::probes::Probes;
 use super::program::Unprepared;
 use super::restarts::{Restarts, restartable};
 use super::status_reporter::StatusReporter;
-use super::workload::{pod_spec, programs, settings};
+use super::workload::{pod_spec, prepared, settings};
 use crate::kube::reference;
 use crate::machine::api::{ContainerState, PodRecord, State};
 
@@ -125,7 +125,7 @@ async fn live(
     }
     let mut asked = agent.runtime.alive(uid).is_some();
     let started = started_before(pod).map_or(0, |restarts| restarts + 1);
-    let (mut restarts, mut pulls) = (Restarts::new(&agent.ctx), Pulls::default());
+    let (mut restarts, mut pulls) = (Restarts::new(&agent.ctx, agent.config.programs), Pulls::default());
     let mut probes = Probes::new(&agent.ctx);
     // The machine's last record of the pod. It counts after the machine has lost it, too.
     let mut last: Option<PodRecord> = None;
@@ -161,9 +161,9 @@ async fn live(
                 agent.recorder.event(object.clone(), "Normal", "SandboxChanged", message);
             }
             let pod = &with_latest_images(pod, agent.pods().get(uid).as_deref());
-            let Some(prepared) = unless_ordered(orders, programs(agent, uid, pod)).await else { return asked };
-            let programs = match prepared {
-                Ok(programs) => programs,
+            let Some(prepared) = unless_ordered(orders, prepared(agent, uid, pod)).await else { return asked };
+            let prepared = match prepared {
+                Ok(prepared) => prepared,
                 Err(why) => {
                     status_reporter.facts.unprepared = why.of_container();
                     status_reporter.phase(Phase::Waiting);
@@ -176,10 +176,10 @@ async fn live(
                 }
             };
             status_reporter.facts.unprepared = None;
-            for why in programs.values().flat_map(|program| &program.without) {
+            for why in prepared.programs.values().flat_map(|program| &program.without) {
                 agent.recorder.event(object.clone(), "Warning", "VolumeNotMounted", why.clone());
             }
-            let spec = pod_spec(agent, uid, pod, (attempt, last.as_ref()), &settings, programs);
+            let spec = pod_spec(agent, uid, pod, (attempt, last.as_ref()), &settings, prepared);
             let lists = agent.runtime.lists();
             asked = true;
             // Await the answer: a stop that overtakes this request would stop nothing.
@@ -354,13 +354,16 @@ async fn stop(agent: &Agent, uid: &str, pod: &Pod, orders: &mut latest::Receiver
         if substrate::mutant!(agent.ctx, "grace-period-not-granted") {
             grace = Duration::ZERO;
         }
-        if std::mem::take(&mut hooks) {
-            tokio::select! { biased;
-                // A shorter grace period: the hooks have had theirs.
-                _ = orders.changed() => continue,
-                rest = pre_stop(agent, uid, pod, &object, record.as_ref(), grace) => grace = rest,
+        let running = agent.runtime.alive(uid);
+        tokio::select! { biased;
+            // A shorter grace period: the hooks have had theirs.
+            _ = orders.changed() => {
+                hooks = false;
+                continue;
             }
+            rest = stop_in_order(agent, uid, pod, &object, running.as_ref(), grace, hooks) => grace = rest,
         }
+        hooks = false;
         match agent.runtime.stop(&agent.ctx, uid, grace).await {
             Ok(true) => {}
             Ok(false) => return,

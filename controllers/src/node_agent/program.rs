@@ -57,15 +57,35 @@ pub(super) struct Seen<'a> {
     pub allocatable: Resources,
 }
 
-/// Returns the program of each container that names it. The others have none: images are not run.
+/// The containers of a pod, as far as they can be prepared.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Prepared {
+    /// Programs of the containers that name one. The others have none: images are not run.
+    pub programs: BTreeMap<String, ProgramSpec>,
+    /// Containers that cannot start yet, each with the reason.
+    pub unprepared: BTreeMap<String, String>,
+}
+
+/// Prepares the program of each container.
 ///
 /// # Errors
-/// The first part of the pod that cannot be prepared.
-pub(super) fn programs(seen: &Seen<'_>) -> Result<BTreeMap<String, ProgramSpec>, Unprepared> {
+/// The first volume that cannot be prepared.
+pub(super) fn programs(seen: &Seen<'_>) -> Result<Prepared, Unprepared> {
     let spec = seen.pod.spec.iter();
     let all = spec.flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
-    let named = all.filter_map(|container| Some((container, words(container)?)));
-    named.map(|(container, words)| Ok((container.name.clone(), program(seen, container, &words)?))).collect()
+    let mut prepared = Prepared::default();
+    for container in all {
+        let name = container.name.clone();
+        let made = match words(container) {
+            Some(words) => program(seen, container, &words).map(Some),
+            None => environment(seen, container).map(|_| None),
+        };
+        match made {
+            Ok(program) => prepared.programs.extend(program.map(|program| (name, program))),
+            Err(why) => drop(prepared.unprepared.insert(name, why.of_container().ok_or(why)?)),
+        }
+    }
+    Ok(prepared)
 }
 
 fn program(seen: &Seen<'_>, container: &Container, words: &[&str]) -> Result<ProgramSpec, Unprepared> {
@@ -202,10 +222,15 @@ mod tests {
         from_value(json!({ "metadata": metadata, "spec": { "nodeName": "n", "containers": [container] } })).unwrap()
     }
 
-    fn of(pod: &Pod, references: &References) -> Result<BTreeMap<String, ProgramSpec>, Unprepared> {
+    fn prepared(pod: &Pod, references: &References) -> Prepared {
         let host_ip = "10.0.0.1".to_owned();
         let (published, allocatable) = (BTreeMap::new(), Resources::default());
         programs(&Seen { pod, host_ip, references, host_paths: false, published, allocatable })
+            .expect("no volume fails")
+    }
+
+    fn of(pod: &Pod, references: &References) -> BTreeMap<String, ProgramSpec> {
+        prepared(pod, references).programs
     }
 
     #[test]
@@ -221,7 +246,7 @@ mod tests {
         let data = |key: &str, value: &str| Some(BTreeMap::from([(key.to_owned(), value.to_owned())]));
         references.config_maps.insert("m".to_owned(), data("k", "v"));
         references.secrets.insert("s".to_owned(), data("pw", "secret"));
-        let all = of(&pod(container.clone()), &references).expect("programs");
+        let all = of(&pod(container.clone()), &references);
         let app = &all["app"];
         assert_eq!(app.command, ["sh", "-c", "echo web"]);
         let env = |name: &str| app.env.get(name).map(String::as_str);
@@ -231,17 +256,18 @@ mod tests {
         );
         references.config_maps.insert("m".to_owned(), None);
         assert_eq!((app.stdin, app.stdin_once, app.tty, env("TERM")), (false, false, false, None));
-        let refused = of(&pod(container), &references).expect_err("no ConfigMap");
-        assert_eq!((refused.reason, refused.message.as_str()), ("Failed", "Error: configmap \"m\" not found"));
+        let Prepared { programs, unprepared } = prepared(&pod(container), &references);
+        let why = unprepared.get("app").map(String::as_str);
+        assert_eq!((programs.len(), why), (0, Some("configmap \"m\" not found")));
         let image = pod(json!({ "name": "app", "image": "nginx", "args": ["-v"] }));
-        assert!(of(&image, &References::default()).expect("no program").is_empty(), "an image is not run");
+        assert!(of(&image, &References::default()).is_empty(), "an image is not run");
     }
 
     #[test]
     fn a_program_stops_by_the_signal_of_its_container() {
         for (lifecycle, signal) in [(json!({ "stopSignal": "SIGUSR1" }), Some("SIGUSR1")), (json!(null), None)] {
             let container = json!({ "name": "app", "command": ["sh"], "lifecycle": lifecycle });
-            let all = of(&pod(container), &References::default()).expect("programs");
+            let all = of(&pod(container), &References::default());
             assert_eq!(all["app"].stop_signal.as_deref(), signal);
         }
     }
@@ -250,7 +276,7 @@ mod tests {
     fn a_program_writes_to_its_root_unless_its_container_forbids_it() {
         for (context, readonly) in [(json!({ "readOnlyRootFilesystem": true }), true), (json!({}), false)] {
             let container = json!({ "name": "app", "command": ["sh"], "securityContext": context });
-            let all = of(&pod(container), &References::default()).expect("programs");
+            let all = of(&pod(container), &References::default());
             assert_eq!(all["app"].readonly_root, readonly);
         }
     }
@@ -259,10 +285,10 @@ mod tests {
     fn a_program_has_the_termination_message_of_its_container() {
         let container = json!({ "name": "app", "command": ["sh"], "terminationMessagePath": "/dev/termination-log",
             "terminationMessagePolicy": "FallbackToLogsOnError" });
-        let all = of(&pod(container), &References::default()).expect("programs");
+        let all = of(&pod(container), &References::default());
         assert_eq!((all["app"].message_path.as_str(), all["app"].message_from_log), ("/dev/termination-log", true));
         let file = json!({ "name": "app", "command": ["sh"], "terminationMessagePolicy": "File" });
-        let all = of(&pod(file), &References::default()).expect("programs");
+        let all = of(&pod(file), &References::default());
         assert_eq!((all["app"].message_path.as_str(), all["app"].message_from_log), ("", false));
     }
 
@@ -271,14 +297,14 @@ mod tests {
         let mut pod = pod(json!({ "name": "app", "command": ["sh"] }));
         let context = from_value(json!({ "fsGroup": 1000, "supplementalGroups": [5, 7] })).unwrap();
         pod.spec.as_mut().unwrap().security_context = Some(context);
-        let all = of(&pod, &References::default()).expect("programs");
+        let all = of(&pod, &References::default());
         assert_eq!((all["app"].fs_group, all["app"].groups.as_slice()), (Some(1000), [5, 7].as_slice()));
     }
 
     #[test]
     fn a_program_has_the_standard_input_and_the_terminal_of_its_container() {
         let container = json!({ "name": "app", "command": ["sh"], "stdin": true, "stdinOnce": true, "tty": true });
-        let all = of(&pod(container), &References::default()).expect("programs");
+        let all = of(&pod(container), &References::default());
         let app = &all["app"];
         let term = app.env.get("TERM").map(String::as_str);
         assert_eq!((app.stdin, app.stdin_once, app.tty, term), (true, true, true, Some("xterm")));

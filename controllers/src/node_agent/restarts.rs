@@ -2,7 +2,7 @@
 //! pod is finished (upstream `kuberuntime_manager.go` doBackOff, `container/helpers.go` ShouldContainerBeRestarted,
 //! `client-go/util/flowcontrol/backoff.go`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodSpec};
@@ -49,6 +49,10 @@ pub(super) struct Restarts {
     never_grows: bool,
     /// Seeded bug: waits do not start again from the first one.
     never_resets: bool,
+    /// True if the kubelet runs startup probes.
+    probes: bool,
+    /// Running containers whose startup probes have not succeeded yet.
+    pub starting: BTreeSet<String>,
     /// By [`wait_key`].
     waits: BTreeMap<String, Entry>,
     /// Latest known exit of each container: the attempt that ended, and the time at which it was first seen.
@@ -56,9 +60,10 @@ pub(super) struct Restarts {
 }
 
 impl Restarts {
-    /// Creates the waits of a pod whose containers have not failed yet.
-    pub fn new(ctx: &Ctx) -> Self {
+    /// Creates the waits of a pod whose containers have not failed yet. `probes` is true if startup probes run.
+    pub fn new(ctx: &Ctx, probes: bool) -> Self {
         Self {
+            probes,
             never_grows: substrate::mutant!(ctx, "restart-wait-not-doubled"),
             never_resets: substrate::mutant!(ctx, "restart-wait-not-reset"),
             ..Self::default()
@@ -73,17 +78,20 @@ impl Restarts {
             return plan;
         }
         let inits = spec.init_containers.iter().flatten();
+        let is_initialized = is_initialized(spec, record);
         for container in inits.chain(&spec.containers) {
             let Some(one) = record.container(&container.name) else { continue };
             let is_init = spec.containers.iter().all(|regular| regular.name != container.name);
-            // The next containers wait for an init container that has not succeeded.
+            // The next containers wait for an init container that has not succeeded, and for the startup probe of a
+            // sidecar.
             let blocks = is_init && !is_sidecar(container);
+            let is_probed = is_init && !blocks && self.probes && container.startup_probe.is_some() && !is_initialized;
             let exit = match one.state {
                 Created => {
                     plan.start.push((one.name.clone(), one.attempt));
-                    if blocks { break } else { continue }
+                    if blocks || is_probed { break } else { continue }
                 }
-                Running { .. } if blocks => break,
+                Running { .. } if blocks || is_probed && self.starting.contains(&one.name) => break,
                 Exited(Exit { code: 0, .. }) if blocks => continue,
                 Running { .. } => continue,
                 Exited(exit) => exit,
@@ -103,7 +111,7 @@ impl Restarts {
                     }
                 }
             }
-            if blocks {
+            if blocks || is_probed {
                 break;
             }
         }
@@ -169,6 +177,12 @@ pub(super) fn is_finished(spec: &PodSpec, record: &PodRecord) -> bool {
     let mut inits = spec.init_containers.iter().flatten().filter(|init| !is_sidecar(init));
     inits.any(|init| is_over(init).is_some_and(|exit| exit.code != 0))
         || spec.containers.iter().all(|container| is_over(container).is_some())
+}
+
+/// Returns true if a regular container of the pod has started.
+pub(super) fn is_initialized(spec: &PodSpec, record: &PodRecord) -> bool {
+    let mut regular = spec.containers.iter().filter_map(|container| record.container(&container.name));
+    regular.any(|one| one.state != Created)
 }
 
 /// Returns true if none of the regular containers starts again after the machine is lost with them.
@@ -268,6 +282,34 @@ mod tests {
         // A container that ran for ten minutes begins again without a wait.
         let rested = restarts.plan(&pod, &record(8, Some(1)), now + seconds(601), |wait| wait);
         assert_eq!(rested.start, [("app".to_owned(), 9)]);
+    }
+
+    /// Returns the containers that a plan starts. The pod has a sidecar with a startup probe before its regular container.
+    fn starts(restarts: &mut Restarts, sidecar: ContainerState, app: ContainerState) -> Vec<String> {
+        let pod: Pod = from_value(json!({ "spec": {
+            "initContainers": [{ "name": "mesh", "restartPolicy": "Always", "startupProbe": { "exec": { "command": ["true"] } } }],
+            "containers": [{ "name": "app" }],
+        } }))
+        .unwrap();
+        let mut record = record(0, None);
+        record.containers = vec![ContainerRecord::new("mesh", "", 0, sidecar), ContainerRecord::new("app", "", 0, app)];
+        restarts.plan(&pod, &record, seconds(1), |wait| wait).start.into_iter().map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn containers_wait_for_the_startup_probe_of_a_sidecar() {
+        let (since, mut restarts) = (Now::at(Duration::ZERO).wall, Restarts { probes: true, ..Restarts::default() });
+        let (runs, ended) = (ContainerState::Running { since }, Exited(Exit { since, at: since, code: 1 }));
+        assert_eq!(starts(&mut restarts, Created, Created), ["mesh"]);
+        restarts.starting = ["mesh".to_owned()].into();
+        assert!(starts(&mut restarts, runs, Created).is_empty());
+        assert_eq!(starts(&mut restarts, ended, Created), ["mesh"]);
+        restarts.starting.clear();
+        assert_eq!(starts(&mut restarts, runs, Created), ["app"]);
+        // An initialized pod does not wait again, and a kubelet without probes never does.
+        restarts.starting = ["mesh".to_owned()].into();
+        assert_eq!(starts(&mut restarts, ended, ended), ["mesh", "app"]);
+        assert_eq!(starts(&mut Restarts::default(), Created, Created), ["mesh", "app"]);
     }
 
     #[rstest]

@@ -1,6 +1,7 @@
 //! Paths inside a volume that a container mounts instead of the whole volume (upstream `kubelet_pods.go` makeMounts,
 //! `subpath_linux.go`). A link in the volume must not lead out of it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -11,15 +12,11 @@ use super::agent::Agent;
 const CREATE: &str = "create subPath directory";
 const PREPARE: &str = "prepare subPath";
 
-/// Checks the containers that start with the pod: its first init container, or else all.
-///
-/// # Errors
-/// Upstream's text.
-pub(super) fn check_first(agent: &Agent, uid: &str, pod: &Pod) -> Result<(), String> {
-    let Some(spec) = &pod.spec else { return Ok(()) };
-    let inits = spec.init_containers.as_deref().unwrap_or_default();
-    let first = inits.first().map_or(spec.containers.as_slice(), std::slice::from_ref);
-    first.iter().try_for_each(|container| check(agent, uid, pod, &container.name))
+/// Returns the containers with a wrong path, each with upstream's text.
+pub(super) fn wrong(agent: &Agent, uid: &str, pod: &Pod) -> BTreeMap<String, String> {
+    let all = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
+    let names = all.map(|container| &container.name);
+    names.filter_map(|name| Some((name.clone(), check(agent, uid, pod, name).err()?))).collect()
 }
 
 /// Checks the paths of a container, if this node runs programs. A path with variables is checked when the root of the

@@ -1,6 +1,5 @@
 //! Settings of a pod's modelled workload from its annotations, and the volumes of its containers.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use super::needed;
 use super::node_object::internal_ip;
 use super::plain_command;
 use super::populate::claims;
-use super::program::{self, Seen, Unprepared};
+use super::program::{self, Prepared, Seen, Unprepared};
 use super::program_volumes::Published;
 use super::references::References;
 use super::restarts::{is_sidecar, restarts};
@@ -83,15 +82,15 @@ fn earlier_starts(pod: &Pod, record: Option<&PodRecord>, container: &Container) 
     found.and_then(restarts).map_or(0, |restarts| restarts + 1)
 }
 
-/// Returns the programs of a pod's containers, if this node runs programs.
+/// Prepares a pod's containers, with their programs if this node runs programs.
 ///
 /// # Errors
-/// The part of the pod that cannot be prepared.
-pub(super) async fn programs(agent: &Agent, uid: &str, pod: &Pod) -> Result<BTreeMap<String, ProgramSpec>, Unprepared> {
+/// The volume that cannot be prepared, or the object that cannot be read.
+pub(super) async fn prepared(agent: &Agent, uid: &str, pod: &Pod) -> Result<Prepared, Unprepared> {
     if !agent.config.programs {
-        return needed::check(agent, pod).await.map(|()| BTreeMap::new());
+        let unprepared = needed::check(agent, pod).await?;
+        return Ok(Prepared { unprepared, ..Prepared::default() });
     }
-    sub_path::check_first(agent, uid, pod).map_err(Unprepared::config)?;
     let references = References::read(agent, pod).await?;
     let published = agent.volumes().mounted(uid).into_iter().map(|(name, spec)| {
         let path = match place(agent, uid, &spec) {
@@ -105,7 +104,10 @@ pub(super) async fn programs(agent: &Agent, uid: &str, pod: &Pod) -> Result<BTre
     let (host_ip, host_paths) = (internal_ip(&agent.config), agent.config.host_paths);
     let node = agent.node.get("", &agent.config.node_name);
     let allocatable = node.map(|node| Resources::allocatable(&node)).unwrap_or_default();
-    program::programs(&Seen { pod, host_ip, references: &references, host_paths, published, allocatable })
+    let seen = Seen { pod, host_ip, references: &references, host_paths, published, allocatable };
+    let mut prepared = program::programs(&seen)?;
+    prepared.unprepared.extend(sub_path::wrong(agent, uid, pod));
+    Ok(prepared)
 }
 
 /// Returns true if a pod's claim is used read-only under this volume name.
@@ -120,14 +122,14 @@ pub(super) fn pod_spec(
     pod: &Pod,
     last: (u32, Option<&PodRecord>),
     settings: &WorkloadDefaults,
-    mut programs: BTreeMap<String, ProgramSpec>,
+    mut prepared: Prepared,
 ) -> PodSpec {
     let (attempt, last) = last;
     let inits = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
     let regular = pod.spec.iter().flat_map(|spec| &spec.containers);
     let containers = inits.chain(regular).map(|container| {
         let earlier = earlier_starts(pod, last, container);
-        container_spec(pod, container, earlier, settings, programs.remove(&container.name))
+        container_spec(pod, container, earlier, settings, &mut prepared)
     });
     let containers = containers.collect();
     // The workload writes nothing to paths of the machine.
@@ -163,8 +165,11 @@ fn container_spec(
     container: &Container,
     attempt: u32,
     settings: &WorkloadDefaults,
-    program: Option<ProgramSpec>,
+    prepared: &mut Prepared,
 ) -> ContainerSpec {
+    let program = prepared.programs.remove(&container.name);
+    let held = !image_pulls::is_there(container) || prepared.unprepared.contains_key(&container.name);
+    let is_probed = program.is_some() && container.startup_probe.is_some();
     let is_regular = pod.spec.iter().flat_map(|spec| &spec.containers).any(|one| one.name == container.name);
     let init = !is_regular && !is_sidecar(container);
     // An init container that succeeds at once is done when the pod starts.
@@ -175,13 +180,38 @@ fn container_spec(
         image: container.image.clone().unwrap_or_default(),
         attempt,
         init,
+        gates: !is_regular && is_sidecar(container) && (is_probed || held),
         exit: planned.or_else(|| exit_by_command(container, program.as_ref()).filter(matters)),
-        no_image: !image_pulls::is_there(container),
+        held,
         program,
     }
 }
 
-/// Builds one container of a running pod that starts with another image than before.
+/// Prepares one container of a running pod.
+///
+/// # Errors
+/// The part of the container that cannot be prepared.
+pub(super) async fn prepared_alone(
+    agent: &Agent,
+    uid: &str,
+    pod: &Pod,
+    container: &Container,
+) -> Result<Prepared, Unprepared> {
+    // Only what this container refers to is read. A modelled container reads no volume again.
+    let mut alone = pod.clone();
+    if let Some(spec) = &mut alone.spec {
+        spec.init_containers = None;
+        spec.containers = vec![container.clone()];
+        spec.volumes = spec.volumes.take().filter(|_| agent.config.programs);
+    }
+    let prepared = prepared(agent, uid, &alone).await?;
+    match prepared.unprepared.get(&container.name) {
+        Some(why) => Err(Unprepared::config(why)),
+        None => Ok(prepared),
+    }
+}
+
+/// Builds one container of a running pod that starts, with the image and the variables of now.
 ///
 /// # Errors
 /// The part of the container that cannot be prepared.
@@ -192,15 +222,9 @@ pub(super) async fn renewed_spec(
     container: &Container,
     attempt: u32,
 ) -> Result<ContainerSpec, Unprepared> {
-    // Only what this container refers to is read.
-    let mut alone = pod.clone();
-    if let Some(spec) = &mut alone.spec {
-        spec.init_containers = None;
-        spec.containers = vec![container.clone()];
-    }
-    let program = programs(agent, uid, &alone).await?.remove(&container.name);
+    let mut prepared = prepared_alone(agent, uid, pod, container).await?;
     let (settings, _) = settings(pod, &agent.config.workload);
-    Ok(container_spec(pod, container, attempt, &settings, program))
+    Ok(container_spec(pod, container, attempt, &settings, &mut prepared))
 }
 
 /// Returns the planned exit of a modelled container whose command makes it plain.

@@ -19,6 +19,7 @@ mod messages;
 mod names;
 mod probes;
 mod roots;
+mod sidecars;
 
 const MOORING: &str = env!("CARGO_BIN_EXE_mooring-under-test");
 

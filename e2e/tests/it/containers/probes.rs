@@ -64,7 +64,7 @@ fn probes_decide_on_ready_and_on_another_start_live() {
     })
     .unwrap();
     let exec = text(&exec(&up, &["unprepared", "--", "true"], "")).1;
-    assert!(exec.contains("the pod is not on this machine"), "{exec}");
+    assert!(exec.contains("the container is not running"), "{exec}");
 }
 
 /// A pod whose probe asks the API server over TLS, and whose hook takes the EC2 API, which has no TLS, for an HTTPS
