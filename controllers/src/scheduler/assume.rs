@@ -1,5 +1,6 @@
 //! Cache that includes the scheduler's own pending writes (`util/assumecache`).
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -40,7 +41,10 @@ impl<Q: Ord, K: Kind> AssumeCache<Q, K> {
     }
 
     /// Returns the object in its assumed state.
-    pub fn get(&self, key: &Q) -> Option<&Arc<K>> {
+    pub fn get<B: Ord + ?Sized>(&self, key: &B) -> Option<&Arc<K>>
+    where
+        Q: Borrow<B>,
+    {
         self.entries.get(key).map(|entry| entry.assumed.as_ref().unwrap_or(&entry.api))
     }
 

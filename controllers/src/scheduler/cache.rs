@@ -6,6 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
+use substrate::json::Text;
 
 use super::assume::AssumeCache;
 use super::fit_error::Plugin;
@@ -21,9 +22,9 @@ use crate::kube::Kind;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CountedVolume {
     /// The CSI driver.
-    pub driver: String,
+    pub driver: Text,
     /// The handle, or `namespace/name` of the claim.
-    pub id: String,
+    pub id: Text,
 }
 
 /// Seeded bugs of the scheduler.
@@ -261,15 +262,15 @@ impl SchedulerCache {
     /// Returns the volume of a claim as limits count it; None for a claim without a CSI volume.
     pub fn counted(&self, claim: &ClaimKey) -> Option<CountedVolume> {
         let claim = self.claims.get(claim)?;
-        if let Some(volume) = self.volumes.get(&volume_name(claim).to_owned()) {
+        if let Some(volume) = self.volumes.get(volume_name(claim)) {
             return counted_volume(volume);
         }
         if self.seeded_bugs.counts_bound_only {
             return None;
         }
         let class = self.classes.get(claim_class(claim))?;
-        let id = ClaimKey::of(claim).to_string();
-        Some(CountedVolume { driver: class.provisioner.clone(), id })
+        let id = ClaimKey::of(claim).to_string().into();
+        Some(CountedVolume { driver: class.provisioner.as_str().into(), id })
     }
 }
 
@@ -285,7 +286,7 @@ fn take_out<K: Ord>(index: &mut BTreeMap<K, BTreeSet<String>>, key: &K, name: &s
 /// Returns a volume as limits count it.
 pub fn counted_volume(volume: &PersistentVolume) -> Option<CountedVolume> {
     let csi = volume_spec(volume).csi.as_ref()?;
-    Some(CountedVolume { driver: csi.driver.clone(), id: csi.volume_handle.clone() })
+    Some(CountedVolume { driver: csi.driver.as_str().into(), id: csi.volume_handle.as_str().into() })
 }
 
 #[cfg(test)]

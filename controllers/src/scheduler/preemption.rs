@@ -102,7 +102,7 @@ fn dry_run(
     let (mut candidates, mut statuses) = (Vec::<Candidate>::new(), BTreeMap::new());
     for node in potential {
         let Some(info) = cache.nodes.get(node) else { continue };
-        match victims(cache, incoming, others.clone(), info.clone()) {
+        match victims(cache, incoming, others, info) {
             Ok((pods, violations)) => {
                 let victims = pods.into_iter().map(|placed| placed.pod).collect();
                 candidates.push(Candidate { node: node.clone(), victims, violations });
@@ -124,14 +124,15 @@ fn dry_run(
 fn victims(
     cache: &SchedulerCache,
     incoming: &Incoming<'_>,
-    mut others: Others,
-    mut info: NodeInfo,
+    others: &Others,
+    info: &NodeInfo,
 ) -> Result<(Vec<Placed>, usize), Vec<String>> {
     let yielding = |placed: &&Placed| yields(cache, incoming.pod, &placed.pod);
     let mut lower: Vec<Placed> = info.pods.values().filter(yielding).cloned().collect();
     if lower.is_empty() {
         return Err(vec!["No preemption victims found for incoming pod".to_owned()]);
     }
+    let (mut others, mut info) = (others.clone(), info.clone());
     lower.sort_by_cached_key(|placed| importance(&placed.pod));
     for placed in &lower {
         others.remove(incoming, placed, &info);

@@ -62,6 +62,16 @@ struct Queued {
     plugins: BTreeSet<Plugin>,
 }
 
+impl Queued {
+    /// Time since which the pod waits for an event; None if it does not.
+    fn unschedulable_since(&self) -> Option<Duration> {
+        match self.place {
+            QueueState::Unschedulable { since } => Some(since),
+            _ => None,
+        }
+    }
+}
+
 type Order = (Reverse<i32>, Duration, PodKey);
 
 /// Scheduling queue.
@@ -74,6 +84,8 @@ pub struct SchedulingQueue {
     active: BTreeSet<Order>,
     backoff: BTreeSet<(Duration, PodKey)>,
     unschedulable: BTreeSet<PodKey>,
+    /// The same pods with the times at which they are retried without an event.
+    flushes: BTreeSet<(Duration, PodKey)>,
     /// Pods that a scheduling gate holds. They were never tried.
     gated: BTreeSet<PodKey>,
 }
@@ -88,6 +100,7 @@ impl SchedulingQueue {
             active: BTreeSet::new(),
             backoff: BTreeSet::new(),
             unschedulable: BTreeSet::new(),
+            flushes: BTreeSet::new(),
             gated: BTreeSet::new(),
         }
     }
@@ -152,7 +165,7 @@ impl SchedulingQueue {
         match queued.place {
             QueueState::Active => drop(self.active.remove(&order(key, queued))),
             QueueState::Backoff { until, .. } => drop(self.backoff.remove(&(until, key.clone()))),
-            QueueState::Unschedulable { .. } => drop(self.unschedulable.remove(key)),
+            QueueState::Unschedulable { since } => self.end_wait(key, since),
             QueueState::InFlight => {}
         }
     }
@@ -188,7 +201,9 @@ impl SchedulingQueue {
                 queued.unschedulable += 1;
                 queued.plugins = plugins;
                 queued.place = QueueState::Unschedulable { since: now };
+                let flush = self.flush_at(now);
                 self.unschedulable.insert(key.clone());
+                self.flushes.insert((flush, key.clone()));
             }
             // Without a rejecting plugin there is no event to wait for.
             Failure::Unschedulable(_) | Failure::Error => {
@@ -228,8 +243,9 @@ impl SchedulingQueue {
 
     fn bring_back(&mut self, now: Duration, key: &PodKey) {
         let waits = self.waits;
+        let Some(since) = self.pods.get(key).and_then(Queued::unschedulable_since) else { return };
+        self.end_wait(key, since);
         let Some(queued) = self.pods.get_mut(key) else { return };
-        self.unschedulable.remove(key);
         let until = queued.timestamp + backoff(waits, queued.unschedulable);
         if until > now {
             let until = self.started + ceil(until - self.started, waits.backoff_tick);
@@ -252,22 +268,27 @@ impl SchedulingQueue {
                 self.active.insert(order(&key, queued));
             }
         }
-        let due: Vec<PodKey> =
-            self.unschedulable.iter().filter(|key| self.flush_at(key).is_some_and(|at| at <= now)).cloned().collect();
-        for key in due {
+        while self.flushes.first().is_some_and(|(at, _)| *at <= now) {
+            let Some((_, key)) = self.flushes.pop_first() else { break };
             self.bring_back(now, &key);
         }
     }
 
-    fn flush_at(&self, key: &PodKey) -> Option<Duration> {
-        let QueueState::Unschedulable { since } = self.pods.get(key)?.place else { return None };
-        Some(self.started + ceil(since + self.waits.flush_after - self.started, self.waits.flush_tick))
+    /// Returns the time at which a pod that is unschedulable `since` then is retried without an event.
+    fn flush_at(&self, since: Duration) -> Duration {
+        self.started + ceil(since + self.waits.flush_after - self.started, self.waits.flush_tick)
+    }
+
+    /// Takes out a pod that waits for an event.
+    fn end_wait(&mut self, key: &PodKey, since: Duration) {
+        self.unschedulable.remove(key);
+        self.flushes.remove(&(self.flush_at(since), key.clone()));
     }
 
     /// Returns the next monotonic time at which a pod is requeued without an event.
     pub fn next_deadline(&self) -> Option<Duration> {
         let backoff = self.backoff.first().map(|(until, _)| *until);
-        let flush = self.unschedulable.iter().filter_map(|key| self.flush_at(key)).min();
+        let flush = self.flushes.first().map(|(at, _)| *at);
         backoff.into_iter().chain(flush).min()
     }
 

@@ -90,7 +90,7 @@ pub fn pre_filter(cache: &SchedulerCache, pod: &Pod) -> Result<PodClaims, String
             ));
         }
         if fully_bound(claim) {
-            claims.bound.push(cache.volumes.get(&volume_name(claim).to_owned()).cloned());
+            claims.bound.push(cache.volumes.get(volume_name(claim)).cloned());
         } else if volume_name(claim).is_empty() && waits_for_consumer(cache, claim) {
             let candidates = if annotation(&claim.metadata, SELECTED_NODE).is_some() {
                 Candidates::default()

@@ -113,9 +113,11 @@ pub fn limits(cache: &SchedulerCache, facts: &PodVolumeFacts, info: &NodeInfo) -
         let reasons = [reason.into()];
         return Rejection::of(Plugin::NodeVolumeLimits, reasons, false).map_or(Ok(()), Err);
     }
-    let limited = |volume: &&CountedVolume| info.limits.contains_key(&volume.driver);
+    let limited = |volume: &&CountedVolume| info.limits.contains_key(volume.driver.as_str());
     let adds: Vec<&CountedVolume> = facts.volumes.iter().filter(limited).collect();
-    let Some(least) = adds.iter().filter_map(|volume| info.limits.get(&volume.driver)).min() else { return Ok(()) };
+    let Some(least) = adds.iter().filter_map(|volume| info.limits.get(volume.driver.as_str())).min() else {
+        return Ok(());
+    };
     // Fast path: on most nodes even an overcount of all uses and attachments is within the limit.
     let at_most = info.claim_uses + info.attachments.len() + adds.len();
     if i64::try_from(at_most).is_ok_and(|n| n <= *least) {
@@ -140,7 +142,7 @@ pub fn limits(cache: &SchedulerCache, facts: &PodVolumeFacts, info: &NodeInfo) -
         let count = counts.entry(&volume.driver).or_default();
         *count += 1;
         let more = i64::from(cache.seeded_bugs.one_too_many);
-        exceeded |= info.limits.get(&volume.driver).is_some_and(|limit| *count > *limit + more);
+        exceeded |= info.limits.get(volume.driver.as_str()).is_some_and(|limit| *count > *limit + more);
     }
     if exceeded && !cache.seeded_bugs.ignores_limits {
         return Err(Rejection::resolvable(Plugin::NodeVolumeLimits, "node(s) exceed max volume count"));
