@@ -316,7 +316,7 @@ impl Machine {
     fn program(&self, uid: &str, container: &str) -> Result<Arc<dyn Program>, String> {
         let inner = self.lock();
         let handle = inner.handles.get(uid).ok_or("the pod is not on this machine")?;
-        let is_modelled = |spec: &api::ContainerSpec| spec.name == container && spec.program.is_none();
+        let is_modelled = |spec: &api::ContainerSpec| spec.name == container && spec.program.is_none() && !spec.held;
         if handle.spec.containers.iter().any(is_modelled) {
             return Err(format!(
                 "container {container} is a modelled workload, which runs no program; start Mooring with \
