@@ -84,8 +84,8 @@ pub(super) struct Present {
     edits_snapshots: bool,
     /// True if a fault fired at the creation of an object: a controller may have created it twice.
     repeats_creations: bool,
-    /// Last code of each RPC and subject; the subject is a volume, or the name of a new volume.
-    answers: BTreeMap<(Text, Text), Text>,
+    /// RPCs whose last answer was a final refusal, each with its subject: a volume, or the name of a new volume.
+    refused: BTreeSet<(Text, Text)>,
 }
 
 impl Present {
@@ -102,7 +102,12 @@ impl Present {
             && let Some(call) = model.calls.answered()
             && let Some(subject) = call.volume.as_ref().or(call.target.as_ref())
         {
-            self.answers.insert((call.rpc.clone(), subject.clone()), done.code.clone());
+            let call = (call.rpc.clone(), subject.clone());
+            if REFUSALS.contains(&done.code.as_str()) {
+                self.refused.insert(call);
+            } else {
+                self.refused.remove(&call);
+            }
         }
     }
 
@@ -167,7 +172,8 @@ impl Present {
 
     /// Returns the keys of the objects of a resource.
     fn of(&self, resource: &str) -> impl Iterator<Item = &Arc<str>> {
-        self.objects.iter().filter(move |(of, _)| of == resource).map(|(_, key)| key)
+        let first = (resource.into(), Arc::from(""));
+        self.objects.range(first..).take_while(move |(of, _)| of == resource).map(|(_, key)| key)
     }
 
     /// Returns true if the first commit of the API server is among the events, so that all objects are known.
@@ -177,8 +183,7 @@ impl Present {
 
     /// Returns true if the last answer to an RPC about a subject that ends with `subject` is a final refusal.
     fn is_refused(&self, rpc: &str, subject: &str) -> bool {
-        let mut of_it = self.answers.iter().filter(|((of, about), _)| of == rpc && about.ends_with(subject));
-        of_it.any(|(_, code)| REFUSALS.contains(&code.as_str()))
+        self.refused.iter().any(|(of, about)| of == rpc && about.ends_with(subject))
     }
 }
 
