@@ -110,7 +110,8 @@ impl Handler {
                 {
                     new.attach_error.clone_from(&old.attach_error);
                 }
-                self.patch_status(&attachment, &attached).await.is_ok()
+                let written = self.patch_status(&attachment, &attached).await.is_ok();
+                written || mutant!(self.ctx, "attached-status-not-retried")
             }
             Err(_) if mutant!(self.ctx, "attach-error-not-told") => false,
             Err(e) => {
@@ -312,6 +313,7 @@ impl Handler {
             let Ok(node_id) = self.node_id(&attachment.spec.node_name, Some(attachment)) else { return };
             let listed =
                 published.get(&csi.volume_handle).is_some_and(|nodes| ignores_nodes || nodes.contains(&node_id));
+            let listed = listed && !mutant!(self.ctx, "listed-volume-attached-again");
             if listed != attachment.status.as_ref().is_some_and(|s| s.attached) {
                 names.push(attachment.name().to_owned());
             }

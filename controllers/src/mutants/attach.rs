@@ -243,4 +243,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "external-attacher does not try again after it could not remove its finalizer from a PersistentVolume",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "attached-status-not-retried",
+        about: "external-attacher does not retry the write of a status that says that a volume is attached",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "listed-volume-attached-again",
+        about: "external-attacher treats each volume as missing in ListVolumes, and attaches it again each minute",
+        recreates: "no public issue is known",
+    },
 ];

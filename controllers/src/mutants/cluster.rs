@@ -318,4 +318,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "kube-scheduler does not retry a waiting pod whose own labels, tolerations or gates change",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "pods-of-all-nodes-marked",
+        about: "node-lifecycle marks the pods of all nodes as not ready when one node is lost",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "ended-pod-marked-failed",
+        about: "pod garbage collection marks a pod as failed that had succeeded",
+        recreates: "no public issue is known",
+    },
 ];

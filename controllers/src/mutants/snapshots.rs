@@ -133,4 +133,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "snapshot-controller holds a claim for an unready snapshot of its namesake in another namespace",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "foreign-content-handled",
+        about: "csi-snapshotter handles contents of other drivers",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "snapshot-released-while-it-is-restored",
+        about: "external-provisioner removes its finalizer from a snapshot that a claim is made of",
+        recreates: "no public issue is known",
+    },
 ];

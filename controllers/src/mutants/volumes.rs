@@ -423,4 +423,19 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "vac-protection removes its finalizer from a VolumeAttributesClass that a volume is being modified to",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "refused-class-not-let-go",
+        about: "external-resizer goes on with a VolumeAttributesClass that the driver has refused, though the claim asks for another",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "unfinished-modification-delayed",
+        about: "external-resizer delays the retry of an unfinished modification as if the driver had refused it for good",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "deleting-claim-cloned",
+        about: "external-provisioner clones a claim that is being deleted",
+        recreates: "no public issue is known",
+    },
 ];

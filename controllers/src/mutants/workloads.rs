@@ -273,4 +273,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "the EndpointSlice controller reports a terminating pod as not ready, although the Service has publishNotReadyAddresses",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "pod-of-any-name-adopted",
+        about: "a StatefulSet adopts pods with its labels whose names are not its own",
+        recreates: "no public issue is known",
+    },
 ];

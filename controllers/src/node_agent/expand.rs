@@ -180,7 +180,9 @@ pub(super) async fn expand(agent: &Agent, task: &Task) -> Result<(), StepError> 
             let message = format!("NodeExpandVolume failed for volume \"{}\" : {}", spec.pv, error.message());
             agent.recorder.event(reference::<Pod>(pod), "Warning", "VolumeResizeFailed", message);
         }
-        if matches!(error, StepError::Final(_)) && !substrate::mutant!(agent.ctx, "node-expansion-error-not-told") {
+        let is_final =
+            matches!(error, StepError::Final(_)) || substrate::mutant!(agent.ctx, "unfinished-node-expansion-told");
+        if is_final && !substrate::mutant!(agent.ctx, "node-expansion-error-not-told") {
             patch(&claim, &failed(&claim, &status, agent.ctx.now().wall), Guard::None).await?;
         }
         return Err(error);

@@ -364,4 +364,19 @@ pub const MUTANTS: &[Mutant] = &[
         about: "the kubelet's report of its node drops resources that others have advertised in its status",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "id-of-former-driver-kept",
+        about: "the kubelet keeps the node id of a driver that has left the node in the annotation of the Node",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "foreign-ephemeral-claim-used",
+        about: "the kubelet mounts the claim of an ephemeral volume that is not the pod's",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "unfinished-node-expansion-told",
+        about: "the kubelet records an expansion as failed that the driver may still finish",
+        recreates: "no public issue is known",
+    },
 ];

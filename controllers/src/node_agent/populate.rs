@@ -217,7 +217,9 @@ async fn look_up(agent: &Agent, pod: &Pod, use_: &ClaimUse) -> Result<(VolumeSpe
     if claim.metadata.deletion_timestamp.is_some() && substrate::mutant!(agent.ctx, "deleting-claim-refused") {
         return Err(context("PVC is being deleted".to_owned()));
     }
-    let name = volume_of_claim(&claim, pod, use_).map_err(context)?;
+    let takes_foreign = substrate::mutant!(agent.ctx, "foreign-ephemeral-claim-used");
+    let checked = ClaimUse { ephemeral: use_.ephemeral && !takes_foreign, ..use_.clone() };
+    let name = volume_of_claim(&claim, pod, &checked).map_err(context)?;
     let pv = agent.client.all::<PersistentVolume>().get(&name).await.map_err(|e| unread(&format!("PV {name}"), &e))?;
     check_volume(&pv, &claim).map_err(context)?;
     if let Some(spec) = VolumeSpec::of_machine(&pv).filter(|_| agent.config.host_paths) {

@@ -333,7 +333,7 @@ pub(super) async fn deregister(agent: &Agent, driver: &str) -> Result<(), Regist
     let name = &agent.config.node_name;
     let node = api.get(name).await.map_err(|e| api_error("Node", Some(e)))?;
     let mut ids = node_ids(&node);
-    if ids.remove(driver).is_some() {
+    if ids.remove(driver).is_some() && !substrate::mutant!(agent.ctx, "id-of-former-driver-kept") {
         let mut changed = Node::clone(&node);
         set_node_ids(&mut changed, &ids);
         api.patch_node_status(&node, &changed).await.map_err(|e| api_error("Node", Some(e)))?;

@@ -359,7 +359,7 @@ impl AsyncLoop {
         }
         let mut pods = Vec::new();
         self.pods.each(|pod| {
-            if assigned_to(pod) == Some(node) {
+            if assigned_to(pod) == Some(node) || mutant!(self.ctx, "pods-of-all-nodes-marked") {
                 pods.push(pod.clone());
             }
         });

@@ -56,7 +56,7 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
 
 /// Sets the phase to Failed, since no kubelet will, then deletes without grace (`markFailedAndDeletePodWithCondition`).
 async fn force_delete(ctx: &Ctx, client: &Client, pod: &Pod, reason: Reason) -> Result<(), ApiError> {
-    if !matches!(phase(pod), "Succeeded" | "Failed") {
+    if !matches!(phase(pod), "Succeeded" | "Failed") || mutant!(ctx, "ended-pod-marked-failed") {
         let mut status = pod.status.clone().unwrap_or_default();
         status.phase = Some("Failed".to_owned());
         status.observed_generation = pod.metadata.generation;

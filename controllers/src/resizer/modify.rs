@@ -127,7 +127,7 @@ impl Modifier {
             return false;
         };
         let slow = memory.slow.remaining(key, now).is_some();
-        if state == "Infeasible" {
+        if state == "Infeasible" || mutant!(self.common.ctx, "unfinished-modification-delayed") {
             memory.slow.add(key, now);
         }
         slow
@@ -164,7 +164,7 @@ impl Modifier {
         let Err(error) = self.ask(volume, class).await else { return self.complete(claim, volume, class).await };
         let Some(code) = error.code() else { return Err(Again) };
         let mut message = error.to_string();
-        if error.is_final() {
+        if error.is_final() && !mutant!(self.common.ctx, "refused-class-not-let-go") {
             self.memory().uncertain.remove(key);
         } else {
             self.memory().uncertain.insert(key.clone());

@@ -128,7 +128,8 @@ impl Controller {
     async fn sync_set(&self, set: &Arc<StatefulSet>, spec: &StatefulSetSpec) -> Result<Option<Duration>> {
         self.adopt_revisions(set).await?;
         let pods = self.control.pods.list_in(set.namespace());
-        let is_ours = |pod: &Pod| is_member_of(set, pod) && set.selects(pod);
+        let takes_strangers = mutant!(self.ctx, "pod-of-any-name-adopted");
+        let is_ours = |pod: &Pod| (is_member_of(set, pod) || takes_strangers) && set.selects(pod);
         let pods = RefManager::new(&self.client, &**set).claim(pods, is_ours).await?;
         let mut revisions = self.history.list(&**set);
         history::sort(&mut revisions);

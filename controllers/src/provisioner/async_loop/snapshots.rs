@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use substrate::mutant;
 
 use super::super::source::SNAPSHOT_FINALIZER;
 use super::Controller;
@@ -51,7 +52,9 @@ impl Controller {
     async fn sweep(&self, snapshots: &Informer<VolumeSnapshot>) {
         let mut wanted = BTreeSet::new();
         self.sources.claims.each(|claim| {
-            if matches!(claim_phase(claim), "Pending" | "") {
+            if matches!(claim_phase(claim), "Pending" | "")
+                && !mutant!(self.ctx, "snapshot-released-while-it-is-restored")
+            {
                 wanted.extend(snapshot_of(claim));
             }
         });

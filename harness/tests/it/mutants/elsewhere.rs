@@ -29,10 +29,9 @@ pub const ELSEWHERE: &[(&str, &str)] = &[
     ),
     ("token-outlives-pod", "no step uses the token of a pod; fake-apiserver/tests/service/mutants.rs shows it"),
     (
-        "snapshot-retain-ignored",
+        "snapshot-timeout-is-final",
         "no invariant follows snapshots that are kept; controllers/tests/it/snapshot_mutants.rs shows it",
     ),
-    ("snapshot-timeout-is-final", "the same"),
     (
         "adopts-without-uid-check",
         "an adopted pod works as before; controllers/tests/it/statefulset.rs compares the patches",
