@@ -321,7 +321,7 @@ fn a_never_misses_no_revision_while_its_streams_break() {
 fn a_wait_for_a_list_ends_although_its_watch_fails(#[values("drop", "gone", "gap", "stall")] effect: &str) {
     passes(&format!(
         "name: lists
-nodes: {count: 1}
+nodes: {{count: 1}}
 faults: [{{name: cut, match: {{plane: k8s, op: watch-event, where: {{caller: mooring-scenario}}}}, when: {{every: 1}}, effect: {{watch: {effect}}}}}]
 steps:
   - claim: {{name: data}}
