@@ -15,7 +15,7 @@ use super::http_get::HttpGet;
 use super::image_change::runs;
 use super::prober;
 use super::restarts::{is_sidecar, restartable};
-use crate::machine::api::PodRecord;
+use crate::machine::api::{ContainerRecord, ContainerState, PodRecord};
 
 /// Least time between the two signals to a container that had a hook (`minimumGracePeriodInSeconds`).
 const LEAST_GRACE: Duration = Duration::from_secs(2);
@@ -72,8 +72,10 @@ pub(super) async fn stop_in_order(
     hooks: bool,
 ) -> Duration {
     let (Some(spec), Some(record)) = (&pod.spec, record) else { return grace };
+    // A container that waits for its image or its variables has no hook to run.
+    let runs = |one: &&ContainerRecord| matches!(one.state, ContainerState::Running { .. });
     let attempt = |container: &Container| {
-        record.container(&container.name).filter(|one| one.exit().is_none()).map(|one| (one.name.clone(), one.attempt))
+        record.container(&container.name).filter(runs).map(|one| (one.name.clone(), one.attempt))
     };
     let running: Vec<&Container> = restartable(spec).filter(|container| attempt(container).is_some()).collect();
     let with_hooks = hooks && running.iter().any(|container| before_stop(agent, container).is_some());
