@@ -30,9 +30,19 @@ pub(crate) struct Names {
     /// Counter of instance reads and released names.
     events: u64,
     in_flight: BTreeMap<String, BTreeMap<String, String>>,
-    /// Released names with the counter: an earlier read does not list their attachments yet.
-    released: BTreeMap<String, BTreeMap<String, u64>>,
+    /// Last release of each name: an earlier read does not list its attachment yet. Such a read may still be under way
+    /// when a later one has allocated, so no entry is dropped.
+    released: BTreeMap<String, BTreeMap<String, Released>>,
     likely_bad: BTreeMap<String, BTreeMap<String, Duration>>,
+}
+
+/// Release of a name.
+#[derive(Clone, Copy, Debug)]
+struct Released {
+    /// Value of [`Names::events`] at the release.
+    event: u64,
+    /// The cloud listed the attachment.
+    attached: bool,
 }
 
 impl Names {
@@ -51,8 +61,6 @@ impl Names {
         volume: &str,
         (look, used): (u64, &[String]),
     ) -> Option<String> {
-        let released = self.released.entry(instance.to_owned()).or_default();
-        released.retain(|_, event| *event > look);
         let bad = self.likely_bad.entry(instance.to_owned()).or_default();
         bad.retain(|_, since| now.saturating_sub(*since) < AVOIDED);
         let flying = self.in_flight.entry(instance.to_owned()).or_default();
@@ -61,7 +69,9 @@ impl Names {
         {
             return Some(name.clone());
         }
-        let known = used.iter().chain(flying.keys()).chain(released.keys());
+        let released = self.released.get(instance).into_iter().flatten();
+        let since = released.filter(|(_, release)| release.event > look).map(|(name, _)| name);
+        let known = used.iter().chain(flying.keys()).chain(since);
         let taken: BTreeSet<&str> = known.map(|n| slot(n)).collect();
         let free = || names().filter(|n| !taken.contains(slot(n)));
         let name = free().find(|n| !bad.contains_key(n)).or_else(|| free().next())?;
@@ -69,20 +79,35 @@ impl Names {
         Some(name)
     }
 
-    /// Counts volumes other than `volume` in flight to `instance` under names outside `used`.
-    pub fn coming(&self, instance: &str, volume: &str, used: &[String]) -> usize {
+    /// Counts volumes other than `volume` that the read `look` of `instance` does not list under the names `used`: those
+    /// in flight, and those attached since the read.
+    pub fn unlisted(&self, instance: &str, volume: &str, (look, used): (u64, &[String])) -> usize {
         let flying = self.in_flight.get(instance).into_iter().flatten();
-        flying.filter(|(name, v)| *v != volume && !used.iter().any(|u| slot(u) == slot(name))).count()
+        let flying = flying.filter(|(_, v)| *v != volume).map(|(name, _)| name);
+        let released = self.released.get(instance).into_iter().flatten();
+        let attached = released.filter(|(_, release)| release.attached && release.event > look).map(|(name, _)| name);
+        let slots: BTreeSet<&str> = flying.chain(attached).map(|name| slot(name)).collect();
+        slots.into_iter().filter(|taken| !used.iter().any(|name| slot(name) == *taken)).count()
     }
 
-    /// Releases the name: the cloud lists the attachment, or there will be none.
+    /// Releases the name of a volume that the cloud lists as attached.
+    pub fn attached(&mut self, instance: &str, volume: &str) {
+        self.free(instance, volume, true);
+    }
+
+    /// Releases the name of a volume that will not be attached.
     pub fn release(&mut self, instance: &str, volume: &str) {
+        self.free(instance, volume, false);
+    }
+
+    fn free(&mut self, instance: &str, volume: &str, attached: bool) {
         self.events += 1;
+        let release = Released { event: self.events, attached };
         let Some(flying) = self.in_flight.get_mut(instance) else { return };
         let released = self.released.entry(instance.to_owned()).or_default();
         flying.retain(|name, v| {
             if v == volume {
-                released.insert(name.clone(), self.events);
+                released.insert(name.clone(), release);
             }
             v != volume
         });
@@ -130,6 +155,35 @@ mod tests {
         assert_eq!(names.allocate(now, "i", "v2", (early, &[])).unwrap(), "/dev/xvdab", "attached meanwhile");
         let after = names.look();
         assert_eq!(names.allocate(now, "i", "v3", (after, &[])).unwrap(), "/dev/xvdaa", "detached meanwhile");
+    }
+
+    #[test]
+    fn a_later_look_does_not_hide_what_an_earlier_one_missed() {
+        let mut names = Names::default();
+        let (now, early, used) = (Duration::ZERO, names.look(), ["/dev/xvdaa".to_owned()]);
+        names.allocate(now, "i", "v1", (early, &[])).unwrap();
+        names.attached("i", "v1");
+        let late = names.look();
+        assert_eq!(names.allocate(now, "i", "v2", (late, &used)).unwrap(), "/dev/xvdab");
+        assert_eq!(names.unlisted("i", "v3", (early, &[])), 2);
+        assert_eq!(names.allocate(now, "i", "v3", (early, &[])).unwrap(), "/dev/xvdac");
+    }
+
+    #[test]
+    fn a_volume_attached_during_a_look_counts_for_who_looked() {
+        let mut names = Names::default();
+        let (early, used) = (names.look(), ["/dev/xvdaa".to_owned()]);
+        names.allocate(Duration::ZERO, "i", "v1", (early, &[])).unwrap();
+        names.allocate(Duration::ZERO, "i", "v2", (early, &[])).unwrap();
+        assert_eq!(names.unlisted("i", "v3", (early, &[])), 2, "both in flight");
+        assert_eq!(names.unlisted("i", "v2", (early, &[])), 1, "itself does not count");
+        names.attached("i", "v1");
+        assert_eq!(names.unlisted("i", "v3", (early, &[])), 2, "the early look does not list v1");
+        assert_eq!(names.unlisted("i", "v3", (early, &used)), 1);
+        let late = names.look();
+        assert_eq!(names.unlisted("i", "v3", (late, &[])), 1, "v1 was detached before the late look");
+        names.release("i", "v2");
+        assert_eq!(names.unlisted("i", "v3", (early, &used)), 0, "v2 was refused");
     }
 
     #[test]

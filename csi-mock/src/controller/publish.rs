@@ -130,7 +130,7 @@ impl ControllerService {
         // After a failed wait the name stays in flight, so that other volumes do not get it (EBS driver,
         // `devicemanager`).
         if attached.is_ok() {
-            self.memory().names.release(node, volume);
+            self.memory().names.attached(node, volume);
         }
         attached
     }
@@ -147,7 +147,7 @@ impl ControllerService {
         let now = self.calls.ctx().now().mono;
         if let Some(limit) = self.attach_limit().filter(|_| !mutant!(self.calls.ctx(), "attach-limit-ignored")) {
             let attached = used.iter().filter(|name| **name != instance.root_device_name).count();
-            if attached + self.memory().names.coming(node, volume, &used) >= limit {
+            if attached + self.memory().names.unlisted(node, volume, (look, &used)) >= limit {
                 return Err(Status::resource_exhausted(format!(
                     "cannot attach volume `{volume}`: node `{node}` takes {limit} volumes and has them"
                 )));
