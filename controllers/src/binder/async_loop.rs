@@ -137,9 +137,10 @@ impl Binder {
 
     fn volume_changed(&self, delta: Delta<PersistentVolume>) {
         match delta {
-            Delta::Applied { new, .. } => {
+            Delta::Applied { old, new } => {
                 let key = name(&new.metadata).to_owned();
-                if self.cache().store_volume(new) {
+                let waits = old.is_none() && mutant!(self.ctx, "new-volumes-wait-for-resync");
+                if self.cache().store_volume(new) && !waits {
                     self.volumes.add(key);
                 }
             }

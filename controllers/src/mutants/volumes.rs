@@ -284,6 +284,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         recreates: "no public issue is known",
     },
     Mutant {
+        name: "new-volumes-wait-for-resync",
+        about: "the binder handles a new PersistentVolume only at its next resync",
+        recreates: "no public issue is known",
+    },
+    Mutant {
         name: "claims-not-resynced",
         about: "the binder's periodic resync leaves out the claims",
         recreates: "no public issue is known",

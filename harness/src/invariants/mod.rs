@@ -9,10 +9,10 @@
 //! | I5 | nothing leaks: cloud volumes, attachments, finalizers, loops, mounts, directories | after everything was deleted |
 //! | I6 | bytes synced before a clean unmount are readable afterwards; a volume of a snapshot has the bytes that were synced when the snapshot was requested; no claim gets the bytes of a deleted one | at every event |
 //! | I7 | each watch stream is ordered, unique, atomic, reliable, resumable, bookmarked, filtered, and distinguishes creations from changes | at every event of a stream |
-//! | I8 | when faults are over, everything converges within 20 minutes; failed calls are repeated after a pause (attaches after longer and longer ones) and reported by Events; no component writes an object without a pause; a node is given up after its grace period | at quiescence, and at every event |
+//! | I8 | when faults are over, everything converges within 20 minutes; failed calls are repeated after a pause (attaches after longer and longer ones) and reported by Events; no component writes an object without a pause; a step that follows another one comes in time; a node is given up after its grace period | at quiescence, and at every event |
 //! | I9 | a volume is staged from the device that its attachment's metadata names, and formatted and mounted as and where its StorageClass, its PersistentVolume and its pods request; a read-only PersistentVolume is published so | at every event |
 //! | I10 | volumes are created, changed, bound and used as claims, classes, limits, taints and the scheduler request; rollouts and Jobs keep to their numbers of pods | at every event |
-//! | I11 | no driver deletes a volume with the reclaim policy Retain, a volume of a running pod, or an attached volume; no component removes a claim or a class in use, a bound volume, a pod that was not deleted, a claim whose owner exists, a pod of a Ready node for an out-of-service taint, a pod of an untainted node by eviction, or a pod that tolerates the taints of its node for longer; an eviction spends a disruption of its budget; the source of a snapshot is free when the last snapshot goes | at every event |
+//! | I11 | no driver deletes a volume with the reclaim policy Retain, a volume of a running pod, an attached volume, or a snapshot whose content keeps it or is not being deleted; no component removes a claim or a class in use, a bound volume, a pod that was not deleted, a claim whose owner exists, a pod of a Ready node for an out-of-service taint, a pod of an untainted node by eviction, or a pod that tolerates the taints of its node for longer; an eviction spends a disruption of its budget; the source of a snapshot is free when the last snapshot goes | at every event |
 //! | I12 | at the end each object, and the volume of each claim and pod, matches its manifest and has the marks of its components; deleted objects are gone | at quiescence |
 //! | I13 | each commit of the API server changes only what its request may change, and each get and list shows the stored objects | at every commit and answer |
 //!
@@ -41,6 +41,7 @@ mod i10_taints;
 mod i11_collected;
 mod i11_evictions;
 mod i11_lifetimes;
+mod i11_snapshots;
 mod i11_sources;
 pub(crate) mod i12_as_asked;
 mod i13_api;
@@ -63,6 +64,7 @@ mod i5_nothing_leaks;
 mod i6_durable_bytes;
 mod i6_released;
 mod i7_streams;
+mod i8_delays;
 mod i8_heartbeats;
 mod i8_idle;
 mod i8_pace;
@@ -144,6 +146,7 @@ struct State {
     pace: i8_pace::Pace,
     writes: i8_writes::Writes,
     surfaced: i8_surfaced::Surfaced,
+    delays: i8_delays::Delays,
     heartbeats: i8_heartbeats::Heartbeats,
     idle: i8_idle::Idle,
     deleted: i3_deleted::Deleted,
@@ -157,12 +160,15 @@ struct State {
     replicas: i10_replicas::Replicas,
     recreate: i10_recreate::Recreate,
     evictions: i11_evictions::Evictions,
+    snapshots: i11_snapshots::Snapshots,
     sources: i11_sources::Sources,
     present: i12_as_asked::Present,
     contract: i13_api::Contract,
     succeeded: i3_succeeded::Succeeded,
     /// True if events come from several OS processes: events of the same millisecond may be out of order.
     is_mixed: bool,
+    /// True if the machine determines the time of each step.
+    is_live: bool,
     violations: Vec<Violation>,
     total: usize,
     last: Option<(u64, u64, String)>,
@@ -186,6 +192,11 @@ impl Invariants {
     /// compared.
     pub fn are_mixed(&self) {
         self.state().is_mixed = true;
+    }
+
+    /// Records that the run is live, so that the machine determines the time of each step.
+    pub fn are_live(&self) {
+        self.state().is_live = true;
     }
 
     /// Records the next event, checks the invariants that apply to every event, and checks that no component failed.
@@ -215,6 +226,7 @@ impl Invariants {
             pace,
             writes,
             surfaced,
+            delays,
             heartbeats,
             idle,
             deleted,
@@ -228,14 +240,17 @@ impl Invariants {
             replicas,
             recreate,
             evictions,
+            snapshots,
             sources,
             present,
             contract,
             succeeded,
             is_mixed,
+            is_live,
             ..
         } = state;
         if contract.sees(event) {
+            snapshots.learn(event);
             let (reported, found) = (succeeded.check(event), contract.check(event, checked));
             state.at(event, Id::I3, reported);
             return state.at(event, Id::I13, found);
@@ -298,6 +313,7 @@ impl Invariants {
         }
         surfaced.observe(model, checked, event);
         idle.observe(event);
+        let late = if *is_live { None } else { delays.check(model, checked, event) };
         let lost = heartbeats.check(model.scale, event);
         let placed = scheduled.check(model, checked, event);
         let placed = placed.filter(|found| compares || found.operation != "AttachVolume");
@@ -310,6 +326,7 @@ impl Invariants {
             (Id::I10, replicas.check(checked, event)),
             (Id::I10, recreate.check(checked, event)),
             (Id::I11, evictions.check(checked, event)),
+            (Id::I11, snapshots.check(checked, event)),
         ];
         let is_unseen = |claim: &str| staleness.may_lack_finalizer(claim, event.ms);
         let volume_of = |claim: &str| model.objects.handle_of_claim(claim).map(str::to_owned);
@@ -336,6 +353,7 @@ impl Invariants {
             (Id::I9, mounts),
             (Id::I8, waits),
             (Id::I8, spins),
+            (Id::I8, late),
             (Id::I8, lost),
             (Id::I10, i10),
             (Id::I10, placed),
@@ -433,9 +451,10 @@ impl State {
         ) = Default::default();
         (self.teardown, self.in_use, self.pace, self.targets, self.scheduled, self.collected) = Default::default();
         (self.ordinals, self.replicas, self.recreate, self.evictions, self.taints) = Default::default();
-        (self.sources, self.succeeded) = Default::default();
+        (self.snapshots, self.sources, self.succeeded) = Default::default();
         self.surfaced = i8_surfaced::Surfaced::default();
         self.heartbeats.forget();
+        self.delays = i8_delays::Delays::default();
         (self.writes, self.deleted) = Default::default();
     }
 

@@ -68,6 +68,11 @@ impl RunModel {
         self.objects.attachments.values().any(|a| !a.state.deleting && a.node() == node && self.is_of(a, volume))
     }
 
+    /// Returns true if no VolumeAttachment is of the volume.
+    pub fn is_unattached(&self, volume: &str) -> bool {
+        self.attachments_of(volume).next().is_none()
+    }
+
     /// Returns true if all pods that want the volume on the node have been terminating for as long as attach-detach
     /// waits before it forces a detach, and none was ever reported as running.
     pub fn are_unseen(&self, volume: &str, node: &str, ms: u64) -> bool {

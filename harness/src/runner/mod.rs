@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use substrate::fault::Span;
+use substrate::world::WorldKind;
 
 use crate::cluster::{Cluster, names, settle, teardown};
 use crate::events::ScenarioStep;
@@ -65,6 +66,9 @@ pub async fn run_watched(
     }
     if !cluster.is_one_process() {
         invariants.are_mixed();
+    }
+    if world.kind() == WorldKind::Live {
+        invariants.are_live();
     }
     let waiter = Arc::new(Waiter::default());
     {

@@ -100,6 +100,18 @@ pub const CASES: &[Case] = &[
     case(&["pod-removed-before-unmount"], moved, Id::I2, "was removed by its kubelet while"),
     case(&["published-for-another-pod"], two_on_a_node, Id::I9, "which does not use it"),
     case(&["retries-without-backoff"], detach_fails_for_long, Id::I8, "its caller does not wait"),
+    case(
+        &["new-volumes-wait-for-resync"],
+        moved,
+        Id::I8,
+        "s after its PersistentVolume was created, although nothing failed",
+    ),
+    case(
+        &["snapshot-retain-ignored"],
+        || include_str!("../../../../scenarios/features/snapshot-kept-and-deleted-later.yaml").to_owned(),
+        Id::I11,
+        "has the deletionPolicy Retain",
+    ),
     case(&["publish-context-not-passed"], moved, Id::I9, "without the metadata of volumeattachment/"),
     case(&["attached-volume-deleted"], claim_goes_before_detach, Id::I11, "while volumeattachment/"),
     case(&["class-in-use-removed"], class_deleted, Id::I11, "was removed while pvc/default/data has it"),

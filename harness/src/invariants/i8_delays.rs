@@ -1,0 +1,436 @@
+//! I8: while nothing fails, each step of a volume's life follows the one before without a long pause. A control loop that
+//! misses a change finds it at its next resync, minutes later; nobody else would notice. An occasion is a step that came.
+//!
+//! A step that never comes belongs to the other rules of I8 and to I12. Nothing is judged for ten minutes after a fault,
+//! for three minutes after a process has started or crashed, for a volume in the ten minutes after one of its calls failed,
+//! and in the live world, where the machine determines the time.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use csi_mock::events::{CsiCall, CsiDone};
+use fake_apiserver::events::Commit;
+use fake_apiserver::state::EventType;
+use substrate::Event;
+use substrate::events::{FaultFired, ProcessCrashed, ProcessStarted};
+use substrate::fault::Effect;
+use substrate::json::Text;
+
+use super::stale_reads::TEN_MINUTES;
+use super::{Checked, Found, Id};
+use crate::model::RunModel;
+
+/// Time in milliseconds in which loops that start find what was there before.
+const START: u64 = 3 * 60 * 1000;
+/// Time in milliseconds of the first starts of a run, which find nothing.
+const FIRST: u64 = 1_000;
+/// Provisioner that names its volumes after the uid of the claim.
+const PREFIX: &str = "pvc-";
+/// Time in milliseconds after which attach-detach no longer waits for an attachment, but looks again after a backoff.
+const ATTACH: u64 = 60 * 1000;
+
+/// A step that is to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    Create,
+    Store,
+    Bind,
+    Publish,
+    Attached,
+    Report,
+    Stage,
+    Mount,
+    Unstage,
+    Detach,
+    Unpublish,
+    Detached,
+    Delete,
+    Remove,
+}
+
+impl Step {
+    /// Returns the text of the step and of the one before it, and the longest pause between them. Steps of a kubelet or of
+    /// attach-detach may wait for a report of the node, each 10 s, and for repeated attempts.
+    fn facts(self) -> (&'static str, &'static str, Duration) {
+        let (short, long) = (Duration::from_secs(10), Duration::from_secs(45));
+        match self {
+            Self::Create => ("CreateVolume was called", "the scheduler selected a node for its claim", short),
+            Self::Store => ("its PersistentVolume was created", "CreateVolume answered OK", short),
+            Self::Bind => ("its claim was bound", "its PersistentVolume was created", short),
+            Self::Publish => ("ControllerPublishVolume was called", "its VolumeAttachment was created", short),
+            Self::Attached => ("its VolumeAttachment was attached", "ControllerPublishVolume answered OK", short),
+            Self::Report => ("the Node listed it in volumesAttached", "its VolumeAttachment was attached", long),
+            Self::Stage => ("NodeStageVolume was called", "the Node listed it in volumesAttached", long),
+            Self::Mount => ("NodePublishVolume was called", "NodeStageVolume answered OK", short),
+            Self::Unstage => ("NodeUnstageVolume was called", "the last NodeUnpublishVolume answered OK", short),
+            Self::Detach => ("its VolumeAttachment was deleted", "NodeUnstageVolume answered OK", long),
+            Self::Unpublish => ("ControllerUnpublishVolume was called", "its VolumeAttachment was deleted", short),
+            Self::Detached => ("its VolumeAttachment went", "ControllerUnpublishVolume answered OK", short),
+            Self::Delete => ("DeleteVolume was called", "its PersistentVolume was released", long),
+            Self::Remove => ("its PersistentVolume went", "DeleteVolume answered OK", short),
+        }
+    }
+
+    /// Returns true if a VolumeAttachment that goes takes the step with it.
+    fn is_of_attachment(self) -> bool {
+        matches!(self, Self::Publish | Self::Attached | Self::Report | Self::Detach | Self::Unpublish)
+    }
+}
+
+/// A step of a volume; with the node's name if the step is on a node.
+type Key = (Step, Text, Text);
+
+/// Steps that are to come, each with the time in milliseconds of the one before.
+#[derive(Debug, Default)]
+pub(super) struct Delays {
+    due: BTreeMap<Key, u64>,
+    /// VolumeAttachments that are attached, or being deleted.
+    attachments: BTreeMap<Text, (bool, bool)>,
+    /// Time in milliseconds until which nothing is judged.
+    disturbed: u64,
+    /// The same for volumes of which a call has failed.
+    failed: BTreeMap<Text, u64>,
+}
+
+impl Delays {
+    /// Checks an event.
+    pub fn check(&mut self, model: &RunModel, checked: &mut Checked, event: &Event) -> Option<Found> {
+        let ms = event.ms;
+        if let Some(fired) = event.get::<FaultFired>() {
+            // Of a fault that lasts, only the first effect is in the trace.
+            let lasts = matches!(fired.effect, Effect::Partition(_) | Effect::PartitionOneWay(_) | Effect::Skew(_));
+            let span = if lasts { 6 * TEN_MINUTES } else { TEN_MINUTES };
+            self.disturb(ms.max(model.held_back.0) + span);
+        } else if event.is::<ProcessCrashed>() || (event.is::<ProcessStarted>() && ms > FIRST) {
+            self.disturb(ms + START);
+        } else if let Some(call) = event.get::<CsiCall>().filter(|call| call.caller.is_none()) {
+            return self.on_call(model, checked, call, ms);
+        } else if let Some(done) = event.get::<CsiDone>() {
+            self.on_done(model, done, ms);
+        } else if let Some(commit) = event.get::<Commit>() {
+            return self.on_commit(model, checked, commit, ms);
+        }
+        None
+    }
+
+    /// Forgets all steps; those before `until` are not judged.
+    fn disturb(&mut self, until: u64) {
+        self.due.clear();
+        self.disturbed = self.disturbed.max(until);
+    }
+
+    fn begin(&mut self, step: Step, volume: &str, node: &str, ms: u64) {
+        let is_disturbed = ms < self.disturbed || self.failed.get(volume).is_some_and(|until| ms < *until);
+        if !is_disturbed && !volume.is_empty() {
+            self.due.entry((step, volume.into(), node.into())).or_insert(ms);
+        }
+    }
+
+    /// Drops the steps of a volume.
+    fn forget(&mut self, volume: &str) {
+        self.due.retain(|(_, of, _), _| of != volume);
+    }
+
+    /// Ends a step, which must not be late.
+    fn end(&mut self, checked: &mut Checked, (step, volume, node): (Step, &str, &str), ms: u64) -> Option<Found> {
+        let since = self.due.remove(&(step, volume.into(), node.into()))?;
+        checked.add(Id::I8, 1);
+        let (what, after, most) = step.facts();
+        let pause = Duration::from_millis(ms.saturating_sub(since));
+        if pause <= most {
+            return None;
+        }
+        let message = format!("{volume}: {what} {} s after {after}, although nothing failed", pause.as_secs());
+        let node = Some(node.to_owned()).filter(|node| !node.is_empty());
+        Some(Found { message, operation: what.to_owned(), volume: Some(volume.to_owned()), node, ..Found::default() })
+    }
+
+    fn on_call(&mut self, model: &RunModel, checked: &mut Checked, call: &CsiCall, ms: u64) -> Option<Found> {
+        let step = match &*call.rpc {
+            "CreateVolume" => {
+                let uid = call.target.as_deref()?.strip_prefix(PREFIX)?;
+                return self.end(checked, (Step::Create, uid, ""), ms);
+            }
+            "DeleteVolume" => return self.end(checked, (Step::Delete, call.volume.as_deref()?, ""), ms),
+            "ControllerPublishVolume" => Step::Publish,
+            "ControllerUnpublishVolume" => Step::Unpublish,
+            "NodeStageVolume" => Step::Stage,
+            "NodePublishVolume" => Step::Mount,
+            "NodeUnstageVolume" => Step::Unstage,
+            _ => return None,
+        };
+        let node = model.name(call.node.as_deref()?);
+        self.end(checked, (step, call.volume.as_deref()?, node), ms)
+    }
+
+    fn on_done(&mut self, model: &RunModel, done: &CsiDone, ms: u64) {
+        if done.rpc == "CreateVolume" && done.code != "OK" {
+            let call = model.calls.answered().and_then(|call| call.target.as_deref());
+            return call.and_then(|name| name.strip_prefix(PREFIX)).into_iter().for_each(|uid| self.forget(uid));
+        }
+        let Some(volume) = done.volume.as_deref() else { return };
+        if done.code != "OK" {
+            self.failed.insert(volume.into(), ms + TEN_MINUTES);
+            return self.forget(volume);
+        }
+        let node = model.name(done.node.as_deref().unwrap_or_default());
+        // A call may repeat an earlier one, without a further step.
+        let is_saved = model.objects.volume_of(volume).is_some();
+        let attachment = model.attachments_of(volume).find(|(_, attachment)| attachment.node() == node);
+        let has = |deleting: bool| attachment.is_some_and(|(_, a)| a.state.deleting == deleting);
+        let is_attached = attachment.is_some_and(|(_, a)| a.state.attached);
+        match &*done.rpc {
+            "CreateVolume" if !is_saved => self.begin(Step::Store, volume, "", ms),
+            "DeleteVolume" if is_saved => self.begin(Step::Remove, volume, "", ms),
+            "ControllerPublishVolume" if has(false) && !is_attached => self.begin(Step::Attached, volume, node, ms),
+            "ControllerUnpublishVolume" if has(true) => self.begin(Step::Detached, volume, node, ms),
+            "NodeStageVolume" => self.begin(Step::Mount, volume, node, ms),
+            "NodeUnpublishVolume" if !wanted(model, volume, node) => self.begin(Step::Unstage, volume, node, ms),
+            "NodeUnstageVolume" if !wanted(model, volume, node) => self.begin(Step::Detach, volume, node, ms),
+            _ => {}
+        }
+    }
+
+    fn on_commit(&mut self, model: &RunModel, checked: &mut Checked, commit: &Commit, ms: u64) -> Option<Found> {
+        let (object, is_gone) = (&*commit.object, commit.r#type == EventType::Deleted);
+        if let Some(claim) = &commit.pvc {
+            if claim.phase.as_deref() == Some("Bound") || is_gone {
+                let late = self.end(checked, (Step::Bind, object, ""), ms);
+                return late.filter(|_| !is_gone);
+            }
+            let selected = commit.spec.as_deref().is_some_and(|spec| spec.selected_node.is_some());
+            if selected && claim.volume.is_none() && !claim.deleting {
+                self.begin(Step::Create, &claim.uid, "", ms);
+            } else {
+                self.forget(&claim.uid);
+            }
+        } else if let Some(pv) = &commit.pv {
+            let handle = pv.handle.as_deref()?;
+            if is_gone {
+                let late = self.end(checked, (Step::Remove, handle, ""), ms);
+                self.forget(handle);
+                return late;
+            }
+            if commit.r#type == EventType::Added {
+                if let Some(claim) = pv.claim.as_deref().filter(|_| commit.user.starts_with("csi-provisioner")) {
+                    self.begin(Step::Bind, claim, "", ms);
+                }
+                return self.end(checked, (Step::Store, handle, ""), ms);
+            }
+            if pv.phase.as_deref() == Some("Released") && pv.reclaim.is_none() && model.is_unattached(handle) {
+                self.begin(Step::Delete, handle, "", ms);
+            }
+        } else if let Some(attachment) = &commit.volumeattachment {
+            let handle = model.objects.volume(attachment.pv.as_deref()?)?.handle();
+            let node = attachment.node.as_deref()?;
+            let before = match is_gone {
+                true => self.attachments.remove(object),
+                false => self.attachments.insert(object.into(), (attachment.attached, attachment.deleting)),
+            };
+            let (was_attached, was_deleting) = before.unwrap_or_default();
+            if is_gone {
+                let late = self.end(checked, (Step::Detached, handle, node), ms);
+                self.due.retain(|(step, of, on), _| of != handle || on != node || !step.is_of_attachment());
+                return late;
+            }
+            if before.is_none() {
+                self.begin(Step::Publish, handle, node, ms);
+            } else if attachment.deleting && !was_deleting {
+                let late = self.end(checked, (Step::Detach, handle, node), ms);
+                if was_attached {
+                    self.begin(Step::Unpublish, handle, node, ms);
+                }
+                return late;
+            } else if attachment.attached && !was_attached {
+                if model.objects.attachments.get(object).is_some_and(|stored| ms < stored.since + ATTACH) {
+                    self.begin(Step::Report, handle, node, ms);
+                }
+                return self.end(checked, (Step::Attached, handle, node), ms);
+            }
+        } else if let Some(node) = &commit.node {
+            let listed = node.volumes_attached.iter().filter_map(|name| name.rsplit_once('^'));
+            let mut late = None;
+            for (_, volume) in listed {
+                if self.due.contains_key(&(Step::Report, volume.into(), object.into())) {
+                    late = late.or(self.end(checked, (Step::Report, volume, object), ms));
+                    if wanted(model, volume, object) {
+                        self.begin(Step::Stage, volume, object, ms);
+                    }
+                }
+            }
+            return late;
+        } else if commit.pod.is_some() {
+            // A pod that comes or goes changes which steps are to come on its node.
+            let node = model.objects.pod(object).and_then(|pod| pod.node().map(str::to_owned));
+            let before = model.objects.before.pod.as_ref();
+            if is_gone || before.is_none_or(|before| before.node() != node.as_deref() || !before.state.deleting) {
+                self.revise(model);
+            }
+        }
+        None
+    }
+
+    /// Drops the steps of a kubelet and of attach-detach that pods no longer ask for.
+    fn revise(&mut self, model: &RunModel) {
+        self.due.retain(|(step, volume, node), _| match step {
+            Step::Stage | Step::Mount => wanted(model, volume, node),
+            Step::Unstage | Step::Detach => !wanted(model, volume, node),
+            _ => true,
+        });
+    }
+}
+
+/// Returns true if a pod on the node wants the volume: one that has not ended and is not being deleted.
+fn wanted(model: &RunModel, volume: &str, node: &str) -> bool {
+    let claim = model.objects.volume_of(volume).and_then(|pv| pv.state.claim.as_deref());
+    let mut pods = claim.into_iter().flat_map(|claim| model.objects.users(claim));
+    pods.any(|(_, pod)| pod.node() == Some(node) && !pod.state.deleting && !pod.is("Succeeded") && !pod.is("Failed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use fake_apiserver::events::{Attachment, Claim, Node, Spec, Volume};
+    use substrate::clock::TimeScale;
+    use substrate::world::{Options, World, simulate};
+
+    use super::*;
+    use crate::invariants::Invariants;
+
+    const VOLUME: &str = "vol-1";
+
+    fn commit(world: &World, resource: &str, object: &str, set: impl Fn(&mut Commit)) {
+        let mut commit = Commit::new(resource, object, 1, EventType::Added);
+        set(&mut commit);
+        world.trace().info(&"fake-apiserver".into(), commit);
+    }
+
+    fn attachment(world: &World, attached: bool, deleting: bool, r#type: EventType) {
+        commit(world, "volumeattachments", "csi-1", |commit| {
+            let (node, pv) = (Some("node-a".into()), Some("pv-1".into()));
+            commit.volumeattachment = Some(Box::new(Attachment { attached, deleting, node, pv, device: None }));
+            commit.r#type = r#type;
+        });
+    }
+
+    fn call(world: &World, rpc: &'static str, code: &'static str) {
+        let (volume, node) = (Some(Text::from(VOLUME)), Some(Text::from("node-a")));
+        let process = "csi-controller".into();
+        let call = CsiCall { volume: volume.clone(), node: node.clone(), ..CsiCall::new(rpc, 1) };
+        world.trace().info(&process, call);
+        let done = CsiDone { rpc: rpc.into(), volume, node, ordinal: 1, code: code.into(), took_ms: 1, message: None };
+        world.trace().info(&process, done);
+    }
+
+    /// Returns the violations of a run: the steps that are given, in which a volume has a PersistentVolume.
+    fn found(is_live: bool, steps: impl AsyncFn(&World)) -> Vec<String> {
+        let events = simulate(Options::default(), async |world| {
+            commit(&world, "persistentvolumes", "pv-1", |commit| {
+                let (handle, claim) = (Some(VOLUME.into()), Some("default/data".into()));
+                commit.pv = Some(Box::new(Volume { handle, claim, phase: Some("Bound".into()), ..Volume::default() }));
+            });
+            steps(&world).await;
+            world.trace().events()
+        });
+        let invariants = Invariants::new(TimeScale::default());
+        if is_live {
+            invariants.are_live();
+        }
+        events.iter().for_each(|event| invariants.observe(event));
+        let all = invariants.violations().into_iter().filter(|violation| violation.message.contains("nothing failed"));
+        all.map(|violation| violation.message).collect()
+    }
+
+    async fn after(world: &World, seconds: u64) {
+        world.clock().sleep_until(world.clock().mono() + Duration::from_secs(seconds)).await;
+    }
+
+    /// Lets csi-attacher call the driver `seconds` after a VolumeAttachment was created, with `meanwhile` before it.
+    fn publish(is_live: bool, seconds: u64, meanwhile: impl Fn(&World)) -> Vec<String> {
+        found(is_live, async |world| {
+            attachment(world, false, false, EventType::Added);
+            after(world, 2).await;
+            meanwhile(world);
+            after(world, seconds).await;
+            call(world, "ControllerPublishVolume", "OK");
+        })
+    }
+
+    #[test]
+    fn a_step_that_comes_late_is_found_if_nothing_failed() {
+        let message = "vol-1: ControllerPublishVolume was called 14 s after its VolumeAttachment was created, although \
+                       nothing failed";
+        assert_eq!(publish(false, 12, |_| ()), [message]);
+        assert!(publish(false, 5, |_| ()).is_empty());
+        assert!(publish(true, 12, |_| ()).is_empty(), "a slow machine");
+        let crashes = |world: &World| world.trace().info(&"csi-attacher".into(), ProcessCrashed {});
+        assert!(publish(false, 12, crashes).is_empty());
+        let fires = |world: &World| {
+            let effect = Effect::Delay(substrate::fault::Span(Duration::from_secs(1)));
+            world.trace().info(&"fake-apiserver".into(), FaultFired::new("f", "watch", effect));
+        };
+        assert!(publish(false, 12, fires).is_empty());
+        let fails = |world: &World| call(world, "ControllerPublishVolume", "UNAVAILABLE");
+        assert!(publish(false, 12, fails).is_empty(), "the caller waits before it tries again");
+        let goes = |world: &World| attachment(world, false, false, EventType::Deleted);
+        assert!(publish(false, 12, goes).is_empty(), "another attachment of the volume");
+    }
+
+    #[test]
+    fn an_attachment_has_its_marks_in_time() {
+        let found = |late: usize| {
+            let pauses: Vec<u64> = (0..5).map(|step| if step == late { 50 } else { 1 }).collect();
+            found(false, async |world| {
+                attachment(world, false, false, EventType::Added);
+                call(world, "ControllerPublishVolume", "OK");
+                after(world, pauses[0]).await;
+                attachment(world, true, false, EventType::Modified);
+                after(world, pauses[1]).await;
+                commit(world, "nodes", "node-a", |commit| {
+                    let volumes_attached = vec!["kubernetes.io/csi/ebs.csi.aws.com^vol-1".into()];
+                    commit.node = Some(Box::new(Node { volumes_attached, ..Node::default() }));
+                });
+                call(world, "NodeUnstageVolume", "OK");
+                after(world, pauses[2]).await;
+                attachment(world, true, true, EventType::Modified);
+                after(world, pauses[3]).await;
+                call(world, "ControllerUnpublishVolume", "OK");
+                after(world, pauses[4]).await;
+                attachment(world, true, true, EventType::Deleted);
+            })
+        };
+        let late = |what: &str, after: &str| [format!("vol-1: {what} 50 s after {after}, although nothing failed")];
+        assert!(found(9).is_empty());
+        assert_eq!(found(0), late("its VolumeAttachment was attached", "ControllerPublishVolume answered OK"));
+        assert_eq!(found(1), late("the Node listed it in volumesAttached", "its VolumeAttachment was attached"));
+        assert_eq!(found(2), late("its VolumeAttachment was deleted", "NodeUnstageVolume answered OK"));
+        assert_eq!(found(3), late("ControllerUnpublishVolume was called", "its VolumeAttachment was deleted"));
+        assert_eq!(found(4), late("its VolumeAttachment went", "ControllerUnpublishVolume answered OK"));
+    }
+
+    #[test]
+    fn a_volume_is_created_as_soon_as_its_node_is_selected() {
+        let found = |is_bound: bool| {
+            found(false, async |world| {
+                let claim = |volume: Option<Text>| {
+                    commit(world, "persistentvolumeclaims", "default/new", |commit| {
+                        commit.pvc =
+                            Some(Box::new(Claim { uid: "u".into(), volume: volume.clone(), ..Claim::default() }));
+                        commit.spec = Some(Box::new(Spec { selected_node: Some("node-a".into()), ..Spec::default() }));
+                    });
+                };
+                claim(None);
+                after(world, 5).await;
+                if is_bound {
+                    claim(Some("pv-2".into()));
+                }
+                after(world, 10).await;
+                let call = CsiCall { target: Some("pvc-u".into()), ..CsiCall::new("CreateVolume", 1) };
+                world.trace().info(&"csi-controller".into(), call);
+            })
+        };
+        let message = "u: CreateVolume was called 15 s after the scheduler selected a node for its claim, although nothing \
+                       failed";
+        assert_eq!(found(false), [message]);
+        assert!(found(true).is_empty(), "it has got another volume");
+    }
+}
