@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use csi_mock::events::{CsiCall, CsiDone};
-use fake_apiserver::events::Commit;
+use fake_apiserver::events::{Commit, Spec};
 use fake_apiserver::state::EventType;
 use substrate::Event;
 use substrate::events::{FaultFired, ProcessCrashed, ProcessStarted};
@@ -46,13 +46,19 @@ enum Step {
     Detached,
     Delete,
     Remove,
+    Grow,
+    Capacity,
+    NodeGrow,
+    ClaimCapacity,
+    Modify,
 }
 
 impl Step {
     /// Returns the text of the step and of the one before it, and the longest pause between them. Steps of a kubelet or of
-    /// attach-detach may wait for a report of the node, each 10 s, and for repeated attempts.
+    /// attach-detach may wait for a report of the node, each 10 s, and for repeated attempts. A kubelet looks at the size of
+    /// the volumes of its pods each 60 to 90 s.
     fn facts(self) -> (&'static str, &'static str, Duration) {
-        let (short, long) = (Duration::from_secs(10), Duration::from_secs(45));
+        let [short, long, pods] = [10, 45, 180].map(Duration::from_secs);
         match self {
             Self::Create => ("CreateVolume was called", "the scheduler selected a node for its claim", short),
             Self::Store => ("its PersistentVolume was created", "CreateVolume answered OK", short),
@@ -68,6 +74,11 @@ impl Step {
             Self::Detached => ("its VolumeAttachment went", "ControllerUnpublishVolume answered OK", short),
             Self::Delete => ("DeleteVolume was called", "its PersistentVolume was released", long),
             Self::Remove => ("its PersistentVolume went", "DeleteVolume answered OK", short),
+            Self::Grow => ("ControllerExpandVolume was called", "its claim requested more", short),
+            Self::Capacity => ("its PersistentVolume grew", "ControllerExpandVolume answered OK", short),
+            Self::NodeGrow => ("NodeExpandVolume was called", "its PersistentVolume grew", pods),
+            Self::ClaimCapacity => ("its claim had the new size", "NodeExpandVolume answered OK", short),
+            Self::Modify => ("ControllerModifyVolume was called", "its claim named another class", short),
         }
     }
 
@@ -152,6 +163,9 @@ impl Delays {
                 return self.end(checked, (Step::Create, uid, ""), ms);
             }
             "DeleteVolume" => return self.end(checked, (Step::Delete, call.volume.as_deref()?, ""), ms),
+            "ControllerExpandVolume" => return self.end(checked, (Step::Grow, call.volume.as_deref()?, ""), ms),
+            "ControllerModifyVolume" => return self.end(checked, (Step::Modify, call.volume.as_deref()?, ""), ms),
+            "NodeExpandVolume" => return self.end(checked, (Step::NodeGrow, call.volume.as_deref()?, ""), ms),
             "ControllerPublishVolume" => Step::Publish,
             "ControllerUnpublishVolume" => Step::Unpublish,
             "NodeStageVolume" => Step::Stage,
@@ -184,6 +198,8 @@ impl Delays {
             "DeleteVolume" if is_saved => self.begin(Step::Remove, volume, "", ms),
             "ControllerPublishVolume" if has(false) && !is_attached => self.begin(Step::Attached, volume, node, ms),
             "ControllerUnpublishVolume" if has(true) => self.begin(Step::Detached, volume, node, ms),
+            "ControllerExpandVolume" => self.begin(Step::Capacity, volume, "", ms),
+            "NodeExpandVolume" => self.begin(Step::ClaimCapacity, volume, "", ms),
             "NodeStageVolume" => self.begin(Step::Mount, volume, node, ms),
             "NodeUnpublishVolume" if !wanted(model, volume, node) => self.begin(Step::Unstage, volume, node, ms),
             "NodeUnstageVolume" if !wanted(model, volume, node) => self.begin(Step::Detach, volume, node, ms),
@@ -194,6 +210,10 @@ impl Delays {
     fn on_commit(&mut self, model: &RunModel, checked: &mut Checked, commit: &Commit, ms: u64) -> Option<Found> {
         let (object, is_gone) = (&*commit.object, commit.r#type == EventType::Deleted);
         if let Some(claim) = &commit.pvc {
+            let late = self.on_growth(model, checked, commit, ms);
+            if late.is_some() {
+                return late;
+            }
             if claim.phase.as_deref() == Some("Bound") || is_gone {
                 let late = self.end(checked, (Step::Bind, object, ""), ms);
                 return late.filter(|_| !is_gone);
@@ -216,6 +236,15 @@ impl Delays {
                     self.begin(Step::Bind, claim, "", ms);
                 }
                 return self.end(checked, (Step::Store, handle, ""), ms);
+            }
+            let capacity = |spec: Option<&Spec>| spec.and_then(|spec| spec.capacity).unwrap_or(u64::MAX);
+            if capacity(commit.spec.as_deref())
+                > capacity(model.objects.before.volume.as_ref().map(|before| &before.spec))
+            {
+                if model.running_with(handle).is_some() {
+                    self.begin(Step::NodeGrow, handle, "", ms);
+                }
+                return self.end(checked, (Step::Capacity, handle, ""), ms);
             }
             if pv.phase.as_deref() == Some("Released") && pv.reclaim.is_none() && model.is_unattached(handle) {
                 self.begin(Step::Delete, handle, "", ms);
@@ -270,11 +299,26 @@ impl Delays {
         None
     }
 
+    /// Compares a claim with what it was before: its request, its size and its VolumeAttributesClass.
+    fn on_growth(&mut self, model: &RunModel, checked: &mut Checked, commit: &Commit, ms: u64) -> Option<Found> {
+        let (now, before) = (commit.spec.as_deref()?, &model.objects.before.claim.as_ref()?.spec);
+        let handle = model.objects.volume(commit.pvc.as_ref()?.volume.as_deref()?)?.handle();
+        if now.request > before.request {
+            self.begin(Step::Grow, handle, "", ms);
+        }
+        if now.attributes_class.is_some() && now.attributes_class != before.attributes_class {
+            self.begin(Step::Modify, handle, "", ms);
+        }
+        let has_grown = before.capacity.is_some() && now.capacity > before.capacity;
+        has_grown.then(|| self.end(checked, (Step::ClaimCapacity, handle, ""), ms)).flatten()
+    }
+
     /// Drops the steps of a kubelet and of attach-detach that pods no longer ask for.
     fn revise(&mut self, model: &RunModel) {
         self.due.retain(|(step, volume, node), _| match step {
             Step::Stage | Step::Mount => wanted(model, volume, node),
             Step::Unstage | Step::Detach => !wanted(model, volume, node),
+            Step::NodeGrow => model.running_with(volume).is_some(),
             _ => true,
         });
     }
@@ -289,7 +333,7 @@ fn wanted(model: &RunModel, volume: &str, node: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use fake_apiserver::events::{Attachment, Claim, Node, Spec, Volume};
+    use fake_apiserver::events::{Attachment, Claim, Node, Volume};
     use substrate::clock::TimeScale;
     use substrate::world::{Options, World, simulate};
 
@@ -405,6 +449,46 @@ mod tests {
         assert_eq!(found(2), late("its VolumeAttachment was deleted", "NodeUnstageVolume answered OK"));
         assert_eq!(found(3), late("ControllerUnpublishVolume was called", "its VolumeAttachment was deleted"));
         assert_eq!(found(4), late("its VolumeAttachment went", "ControllerUnpublishVolume answered OK"));
+    }
+
+    #[test]
+    fn a_volume_grows_in_time() {
+        let found = |late: usize| {
+            let pauses: Vec<u64> = (0..3).map(|step| if step == late { 50 } else { 1 }).collect();
+            found(false, async |world| {
+                let claim = |request: u64, capacity: u64| {
+                    commit(world, "persistentvolumeclaims", "default/data", |commit| {
+                        let (phase, volume) = (Some("Bound".into()), Some("pv-1".into()));
+                        commit.pvc = Some(Box::new(Claim { phase, volume, ..Claim::default() }));
+                        let (request, capacity) = (Some(request), Some(capacity));
+                        commit.spec = Some(Box::new(Spec { request, capacity, ..Spec::default() }));
+                    });
+                };
+                let volume = |capacity: u64| {
+                    commit(world, "persistentvolumes", "pv-1", |commit| {
+                        let (handle, claim) = (Some(VOLUME.into()), Some("default/data".into()));
+                        commit.pv = Some(Box::new(Volume { handle, claim, ..Volume::default() }));
+                        commit.spec = Some(Box::new(Spec { capacity: Some(capacity), ..Spec::default() }));
+                        commit.r#type = EventType::Modified;
+                    });
+                };
+                volume(1);
+                claim(1, 1);
+                claim(2, 1);
+                after(world, pauses[0]).await;
+                call(world, "ControllerExpandVolume", "OK");
+                after(world, pauses[1]).await;
+                volume(2);
+                call(world, "NodeExpandVolume", "OK");
+                after(world, pauses[2]).await;
+                claim(2, 2);
+            })
+        };
+        let late = |what: &str, after: &str| [format!("vol-1: {what} 50 s after {after}, although nothing failed")];
+        assert!(found(9).is_empty());
+        assert_eq!(found(0), late("ControllerExpandVolume was called", "its claim requested more"));
+        assert_eq!(found(1), late("its PersistentVolume grew", "ControllerExpandVolume answered OK"));
+        assert_eq!(found(2), late("its claim had the new size", "NodeExpandVolume answered OK"));
     }
 
     #[test]
