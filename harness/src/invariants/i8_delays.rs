@@ -1,7 +1,8 @@
-//! I8: while nothing fails, each step of a volume's life follows the one before without a long pause. A control loop that
-//! misses a change finds it at its next resync, minutes later; nobody else would notice. An occasion is a step that came.
+//! I8: without failures, each step of a volume's life follows the one before without a long pause. A control loop that
+//! misses a change finds it at its next resync, minutes later, and no other rule shows that. An occasion is a step that
+//! came.
 //!
-//! A step that never comes belongs to the other rules of I8 and to I12. Nothing is judged for ten minutes after a fault,
+//! A step that never comes belongs to the other rules of I8 and to I12. No step is judged for ten minutes after a fault,
 //! for three minutes after a process has started or crashed, for a volume in the ten minutes after one of its calls failed,
 //! and in the live world, where the machine determines the time.
 
@@ -22,7 +23,7 @@ use crate::model::RunModel;
 
 /// Time in milliseconds in which loops that start find what was there before.
 const START: u64 = 3 * 60 * 1000;
-/// Time in milliseconds of the first starts of a run, which find nothing.
+/// Time in milliseconds of the first starts of a run, before there are objects.
 const FIRST: u64 = 1_000;
 /// Provisioner that names its volumes after the uid of the claim.
 const PREFIX: &str = "pvc-";
@@ -97,7 +98,7 @@ pub(super) struct Delays {
     due: BTreeMap<Key, u64>,
     /// VolumeAttachments that are attached, or being deleted.
     attachments: BTreeMap<Text, (bool, bool)>,
-    /// Time in milliseconds until which nothing is judged.
+    /// Time in milliseconds until which no step is judged.
     disturbed: u64,
     /// The same for volumes of which a call has failed.
     failed: BTreeMap<Text, u64>,
@@ -151,7 +152,7 @@ impl Delays {
         if pause <= most {
             return None;
         }
-        let message = format!("{volume}: {what} {} s after {after}, although nothing failed", pause.as_secs());
+        let message = format!("{volume}: {what} {} s after {after}, without a failure", pause.as_secs());
         let node = Some(node.to_owned()).filter(|node| !node.is_empty());
         Some(Found { message, operation: what.to_owned(), volume: Some(volume.to_owned()), node, ..Found::default() })
     }
@@ -380,7 +381,8 @@ mod tests {
             invariants.are_live();
         }
         events.iter().for_each(|event| invariants.observe(event));
-        let all = invariants.violations().into_iter().filter(|violation| violation.message.contains("nothing failed"));
+        let all =
+            invariants.violations().into_iter().filter(|violation| violation.message.contains("without a failure"));
         all.map(|violation| violation.message).collect()
     }
 
@@ -400,9 +402,9 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_comes_late_is_found_if_nothing_failed() {
+    fn a_step_that_comes_late_is_found_without_a_failure() {
         let message = "vol-1: ControllerPublishVolume was called 14 s after its VolumeAttachment was created, although \
-                       nothing failed";
+                       failure";
         assert_eq!(publish(false, 12, |_| ()), [message]);
         assert!(publish(false, 5, |_| ()).is_empty());
         assert!(publish(true, 12, |_| ()).is_empty(), "a slow machine");
@@ -442,7 +444,7 @@ mod tests {
                 attachment(world, true, true, EventType::Deleted);
             })
         };
-        let late = |what: &str, after: &str| [format!("vol-1: {what} 50 s after {after}, although nothing failed")];
+        let late = |what: &str, after: &str| [format!("vol-1: {what} 50 s after {after}, without a failure")];
         assert!(found(9).is_empty());
         assert_eq!(found(0), late("its VolumeAttachment was attached", "ControllerPublishVolume answered OK"));
         assert_eq!(found(1), late("the Node listed it in volumesAttached", "its VolumeAttachment was attached"));
@@ -484,7 +486,7 @@ mod tests {
                 claim(2, 2);
             })
         };
-        let late = |what: &str, after: &str| [format!("vol-1: {what} 50 s after {after}, although nothing failed")];
+        let late = |what: &str, after: &str| [format!("vol-1: {what} 50 s after {after}, without a failure")];
         assert!(found(9).is_empty());
         assert_eq!(found(0), late("ControllerExpandVolume was called", "its claim requested more"));
         assert_eq!(found(1), late("its PersistentVolume grew", "ControllerExpandVolume answered OK"));
@@ -512,7 +514,7 @@ mod tests {
                 world.trace().info(&"csi-controller".into(), call);
             })
         };
-        let message = "u: CreateVolume was called 15 s after the scheduler selected a node for its claim, although nothing \
+        let message = "u: CreateVolume was called 15 s after the scheduler selected a node for its claim, without a \
                        failed";
         assert_eq!(found(false), [message]);
         assert!(found(true).is_empty(), "it has got another volume");

@@ -104,7 +104,7 @@ pub const CASES: &[Case] = &[
         &["new-volumes-wait-for-resync"],
         moved,
         Id::I8,
-        "s after its PersistentVolume was created, although nothing failed",
+        "s after its PersistentVolume was created, without a failure",
     ),
     case(
         &["snapshot-retain-ignored"],
