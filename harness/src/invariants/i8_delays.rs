@@ -403,7 +403,7 @@ mod tests {
 
     #[test]
     fn a_step_that_comes_late_is_found_without_a_failure() {
-        let message = "vol-1: ControllerPublishVolume was called 14 s after its VolumeAttachment was created, although \
+        let message = "vol-1: ControllerPublishVolume was called 14 s after its VolumeAttachment was created, without a \
                        failure";
         assert_eq!(publish(false, 12, |_| ()), [message]);
         assert!(publish(false, 5, |_| ()).is_empty());
@@ -515,7 +515,7 @@ mod tests {
             })
         };
         let message = "u: CreateVolume was called 15 s after the scheduler selected a node for its claim, without a \
-                       failed";
+                       failure";
         assert_eq!(found(false), [message]);
         assert!(found(true).is_empty(), "it has got another volume");
     }
