@@ -304,7 +304,8 @@ impl Delays {
     fn on_growth(&mut self, model: &RunModel, checked: &mut Checked, commit: &Commit, ms: u64) -> Option<Found> {
         let (now, before) = (commit.spec.as_deref()?, &model.objects.before.claim.as_ref()?.spec);
         let handle = model.objects.volume(commit.pvc.as_ref()?.volume.as_deref()?)?.handle();
-        if now.request > before.request {
+        // A growth in progress must come to its end before the next one.
+        if now.request > before.request && before.capacity >= before.request {
             self.begin(Step::Grow, handle, "", ms);
         }
         if now.attributes_class.is_some() && now.attributes_class != before.attributes_class {
