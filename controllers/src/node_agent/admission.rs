@@ -11,7 +11,7 @@ use k8s_openapi::api::storage::v1::VolumeAttachment;
 use super::agent::Agent;
 use super::events::AllocatableFailed;
 use super::names::attachment_name;
-use super::node_object::{StatusInputs, initial};
+use super::node::node_object::{StatusInputs, initial};
 pub use super::refusal::Refusal;
 use super::registration::update_allocatable;
 use crate::scheduler::node_filters::{NOT_SELECTED, affinity_matches, effects_tolerated};

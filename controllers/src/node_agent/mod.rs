@@ -31,14 +31,12 @@ mod http_get;
 mod image_change;
 mod image_name;
 mod image_pulls;
-mod lease;
 mod log_service;
 pub mod logs;
 pub mod mutants;
 pub mod names;
 mod needed;
-pub mod node_object;
-mod node_status;
+mod node;
 mod orders;
 mod plain_command;
 mod plugin_dir;
@@ -89,6 +87,7 @@ use agent::Agent;
 pub use config::{KnownPlugin, NodeAgentConfig, PLUGINS_REGISTRY, Plugins, WorkloadDefaults};
 pub use log_service::service;
 pub use logs::Logs;
+pub use node::node_object;
 pub use registration_socket::RegistrationSocket;
 
 /// Runs the agent of one node in process `ctx`; never returns.
@@ -103,9 +102,9 @@ pub fn run(ctx: Ctx, client: Client, config: NodeAgentConfig) -> BoxFuture<'stat
         ctx.spawn(volumes::follow_node(agent.clone()));
         ctx.spawn(runtime_news::follow(agent.clone()));
         ctx.spawn(pods::run(agent.clone()));
-        ctx.spawn(lease::run(agent.clone()));
-        let node = node_status::register(&agent).await;
-        ctx.spawn(node_status::run(agent.clone()));
+        ctx.spawn(node::lease::run(agent.clone()));
+        let node = node::node_status::register(&agent).await;
+        ctx.spawn(node::node_status::run(agent.clone()));
         ctx.spawn(allocatable::run(agent.clone()));
         registration::initialize_csi_node(&agent, &node).await;
         match agent.config.plugins.clone() {

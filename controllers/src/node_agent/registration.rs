@@ -18,7 +18,7 @@ use substrate::json::json;
 use super::agent::Agent;
 use super::csi::{Driver, bounded};
 use super::events::{Registered, RegistrationFailed};
-use super::lease::owner;
+use super::node::lease::owner;
 use super::volume_manager::StepError;
 use crate::kube::{Api, ApiError};
 

@@ -29,7 +29,7 @@ impl StatusReporter {
     pub(super) fn new(agent: &Arc<Agent>, pod: &Arc<Pod>, reports: latest::Sender<Report>) -> Self {
         let facts = PodFacts {
             start_time: agent.ctx.now().wall,
-            host_ip: super::node_object::internal_ip(&agent.config),
+            host_ip: super::node::node_object::internal_ip(&agent.config),
             one_success_suffices: substrate::mutant!(agent.ctx, "one-success-suffices"),
             ..PodFacts::default()
         };
@@ -59,7 +59,7 @@ impl StatusReporter {
     /// Adopts the containers of `record` as the pod's.
     pub(super) fn adopt(&mut self, record: &PodRecord) {
         let sandbox = if substrate::mutant!(self.agent.ctx, "pod-address-shared") { 0 } else { record.sandbox };
-        let ip = super::node_object::pod_ip(&self.agent.config, sandbox);
+        let ip = super::node::node_object::pod_ip(&self.agent.config, sandbox);
         if substrate::mutant!(self.agent.ctx, "host-address-of-the-pod") {
             self.facts.host_ip.clone_from(&ip);
         }

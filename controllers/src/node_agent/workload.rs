@@ -10,7 +10,7 @@ use super::agent::Agent;
 use super::config::{PlannedExit, WorkloadDefaults};
 use super::image_pulls;
 use super::needed;
-use super::node_object::internal_ip;
+use super::node::node_object::internal_ip;
 use super::plain_command;
 use super::populate::claims;
 use super::program::{self, Prepared, Seen, Unprepared};

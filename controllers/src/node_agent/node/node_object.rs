@@ -12,9 +12,9 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use sha2::{Digest, Sha256};
 
-use super::config::NodeAgentConfig;
 use crate::kube::time;
 use crate::machine::api::POD_ADDRESSES;
+use crate::node_agent::config::NodeAgentConfig;
 use crate::scheduler::resources::is_extended;
 
 /// Annotation that leaves attaching to the attach-detach controller instead of kubelet.

@@ -8,11 +8,11 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Node, NodeStatus};
 use substrate::seed::unit;
 
-use super::agent::Agent;
-use super::events::RegisterFailed;
 use super::node_object::{StatusInputs, adopted, changed, initial, status};
 use crate::events::NodeReady;
 use crate::kube::{Api, ApiError};
+use crate::node_agent::agent::Agent;
+use crate::node_agent::events::RegisterFailed;
 
 /// Attempts at a write in one tick (`nodeStatusUpdateRetry`).
 const TRIES: u32 = 5;
@@ -22,7 +22,7 @@ const JITTER: f64 = 0.04;
 const REGISTER_BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(7));
 
 /// Creates the Node, or adopts the existing one. Retries until it succeeds.
-pub(super) async fn register(agent: &Agent) -> Arc<Node> {
+pub(crate) async fn register(agent: &Agent) -> Arc<Node> {
     let api = agent.client.all::<Node>();
     agent.recorder.event(agent.node_reference(), "Normal", "Starting", "Starting kubelet.");
     let mut wait = REGISTER_BACKOFF.0;
@@ -85,7 +85,7 @@ impl Seen {
 }
 
 /// Runs the status loop; never returns.
-pub(super) async fn run(agent: Arc<Agent>) {
+pub(crate) async fn run(agent: Arc<Agent>) {
     let api = agent.heartbeat.all::<Node>();
     let mut rng = agent.ctx.rng("node status");
     let mut reporter = Reporter::default();

@@ -10,8 +10,8 @@ use rand_core::Rng;
 use substrate::json::{Value, json};
 use substrate::seed::unit;
 
-use super::agent::Agent;
 use crate::kube::{Api, ApiError};
+use crate::node_agent::agent::Agent;
 
 /// The namespace of all node leases.
 pub const NAMESPACE: &str = "kube-node-lease";
@@ -21,7 +21,7 @@ const TRIES: u32 = 5;
 const JITTER: f64 = 0.04;
 
 /// Renews the lease forever.
-pub(super) async fn run(agent: Arc<Agent>) {
+pub(crate) async fn run(agent: Arc<Agent>) {
     let api = agent.heartbeat.namespaced::<Lease>(NAMESPACE);
     let mut rng = agent.ctx.rng("lease");
     let mut held = None;
@@ -95,7 +95,7 @@ fn renewed(agent: &Agent, lease: &Lease) -> Value {
 }
 
 /// Returns an owner reference to a Node.
-pub(super) fn owner(node: &Node) -> OwnerReference {
+pub(crate) fn owner(node: &Node) -> OwnerReference {
     OwnerReference {
         api_version: "v1".to_owned(),
         kind: "Node".to_owned(),
