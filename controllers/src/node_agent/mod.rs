@@ -6,7 +6,6 @@
 //! machine's [container runtime](crate::machine), whose containers and logs outlive it.
 
 pub mod admission;
-pub mod affinity;
 mod agent;
 mod allocatable;
 mod block;
@@ -89,6 +88,7 @@ pub use log_service::service;
 pub use logs::Logs;
 pub use node::node_object;
 pub use registration_socket::RegistrationSocket;
+pub use volume_manager::affinity;
 
 /// Runs the agent of one node in process `ctx`; never returns.
 ///
