@@ -12,9 +12,9 @@ use substrate::{Ctx, latest};
 use tokio::sync::Notify;
 
 use super::config::NodeAgentConfig;
-use super::csi::Driver;
 use super::devices::Devices;
 use super::names::Paths;
+use super::plugins::csi::Driver;
 use super::pod_table::Pods;
 use super::runtime::Runtime;
 use super::volume_manager::VolumeManager;

@@ -8,8 +8,8 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use tonic::{Code, Status};
 
 use super::agent::Agent;
-use super::csi::classify;
 use super::events::Expanded;
+use super::plugins::csi::classify;
 use super::pod_facts::secrets;
 use super::populate::claims;
 use super::volume_manager::{StepError, Task, VolumeSpec};

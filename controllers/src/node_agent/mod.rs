@@ -7,12 +7,10 @@
 
 pub mod admission;
 mod agent;
-mod allocatable;
 mod block;
 pub mod config;
 mod container_status;
 mod containers;
-pub mod csi;
 mod deadline;
 mod deadline_words;
 mod devices;
@@ -38,7 +36,7 @@ mod needed;
 mod node;
 mod orders;
 mod plain_command;
-mod plugin_dir;
+mod plugins;
 mod pod_conditions;
 mod pod_dirs;
 pub mod pod_facts;
@@ -57,7 +55,6 @@ mod program_volumes;
 pub mod reconstruct;
 mod references;
 mod refusal;
-mod registration;
 mod registration_socket;
 mod resource_field;
 mod resource_metrics;
@@ -66,7 +63,6 @@ mod runtime;
 mod runtime_news;
 pub mod serve;
 mod service_variables;
-mod socket;
 mod stats;
 mod status_reporter;
 mod sub_path;
@@ -87,6 +83,7 @@ pub use config::{KnownPlugin, NodeAgentConfig, PLUGINS_REGISTRY, Plugins, Worklo
 pub use log_service::service;
 pub use logs::Logs;
 pub use node::node_object;
+pub use plugins::csi;
 pub use registration_socket::RegistrationSocket;
 pub use volume_manager::affinity;
 
@@ -105,17 +102,17 @@ pub fn run(ctx: Ctx, client: Client, config: NodeAgentConfig) -> BoxFuture<'stat
         ctx.spawn(node::lease::run(agent.clone()));
         let node = node::node_status::register(&agent).await;
         ctx.spawn(node::node_status::run(agent.clone()));
-        ctx.spawn(allocatable::run(agent.clone()));
-        registration::initialize_csi_node(&agent, &node).await;
+        ctx.spawn(plugins::allocatable::run(agent.clone()));
+        plugins::registration::initialize_csi_node(&agent, &node).await;
         match agent.config.plugins.clone() {
             Plugins::Known(mut plugins) => {
                 let Some(last) = plugins.pop() else { return std::future::pending().await };
                 for plugin in plugins {
-                    ctx.spawn(socket::follow(agent.clone(), plugin));
+                    ctx.spawn(plugins::socket::follow(agent.clone(), plugin));
                 }
-                socket::follow(agent, last).await
+                plugins::socket::follow(agent, last).await
             }
-            Plugins::Directory(path) => plugin_dir::run(agent, path).await,
+            Plugins::Directory(path) => plugins::plugin_dir::run(agent, path).await,
         }
     })
 }

@@ -4,8 +4,8 @@ use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 
 use crate::node_agent::agent::Agent;
-use crate::node_agent::csi::PublishContext;
 use crate::node_agent::names::attachment_name;
+use crate::node_agent::plugins::csi::PublishContext;
 use crate::node_agent::volume_manager::{StepError, Task, VolumeSpec};
 
 pub(super) async fn verify_attached(agent: &Agent, spec: &VolumeSpec) -> Result<(), StepError> {

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::agent::Agent;
-use super::events::AllocatableFailed;
 use super::registration::update_allocatable;
+use crate::node_agent::agent::Agent;
+use crate::node_agent::events::AllocatableFailed;
 
 /// Asks each registered driver at its period.
-pub(super) async fn run(agent: Arc<Agent>) {
+pub(crate) async fn run(agent: Arc<Agent>) {
     let mut due: BTreeMap<String, (Duration, Duration)> = BTreeMap::new();
     let mut objects = agent.drivers_of_cluster.subscribe();
     loop {

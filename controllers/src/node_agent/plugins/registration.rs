@@ -15,12 +15,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use substrate::HttpService;
 use substrate::json::json;
 
-use super::agent::Agent;
 use super::csi::{Driver, bounded};
-use super::events::{Registered, RegistrationFailed};
-use super::node::lease::owner;
-use super::volume_manager::StepError;
 use crate::kube::{Api, ApiError};
+use crate::node_agent::agent::Agent;
+use crate::node_agent::events::{Registered, RegistrationFailed};
+use crate::node_agent::node::lease::owner;
+use crate::node_agent::volume_manager::StepError;
 
 /// Annotation that maps driver names to node ids.
 pub const NODE_ID_ANNOTATION: &str = "csi.volume.kubernetes.io/nodeid";
@@ -78,7 +78,7 @@ impl From<StepError> for RegistrationError {
 }
 
 /// Ensures that the CSINode exists, so that the node may become Ready. Retries until it does.
-pub(super) async fn initialize_csi_node(agent: &Agent, node: &Node) {
+pub(crate) async fn initialize_csi_node(agent: &Agent, node: &Node) {
     let api = agent.client.all::<CSINode>();
     let mut wait = INIT_BACKOFF.0;
     loop {
@@ -118,7 +118,7 @@ async fn ensure(api: &Api<CSINode>, node: &Node) -> Result<Arc<CSINode>, ApiErro
 ///
 /// # Errors
 /// The first step that failed. The plugin was notified of it.
-pub(super) async fn register(
+pub(crate) async fn register(
     agent: &Agent,
     registration: HttpService,
     dial: impl Fn(&str) -> HttpService,
@@ -190,7 +190,7 @@ fn segments(info: &NodeGetInfoResponse) -> BTreeMap<String, String> {
 ///
 /// # Errors
 /// If a topology label exists with another value.
-pub(super) fn with_driver(
+pub(crate) fn with_driver(
     node: &Node,
     driver: &str,
     info: &NodeGetInfoResponse,
@@ -266,7 +266,7 @@ fn api_error(object: &'static str, error: Option<ApiError>) -> RegistrationError
 }
 
 /// Returns the CSINode with the driver's entry from `info`, or None if it has that entry.
-pub(super) fn install_driver(csi_node: &CSINode, driver: &str, info: &NodeGetInfoResponse) -> Option<CSINode> {
+pub(crate) fn install_driver(csi_node: &CSINode, driver: &str, info: &NodeGetInfoResponse) -> Option<CSINode> {
     let keys: Vec<String> = segments(info).into_keys().collect();
     let entry = CSINodeDriver {
         name: driver.to_owned(),
@@ -314,7 +314,7 @@ async fn update_csi_node(
 ///
 /// # Errors
 /// If the driver or the API server refuses.
-pub(super) async fn update_allocatable(agent: &Agent, driver: &str) -> Result<(), RegistrationError> {
+pub(crate) async fn update_allocatable(agent: &Agent, driver: &str) -> Result<(), RegistrationError> {
     let Some(known) = agent.drivers().get(driver).cloned() else { return Ok(()) };
     let info = known.info().await?;
     let name = &agent.config.node_name;
@@ -326,7 +326,7 @@ pub(super) async fn update_allocatable(agent: &Agent, driver: &str) -> Result<()
 ///
 /// # Errors
 /// If the API server refuses.
-pub(super) async fn deregister(agent: &Agent, driver: &str) -> Result<(), RegistrationError> {
+pub(crate) async fn deregister(agent: &Agent, driver: &str) -> Result<(), RegistrationError> {
     agent.drivers().remove(driver);
     let alone = agent.node_drivers.lock().await;
     let api = agent.client.all::<Node>();
@@ -349,7 +349,7 @@ pub(super) async fn deregister(agent: &Agent, driver: &str) -> Result<(), Regist
 
 /// Registers one plugin; retries until it succeeds. Backoff: 500 ms ×2 up to 2 m 2 s, aligned to the plugin
 /// reconciler's period of 1 s. Returns the driver's name.
-pub(super) async fn keep_trying(
+pub(crate) async fn keep_trying(
     agent: &Arc<Agent>,
     registration: HttpService,
     dial: impl Fn(&str) -> HttpService,
@@ -362,7 +362,7 @@ pub(super) async fn keep_trying(
 }
 
 /// Like `keep_trying`, until `gone`. An attempt under way is not cancelled.
-pub(super) async fn try_until(
+pub(crate) async fn try_until(
     agent: &Arc<Agent>,
     registration: &HttpService,
     dial: impl Fn(&str) -> HttpService,

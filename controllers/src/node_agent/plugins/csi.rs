@@ -15,9 +15,9 @@ use csi_proto::csi::{
 use substrate::{Ctx, HttpService};
 use tonic::{Response, Status};
 
-use super::volume_manager::{StepError, VolumeSpec};
 use crate::csi::{Connection, RpcError, within};
 use crate::kube::client::scaled_timeout;
+use crate::node_agent::volume_manager::{StepError, VolumeSpec};
 
 /// A registered CSI driver of this node.
 #[derive(Clone)]

@@ -12,9 +12,9 @@ use std::time::Duration;
 use substrate::link::Link;
 use substrate::{HttpService, dial, latest};
 
-use super::agent::Agent;
-use super::events::DeregistrationFailed;
 use super::registration::{deregister, keep_trying};
+use crate::node_agent::agent::Agent;
+use crate::node_agent::events::DeregistrationFailed;
 
 /// Identity of a socket among those at the same path: device, inode, change time.
 type Identity = (u64, u64, i64, i64);
@@ -28,7 +28,7 @@ struct Known {
 }
 
 /// Watches `directory` forever.
-pub(super) async fn run(agent: Arc<Agent>, directory: PathBuf) {
+pub(crate) async fn run(agent: Arc<Agent>, directory: PathBuf) {
     let mut known: BTreeMap<PathBuf, Known> = BTreeMap::new();
     // A scaled-down second must not become a busy loop on a real directory.
     let period = agent.ctx.scaled(agent.config.timers.registration_reconcile).max(Duration::from_millis(50));

@@ -4,13 +4,13 @@
 
 use std::sync::Arc;
 
-use super::agent::Agent;
-use super::config::KnownPlugin;
-use super::events::DeregistrationFailed;
 use super::registration::{deregister, try_until};
+use crate::node_agent::agent::Agent;
+use crate::node_agent::config::KnownPlugin;
+use crate::node_agent::events::DeregistrationFailed;
 
 /// Registers the driver when its socket appears, and deregisters it when the socket is gone; never ends by itself.
-pub(super) async fn follow(agent: Arc<Agent>, plugin: KnownPlugin) {
+pub(crate) async fn follow(agent: Arc<Agent>, plugin: KnownPlugin) {
     let KnownPlugin { registration, csi, socket } = plugin;
     let mut watch = socket.0.subscribe();
     loop {
