@@ -15,7 +15,7 @@ use super::config::NodeAgentConfig;
 use super::devices::Devices;
 use super::names::Paths;
 use super::plugins::csi::Driver;
-use super::pod_table::Pods;
+use super::pod_table::pods::Pods;
 use super::runtime::Runtime;
 use super::volume_manager::VolumeManager;
 use super::volume_stats::VolumeStats;

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Container, ContainerStatus, EphemeralContainer,
 
 use super::agent::Agent;
 use super::containers::{emit_start_event, of_container};
-use super::orders::SYNC_BACKOFF;
+use super::pod_table::orders::SYNC_BACKOFF;
 use super::restarts::restarts;
 use super::workload::{exit_by_command, prepared_alone};
 use crate::machine::api::{ContainerSpec, ContainerState, PodRecord};

@@ -34,7 +34,6 @@ pub mod mutants;
 pub mod names;
 mod needed;
 mod node;
-mod orders;
 mod plain_command;
 mod plugins;
 mod pod_conditions;

@@ -11,7 +11,7 @@ use substrate::seed::unit;
 
 use super::admission::refuse_unattached;
 use super::agent::Agent;
-use super::orders::{SYNC_BACKOFF, SYNC_JITTER};
+use super::pod_table::orders::{SYNC_BACKOFF, SYNC_JITTER};
 use super::populate::expected;
 use super::refusal::Refusal;
 use crate::tick_schedule::TickSchedule;

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 /// First wait after a failed sync (`backOffPeriod`). Jitter adds up to half of it.
-pub(super) const SYNC_BACKOFF: Duration = Duration::from_secs(10);
-pub(super) const SYNC_JITTER: f64 = 0.5;
+pub(crate) const SYNC_BACKOFF: Duration = Duration::from_secs(10);
+pub(crate) const SYNC_JITTER: f64 = 0.5;
 
 /// Orders of the pod source to a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Orders {
+pub(crate) struct Orders {
     /// Stop within this time.
     pub terminate: Option<Duration>,
     /// True if the object is gone.

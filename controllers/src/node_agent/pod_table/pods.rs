@@ -12,22 +12,22 @@ use super::orders::Orders;
 /// Grace period of a pod that sets none (`terminationGracePeriodSeconds`).
 const DEFAULT_GRACE: i64 = 30;
 
-pub(super) struct Entry {
-    pub(super) pod: Arc<Pod>,
-    pub(super) wants_volumes: bool,
-    pub(super) unprocessed: bool,
-    pub(super) orders: latest::Sender<Orders>,
+pub(crate) struct Entry {
+    pub(crate) pod: Arc<Pod>,
+    pub(crate) wants_volumes: bool,
+    pub(crate) unprocessed: bool,
+    pub(crate) orders: latest::Sender<Orders>,
 }
 
 /// Pods with a worker.
 #[derive(Default)]
 pub struct Pods {
     /// By uid.
-    pub(super) entries: BTreeMap<String, Entry>,
+    pub(crate) entries: BTreeMap<String, Entry>,
     /// Uids of the pods that were refused or have finished, and are not gone. They are not run again.
-    pub(super) over: BTreeSet<String>,
+    pub(crate) over: BTreeSet<String>,
     /// True once the pod source and the runtime have both listed, and all their pods are in `entries`.
-    pub(super) listed: bool,
+    pub(crate) listed: bool,
 }
 
 impl Pods {
@@ -72,7 +72,7 @@ impl Pods {
     }
 
     /// Orders the worker of a pod to stop because the pod was active for too long.
-    pub(super) fn expire(&mut self, uid: &str) {
+    pub(crate) fn expire(&mut self, uid: &str) {
         self.with(uid, |entry| {
             let grace = grace(&entry.pod);
             entry.orders.send_modify(|orders| {
@@ -83,12 +83,12 @@ impl Pods {
     }
 
     /// Records that the volumes of a pod are no longer wanted: its containers have stopped.
-    pub(super) fn release_volumes(&mut self, uid: &str) {
+    pub(crate) fn release_volumes(&mut self, uid: &str) {
         self.with(uid, |entry| entry.wants_volumes = false);
     }
 
     /// Records that the worker of a pod has ended.
-    pub(super) fn end(&mut self, uid: String, deleted: bool) {
+    pub(crate) fn end(&mut self, uid: String, deleted: bool) {
         self.entries.remove(&uid);
         if !deleted {
             // Until the API server's answer is here, the cached pod has not finished.
@@ -104,7 +104,7 @@ impl Pods {
 }
 
 /// Returns the grace period of a pod.
-pub(super) fn grace(pod: &Pod) -> Duration {
+pub(crate) fn grace(pod: &Pod) -> Duration {
     let of_spec = pod.spec.as_ref().and_then(|s| s.termination_grace_period_seconds);
     let seconds = pod.metadata.deletion_grace_period_seconds.or(of_spec).unwrap_or(DEFAULT_GRACE);
     Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
