@@ -12,13 +12,13 @@ use substrate::{Ctx, latest};
 use tokio::sync::Notify;
 
 use super::config::NodeAgentConfig;
-use super::devices::Devices;
 use super::names::Paths;
 use super::plugins::csi::Driver;
 use super::pod_table::pods::Pods;
 use super::runtime::Runtime;
 use super::volume_manager::VolumeManager;
 use super::volume_stats::VolumeStats;
+use super::volumes::devices::Devices;
 use crate::kube::{Client, EventRecorder, Informer, ListParams};
 use crate::metrics::{Metrics, families};
 use crate::state_publisher::LoopStatePublisher;

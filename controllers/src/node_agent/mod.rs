@@ -7,23 +7,19 @@
 
 pub mod admission;
 mod agent;
-mod block;
 pub mod config;
 mod container_status;
 mod containers;
 mod deadline;
 mod deadline_words;
-mod devices;
 mod entry_point;
 mod ephemeral;
 mod ephemeral_status;
 pub mod events;
-mod expand;
 pub mod expansion;
 mod health;
 mod hooks;
 mod host_name;
-mod host_path;
 mod http_get;
 mod image_change;
 mod image_name;
@@ -37,8 +33,6 @@ mod node;
 mod plain_command;
 mod plugins;
 mod pod_conditions;
-mod pod_dirs;
-pub mod pod_facts;
 mod pod_phase;
 mod pod_report;
 pub mod pod_status;
@@ -46,12 +40,10 @@ mod pod_table;
 mod pod_volumes;
 mod pod_worker;
 mod pods;
-pub mod populate;
 mod prober;
 mod probes;
 mod program;
 mod program_volumes;
-pub mod reconstruct;
 mod references;
 mod refusal;
 mod registration_socket;
@@ -85,6 +77,7 @@ pub use node::node_object;
 pub use plugins::csi;
 pub use registration_socket::RegistrationSocket;
 pub use volume_manager::affinity;
+pub use volumes::{pod_facts, populate, reconstruct};
 
 /// Runs the agent of one node in process `ctx`; never returns.
 ///
@@ -94,8 +87,8 @@ pub fn run(ctx: Ctx, client: Client, config: NodeAgentConfig) -> BoxFuture<'stat
         let agent = Agent::new(&ctx, &client, config);
         stats::serve(&agent);
         // The pod watch, the volume manager and the lease do not wait for the Node object.
-        ctx.spawn(volumes::run(agent.clone()));
-        ctx.spawn(volumes::follow_node(agent.clone()));
+        ctx.spawn(volumes::reconciler::run(agent.clone()));
+        ctx.spawn(volumes::reconciler::follow_node(agent.clone()));
         ctx.spawn(runtime_news::follow(agent.clone()));
         ctx.spawn(pods::run(agent.clone()));
         ctx.spawn(node::lease::run(agent.clone()));

@@ -12,8 +12,8 @@ use substrate::seed::unit;
 use super::admission::refuse_unattached;
 use super::agent::Agent;
 use super::pod_table::orders::{SYNC_BACKOFF, SYNC_JITTER};
-use super::populate::expected;
 use super::refusal::Refusal;
+use super::volumes::populate::expected;
 use crate::tick_schedule::TickSchedule;
 
 /// Waits until the pod's volumes are mounted, and emits an event with the reason while they are not.

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use k8s_openapi::api::core::v1::{Container, DownwardAPIVolumeFile, KeyToPath, Volume};
 
 use super::expansion::expanded;
-use super::host_path;
 use super::program::{Seen, Unprepared, field};
 use super::references::Data;
 use super::resource_field::amount;
+use super::volumes::host_path;
 use crate::machine::api::{MountSource, MountSpec};
 
 /// Volume that the volume manager has mounted.

@@ -6,9 +6,9 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Endpoints, Pod, Secret, Service};
 
 use super::agent::Agent;
-use super::pod_facts::request_token;
 use super::program::Unprepared;
 use super::service_variables;
+use super::volumes::pod_facts::request_token;
 use crate::kube::{ApiError, ListParams};
 
 /// Lifetime of a token in seconds, as in the volume that the admission plugin ServiceAccount adds.

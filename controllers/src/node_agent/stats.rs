@@ -10,10 +10,10 @@ use substrate::Ctx;
 use tokio::sync::oneshot;
 
 use super::agent::Agent;
-use super::populate;
 use super::resource_metrics;
 use super::summary;
 use super::volume_stats::{self, Claim, Figures, Measured, PodVolume};
+use super::volumes::populate;
 use crate::machine::api::{ContainerState, PodRecord, State};
 use crate::metrics::Metrics;
 

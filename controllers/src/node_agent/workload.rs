@@ -12,13 +12,13 @@ use super::image_pulls;
 use super::needed;
 use super::node::node_object::internal_ip;
 use super::plain_command;
-use super::populate::claims;
 use super::program::{self, Prepared, Seen, Unprepared};
 use super::program_volumes::Published;
 use super::references::References;
 use super::restarts::{is_sidecar, restarts};
 use super::sub_path;
 use super::volume_manager::VolumeSpec;
+use super::volumes::populate::claims;
 use crate::machine::api::{
     ContainerSpec, ContainerState, ExitPlan, Pace, PodRecord, PodSpec, ProgramSpec, VolumeLocation, VolumeUse,
 };

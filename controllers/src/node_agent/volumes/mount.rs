@@ -8,16 +8,16 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::storage::v1::CSIDriverSpec;
 
 use super::attachment::publish_context;
+use super::block;
 use super::machine_path;
+use super::pod_facts::{always_gives_group, fs_group, gives_group, pod_info, secrets, tokens};
+use super::reconciler::{disk_error, driver, encoded, volume_data};
+use super::reconstruct::VolumeData;
 use super::unmount::clear;
-use super::{disk_error, driver, encoded, volume_data};
 use crate::kube::reference;
 use crate::node_agent::agent::Agent;
-use crate::node_agent::block;
 use crate::node_agent::names::vol_data_path;
 use crate::node_agent::plugins::csi::Carried;
-use crate::node_agent::pod_facts::{always_gives_group, fs_group, gives_group, pod_info, secrets, tokens};
-use crate::node_agent::reconstruct::VolumeData;
 use crate::node_agent::volume_manager::{StepError, Task, VolumeSpec};
 
 /// Writes the metadata of a volume. If that fails and the volume is not mounted, removes its directory again

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use csi_mock::disk::{Mount, MountKind};
 
-use super::{disk_error, driver};
+use super::block;
+use super::reconciler::{disk_error, driver};
+use super::reconstruct::data_of;
 use crate::node_agent::agent::Agent;
-use crate::node_agent::block;
 use crate::node_agent::names::vol_data_path;
-use crate::node_agent::reconstruct::data_of;
 use crate::node_agent::volume_manager::{StepError, VolumeSpec};
 
 pub(super) async fn unpublish(agent: &Agent, uid: &str, spec: &VolumeSpec) -> Result<(), StepError> {

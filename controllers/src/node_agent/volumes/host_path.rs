@@ -5,14 +5,14 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt};
 
 use k8s_openapi::api::core::v1::HostPathVolumeSource;
 
-use super::http_get::system_text;
+use crate::node_agent::http_get::system_text;
 
 /// Checks the type of a path, or makes a path that is missing (`SetUp`). Without a type it becomes a directory, as with
 /// containerd.
 ///
 /// # Errors
 /// Upstream's text.
-pub(super) fn set_up(source: &HostPathVolumeSource) -> Result<(), String> {
+pub(crate) fn set_up(source: &HostPathVolumeSource) -> Result<(), String> {
     let path = source.path.as_str();
     if path.split('/').any(|part| part == "..") {
         return Err(format!("invalid HostPath `{path}`: must not contain '..'"));

@@ -7,15 +7,15 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Persis
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use tonic::{Code, Status};
 
-use super::agent::Agent;
-use super::events::Expanded;
-use super::plugins::csi::classify;
 use super::pod_facts::secrets;
 use super::populate::claims;
-use super::volume_manager::{StepError, Task, VolumeSpec};
-use super::volumes::driver;
+use super::reconciler::driver;
 use crate::binder::quantity;
 use crate::kube::{Guard, Kind, reference, time};
+use crate::node_agent::agent::Agent;
+use crate::node_agent::events::Expanded;
+use crate::node_agent::plugins::csi::classify;
+use crate::node_agent::volume_manager::{StepError, Task, VolumeSpec};
 
 /// The conditions of a claim that are about its size.
 const CONDITIONS: [&str; 4] = ["Resizing", "FileSystemResizePending", "ControllerResizeError", "NodeResizeError"];
@@ -53,7 +53,7 @@ fn resize_status(claim: &PersistentVolumeClaim) -> Option<&str> {
 
 /// Returns true if a mounted volume of the pod waits for this node to expand it. Reads only claims of drivers with
 /// EXPAND_VOLUME.
-pub(super) async fn asks_to_grow(agent: &Agent, uid: &str, pod: &Pod) -> bool {
+pub(crate) async fn asks_to_grow(agent: &Agent, uid: &str, pod: &Pod) -> bool {
     if substrate::mutant!(agent.ctx, "expansion-awaits-restart") {
         return false;
     }

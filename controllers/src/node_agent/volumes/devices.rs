@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use csi_mock::disk::RawDevice;
 
-use super::names::VolumeName;
+use crate::node_agent::names::VolumeName;
 
 /// Open devices of published volumes, by pod and volume.
 #[derive(Debug, Default)]
-pub(super) struct Devices(Mutex<BTreeMap<(String, VolumeName), Arc<dyn RawDevice>>>);
+pub(crate) struct Devices(Mutex<BTreeMap<(String, VolumeName), Arc<dyn RawDevice>>>);
 
 impl Devices {
-    pub(super) fn put(&self, uid: &str, volume: &VolumeName, device: Option<Arc<dyn RawDevice>>) {
+    pub(crate) fn put(&self, uid: &str, volume: &VolumeName, device: Option<Arc<dyn RawDevice>>) {
         let key = (uid.to_owned(), volume.clone());
         let mut devices = self.0.lock();
         let old = match device {

@@ -7,9 +7,9 @@ use k8s_openapi::api::core::v1::{Pod, Secret, SecretReference};
 use k8s_openapi::api::storage::v1::CSIDriverSpec;
 use substrate::json::{Value, json};
 
-use super::agent::Agent;
-use super::volume_manager::{StepError, VolumeSpec};
 use crate::kube::ApiError;
+use crate::node_agent::agent::Agent;
+use crate::node_agent::volume_manager::{StepError, VolumeSpec};
 
 /// Key of the tokens in the volume_context or the secrets.
 const TOKENS: &str = "csi.storage.k8s.io/serviceAccount.tokens";
@@ -55,7 +55,7 @@ pub fn gives_group(policy: Option<&str>, spec: &VolumeSpec, readonly: bool) -> b
 }
 
 /// Reads the secret that a volume names.
-pub(super) async fn secrets(
+pub(crate) async fn secrets(
     agent: &Agent,
     what: &str,
     reference: Option<&SecretReference>,
@@ -70,7 +70,7 @@ pub(super) async fn secrets(
 }
 
 /// Token of a service account.
-pub(super) struct Token {
+pub(crate) struct Token {
     pub token: String,
     /// Time at which it expires.
     pub until: String,
@@ -80,7 +80,7 @@ pub(super) struct Token {
 ///
 /// # Errors
 /// The server's refusal, or an answer without a token.
-pub(super) async fn request_token(
+pub(crate) async fn request_token(
     agent: &Agent,
     pod: &Pod,
     audience: &str,
@@ -112,7 +112,7 @@ pub(super) async fn request_token(
 }
 
 /// Requests tokens of the pod's service account for the driver's audiences. Returns none if the driver wants none.
-pub(super) async fn tokens(
+pub(crate) async fn tokens(
     agent: &Agent,
     driver: &CSIDriverSpec,
     pod: &Pod,

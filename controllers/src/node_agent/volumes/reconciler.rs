@@ -1,31 +1,26 @@
 //! The async loop of the volume manager: runs the reconciler at multiples of 100 ms, if there is a reason, and performs
 //! the steps of its operations.
 
-mod attachment;
-mod machine_path;
-mod mount;
-mod unmount;
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::attachment::{attachment, verify_attached};
-use self::mount::{publish, stage};
-use self::unmount::{clean_up, unpublish, unstage};
-use super::agent::Agent;
+use super::attachment::{attachment, verify_attached};
 use super::block;
-use super::events::{Mounted, OperationFailed, Remounted, ScanFailed, Unmounted};
 use super::expand::expand;
-use super::names::attachment_name;
-use super::plugins::csi::Driver;
+use super::mount::{publish, stage};
 use super::pod_dirs::{remove_late_dirs, remove_orphan, remove_pod_dirs};
 use super::populate::populate;
 use super::reconstruct::{VolumeData, scan};
-use super::volume_manager::operation::NodeFacts;
-use super::volume_manager::{Next, Operation, SeededBugs, Step, StepError, Task, VolumeSpec};
+use super::unmount::{clean_up, unpublish, unstage};
 use crate::kube::{Delta, reference};
 use crate::metrics::Metrics;
+use crate::node_agent::agent::Agent;
+use crate::node_agent::events::{Mounted, OperationFailed, Remounted, ScanFailed, Unmounted};
+use crate::node_agent::names::attachment_name;
+use crate::node_agent::plugins::csi::Driver;
+use crate::node_agent::volume_manager::operation::NodeFacts;
+use crate::node_agent::volume_manager::{Next, Operation, SeededBugs, Step, StepError, Task, VolumeSpec};
 use crate::tick_schedule::TickSchedule;
 use csi_mock::disk::DiskError;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -34,7 +29,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Reconstructs, then reconciles forever.
-pub(super) async fn run(agent: Arc<Agent>) {
+pub(crate) async fn run(agent: Arc<Agent>) {
     loop {
         match scan(&agent).await {
             Ok((found, failed)) => {
@@ -132,7 +127,7 @@ fn orphans(agent: &Agent) -> BTreeSet<String> {
 }
 
 /// Follows `status.volumesAttached` of the cached Node.
-pub(super) async fn follow_node(agent: Arc<Agent>) {
+pub(crate) async fn follow_node(agent: Arc<Agent>) {
     let mut changes = agent.node.subscribe();
     while let Some(change) = changes.recv().await {
         let attached = match &change {
@@ -233,7 +228,7 @@ async fn take(agent: &Agent, operation: &Operation, task: &Task, step: Step) -> 
     }
 }
 
-pub(super) fn driver(agent: &Agent, spec: &VolumeSpec, who: &str) -> Result<Driver, StepError> {
+pub(crate) fn driver(agent: &Agent, spec: &VolumeSpec, who: &str) -> Result<Driver, StepError> {
     agent.drivers().get(&spec.driver).cloned().ok_or_else(|| {
         StepError::Transient(format!(
             "kubernetes.io/csi: {who}: driver name {} not found in the list of registered CSI drivers",
@@ -242,16 +237,16 @@ pub(super) fn driver(agent: &Agent, spec: &VolumeSpec, who: &str) -> Result<Driv
     })
 }
 
-pub(super) fn disk_error(error: &DiskError) -> StepError {
+pub(crate) fn disk_error(error: &DiskError) -> StepError {
     StepError::Transient(format!("kubernetes.io/csi: {error}"))
 }
 
-fn encoded(data: &VolumeData) -> Result<Vec<u8>, StepError> {
+pub(super) fn encoded(data: &VolumeData) -> Result<Vec<u8>, StepError> {
     serde_json::to_vec(data).map_err(|e| StepError::Transient(format!("kubernetes.io/csi: {e}")))
 }
 
 /// Returns the metadata of a volume that is published on this node.
-pub(super) fn volume_data(agent: &Agent, spec: &VolumeSpec, life_cycle: &str) -> Result<Vec<u8>, StepError> {
+pub(crate) fn volume_data(agent: &Agent, spec: &VolumeSpec, life_cycle: &str) -> Result<Vec<u8>, StepError> {
     encoded(&VolumeData {
         spec_vol_id: spec.pv.clone(),
         volume_handle: spec.handle.clone(),

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{CSIVolumeSource, PersistentVolume, PersistentVolumeClaim, Pod, Volume};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::agent::Agent;
-use super::events::LookupFailed;
-use super::volume_manager::VolumeSpec;
-use super::volume_manager::desired::{DesiredMount, Sizes};
 use crate::binder::quantity;
 use crate::kube::ApiError;
+use crate::node_agent::agent::Agent;
+use crate::node_agent::events::LookupFailed;
+use crate::node_agent::volume_manager::VolumeSpec;
+use crate::node_agent::volume_manager::desired::{DesiredMount, Sizes};
 use crate::protection::claim::FINALIZER;
 
 /// Volume of a pod that the volume manager handles.
@@ -166,13 +166,13 @@ pub fn check_volume(pv: &PersistentVolume, claim: &PersistentVolumeClaim) -> Res
 }
 
 /// Populates a pod's volumes and wakes the reconciler.
-pub(super) async fn populate(agent: Arc<Agent>, pod: Arc<Pod>) {
+pub(crate) async fn populate(agent: Arc<Agent>, pod: Arc<Pod>) {
     populate_pod(&agent, &pod).await;
     agent.changed();
 }
 
 /// Looks up the volumes of a pod and adds them to the desired state of world.
-pub(super) async fn populate_pod(agent: &Agent, pod: &Arc<Pod>) {
+pub(crate) async fn populate_pod(agent: &Agent, pod: &Arc<Pod>) {
     let uid = pod.metadata.uid.clone().unwrap_or_default();
     let want = |volume: &str, spec: VolumeSpec, attachable, readonly, sizes| {
         let mount = DesiredMount { pod: pod.clone(), volumes_in_pod: [volume.to_owned()].into(), readonly, sizes };

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use csi_mock::disk::DiskError;
 
-use super::agent::Agent;
-use super::volume_manager::VolumeSpec;
+use crate::node_agent::agent::Agent;
+use crate::node_agent::volume_manager::VolumeSpec;
 /// Interval of kubelet's housekeeping (`housekeepingPeriod`).
-pub(super) const HOUSEKEEPING: Duration = Duration::from_secs(2);
+pub(crate) const HOUSEKEEPING: Duration = Duration::from_secs(2);
 
 /// Removes the directory of a volume that could not be cleaned up, if it is empty and has no mount
 /// (`removeOrphanedPodVolumeDirs`), then the pod's empty directories.
@@ -50,14 +50,14 @@ pub(super) async fn remove_late_dirs(agent: Arc<Agent>, uid: String) {
 
 /// Returns true if there is any mount below a pod's directory, known or unknown to the volume manager. A disk that does
 /// not answer counts as a mount (`podVolumesExist`).
-pub(super) async fn mounted_below(agent: &Agent, uid: &str) -> bool {
+pub(crate) async fn mounted_below(agent: &Agent, uid: &str) -> bool {
     let pod = agent.paths.pod(uid);
     agent.config.disk.mounts().await.map_or(true, |mounts| mounts.iter().any(|m| m.path.starts_with(&pod)))
 }
 
 /// Removes a pod's empty directories. Retries a failure in the background at kubelet's housekeeping interval
 /// (`cleanupOrphanedPodDirs`).
-pub(super) async fn remove_pod_dirs(agent: &Arc<Agent>, uid: &str) {
+pub(crate) async fn remove_pod_dirs(agent: &Arc<Agent>, uid: &str) {
     if remove_empty(agent, uid).await.is_err() {
         let (agent, uid) = (agent.clone(), uid.to_owned());
         agent.ctx.clone().spawn(async move {

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use csi_mock::disk::{Disk, DiskError, MountKind};
 use serde::{Deserialize, Serialize};
 
-use super::agent::Agent;
-use super::names::VOL_DATA;
-use super::volume_manager::spec::EPHEMERAL;
-use super::volume_manager::{FailedMount, FoundMount};
+use crate::node_agent::agent::Agent;
+use crate::node_agent::names::VOL_DATA;
+use crate::node_agent::volume_manager::spec::EPHEMERAL;
+use crate::node_agent::volume_manager::{FailedMount, FoundMount};
 
 /// The content of `vol_data.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,7 +39,7 @@ pub struct VolumeData {
 ///
 /// # Errors
 /// If the disk cannot be read.
-pub(super) async fn scan(agent: &Agent) -> Result<(Vec<FoundMount>, Vec<FailedMount>), DiskError> {
+pub(crate) async fn scan(agent: &Agent) -> Result<(Vec<FoundMount>, Vec<FailedMount>), DiskError> {
     let (disk, paths) = (&agent.config.disk, &agent.paths);
     let (mut found, mut failed) = (Vec::new(), Vec::new());
     for uid in disk.list_dir(&paths.pods()).await?.unwrap_or_default() {
@@ -75,7 +75,7 @@ pub(super) async fn scan(agent: &Agent) -> Result<(Vec<FoundMount>, Vec<FailedMo
 }
 
 /// Returns the metadata in a directory, if it can be read.
-pub(super) async fn data_of(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Option<VolumeData>, DiskError> {
+pub(crate) async fn data_of(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Option<VolumeData>, DiskError> {
     let data = disk.read(&dir.join(VOL_DATA)).await?;
     Ok(data.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
 }

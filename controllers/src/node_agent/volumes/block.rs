@@ -10,16 +10,16 @@ use std::path::PathBuf;
 use csi_mock::disk::Mapping;
 use k8s_openapi::api::core::v1::Pod;
 
-use super::agent::Agent;
-use super::events::Mapped;
-use super::names::VOL_DATA;
-use super::volume_manager::{StepError, Task, VolumeSpec};
-use super::volumes::{disk_error, volume_data};
+use super::reconciler::{disk_error, volume_data};
 use crate::kube::reference;
+use crate::node_agent::agent::Agent;
+use crate::node_agent::events::Mapped;
+use crate::node_agent::names::VOL_DATA;
+use crate::node_agent::volume_manager::{StepError, Task, VolumeSpec};
 
 impl Agent {
     /// Returns the staging path of a volume.
-    pub(super) fn staging_path(&self, spec: &VolumeSpec) -> PathBuf {
+    pub(crate) fn staging_path(&self, spec: &VolumeSpec) -> PathBuf {
         if spec.is_inline() {
             // An inline volume is not staged: its driver gets no staging path.
             PathBuf::new()
@@ -31,11 +31,11 @@ impl Agent {
     }
 
     /// Returns the target path of a volume for a pod.
-    pub(super) fn target_path(&self, uid: &str, spec: &VolumeSpec) -> PathBuf {
+    pub(crate) fn target_path(&self, uid: &str, spec: &VolumeSpec) -> PathBuf {
         if spec.block { self.paths.device_publish_path(uid, &spec.pv) } else { self.paths.target_path(uid, &spec.pv) }
     }
 
-    pub(super) fn mapping(&self, uid: &str, spec: &VolumeSpec) -> Mapping {
+    pub(crate) fn mapping(&self, uid: &str, spec: &VolumeSpec) -> Mapping {
         Mapping {
             volume: spec.handle.clone(),
             device: self.target_path(uid, spec),
