@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{
 };
 
 use super::pod_status::{Phase, PodFacts};
-use super::restarts::{LOST, REASON, is_sidecar};
+use super::rules::restarts::{LOST, REASON, is_sidecar};
 use crate::kube::time;
 use crate::machine::api::{ContainerRecord, ContainerState as MachineState, Exit};
 

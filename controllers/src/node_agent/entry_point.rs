@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Container;
 
-use super::image_name::ImageName;
+use super::rules::image_name::ImageName;
 
 /// Images without an entry point: the arguments of their containers are the program.
 const BARE: [&str; 6] = ["alpine", "busybox", "centos", "debian", "fedora", "ubuntu"];

@@ -10,7 +10,7 @@ use substrate::body::{BoxError, call, full};
 use substrate::{Ctx, HttpService};
 use tonic::{Code, Status};
 
-use super::restarts::go_text;
+use super::rules::restarts::go_text;
 use crate::csi::RpcError;
 
 /// Path of the call.

@@ -14,7 +14,7 @@ use super::entry_point;
 use super::http_get::HttpGet;
 use super::image_change::runs;
 use super::prober;
-use super::restarts::{is_sidecar, restartable};
+use super::rules::restarts::{is_sidecar, restartable};
 use crate::machine::api::{ContainerRecord, ContainerState, PodRecord};
 
 /// Least time between the two signals to a container that had a hook (`minimumGracePeriodInSeconds`).

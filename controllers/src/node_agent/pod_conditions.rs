@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodCondition};
 
-use super::restarts::{is_sidecar, restartable};
+use super::rules::restarts::{is_sidecar, restartable};
 use crate::kube::time;
 
 /// Conditions that only kubelet writes (`PodConditionsByKubelet`).

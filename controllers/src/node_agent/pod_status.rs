@@ -7,7 +7,8 @@ use k8s_openapi::api::core::v1::{HostIP, Pod, PodIP, PodStatus};
 
 use super::pod_conditions::{BY_KUBELET, Statuses};
 use super::refusal::Refusal;
-use super::{container_status, deadline_words, ephemeral_status, pod_phase, restarts};
+use super::rules::restarts;
+use super::{container_status, deadline_words, ephemeral_status, pod_phase};
 use crate::kube::time;
 use crate::machine::api::ContainerRecord;
 

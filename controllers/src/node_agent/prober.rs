@@ -20,8 +20,8 @@ use super::containers::of_container;
 use super::expansion::expanded;
 use super::hooks::{grace_of, stop_one};
 use super::http_get::{ADDRESS, HttpGet, dial_error, join, resolve_port};
-use super::probes::{Probes, seconds};
-use super::restarts::{go_text, name_with_uid};
+use super::rules::probes::{Probes, seconds};
+use super::rules::restarts::{go_text, name_with_uid};
 use super::{health, serve};
 
 /// User agent of probes by HTTP and gRPC.

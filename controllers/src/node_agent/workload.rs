@@ -8,14 +8,14 @@ use substrate::fault::Span;
 
 use super::agent::Agent;
 use super::config::{PlannedExit, WorkloadDefaults};
-use super::image_pulls;
 use super::needed;
 use super::node::node_object::internal_ip;
 use super::plain_command;
 use super::program::{self, Prepared, Seen, Unprepared};
 use super::program_volumes::Published;
 use super::references::References;
-use super::restarts::{is_sidecar, restarts};
+use super::rules::image_pulls;
+use super::rules::restarts::{is_sidecar, restarts};
 use super::sub_path;
 use super::volume_manager::VolumeSpec;
 use super::volumes::populate::claims;

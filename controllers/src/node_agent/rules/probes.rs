@@ -11,7 +11,7 @@ use crate::machine::api::{ContainerState, PodRecord};
 
 /// Kind of a probe, in the order in which kubelet runs them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Startup,
     Liveness,
     Readiness,
@@ -43,7 +43,7 @@ impl Kind {
 }
 
 /// A container and one of its probes.
-pub(super) type Key = (String, Kind);
+pub(crate) type Key = (String, Kind);
 
 /// State of a probe for one start of its container.
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ struct State {
 
 /// Probes of a pod.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Probes {
+pub(crate) struct Probes {
     states: BTreeMap<Key, State>,
     /// Seeded bug: a success does not end a row of failures.
     adds_failures_up: bool,
@@ -160,7 +160,7 @@ impl Probes {
 }
 
 /// Returns seconds of a probe. Zero and a missing number mean the default.
-pub(super) fn seconds(number: Option<i32>, default: u64) -> Duration {
+pub(crate) fn seconds(number: Option<i32>, default: u64) -> Duration {
     Duration::from_secs(number.and_then(|number| u64::try_from(number).ok()).filter(|n| *n > 0).unwrap_or(default))
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Container;
 
 use super::image_name::ImageName;
-use super::pod_status::NotStarted;
-use super::pod_table::orders::SYNC_BACKOFF;
+use crate::node_agent::pod_status::NotStarted;
+use crate::node_agent::pod_table::orders::SYNC_BACKOFF;
 
 /// First wait after a pull that failed (`imageBackOffPeriod`).
 const INITIAL: Duration = Duration::from_secs(10);
@@ -19,7 +19,7 @@ const RELIST: Duration = Duration::from_secs(1);
 
 /// Failed attempt to have the image of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Failure {
+pub(crate) struct Failure {
     /// State of the container.
     pub waits: NotStarted,
     /// Type, reason and message of each Event.
@@ -50,7 +50,7 @@ struct Failed {
 
 /// Failed pulls of the images of a pod. A kubelet that restarts forgets them.
 #[derive(Debug, Default)]
-pub(super) struct Pulls(BTreeMap<String, Failed>);
+pub(crate) struct Pulls(BTreeMap<String, Failed>);
 
 impl Pulls {
     /// Tries to have the image of a container at `now`. Returns None if it is there. `scale` shortens all waits.
@@ -100,7 +100,7 @@ impl Pulls {
 }
 
 /// Returns true if a container can have its image.
-pub(super) fn is_there(container: &Container) -> bool {
+pub(crate) fn is_there(container: &Container) -> bool {
     let image = container.image.as_deref().unwrap_or_default();
     image.is_empty() || ImageName::parse(image).is_ok_and(|name| name.exists())
 }

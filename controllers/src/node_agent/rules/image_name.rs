@@ -11,7 +11,7 @@ const MISSING: [&str; 4] = ["does-not-exist", "doesnt-exist", "non-existent", "n
 
 /// Name of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ImageName<'n> {
+pub(crate) struct ImageName<'n> {
     registry: &'n str,
     path: &'n str,
     tag: Option<&'n str>,

@@ -12,18 +12,18 @@ use crate::machine::api::ContainerState::{Created, Exited, Running};
 use crate::machine::api::{ContainerRecord, Exit, PodRecord};
 
 /// First wait before a container starts again (`initialCrashLoopBackOff`).
-pub(super) const INITIAL: Duration = Duration::from_secs(10);
+pub(crate) const INITIAL: Duration = Duration::from_secs(10);
 /// Longest wait (`MaxCrashLoopBackOff`).
-pub(super) const MAX: Duration = Duration::from_secs(300);
+pub(crate) const MAX: Duration = Duration::from_secs(300);
 /// Reason of a container that waits.
-pub(super) const REASON: &str = "CrashLoopBackOff";
+pub(crate) const REASON: &str = "CrashLoopBackOff";
 
 /// Exit code of a container that ended with its machine.
-pub(super) const LOST: i32 = 255;
+pub(crate) const LOST: i32 = 255;
 
 /// Next steps for the containers of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     /// Containers to start now, with the numbers of their earlier starts.
     pub start: Vec<(String, u32)>,
     /// Messages of containers that wait before they start again.
@@ -44,7 +44,7 @@ struct Entry {
 
 /// Waits of the containers of a pod (`flowcontrol.Backoff`). A kubelet that restarts forgets them.
 #[derive(Debug, Default)]
-pub(super) struct Restarts {
+pub(crate) struct Restarts {
     /// Seeded bug: waits do not grow.
     never_grows: bool,
     /// Seeded bug: waits do not start again from the first one.
@@ -159,19 +159,19 @@ fn wait_key(container: &Container) -> String {
 }
 
 /// Returns the containers of a pod that run until they are stopped: sidecars and regular ones.
-pub(super) fn restartable(spec: &PodSpec) -> impl Iterator<Item = &Container> {
+pub(crate) fn restartable(spec: &PodSpec) -> impl Iterator<Item = &Container> {
     let sidecars = spec.init_containers.iter().flatten().filter(|container| is_sidecar(container));
     sidecars.chain(&spec.containers)
 }
 
 /// Returns true for an init container that runs beside the regular ones (`IsRestartableInitContainer`).
-pub(super) fn is_sidecar(init: &Container) -> bool {
+pub(crate) fn is_sidecar(init: &Container) -> bool {
     init.restart_policy.as_deref() == Some("Always")
 }
 
 /// Returns true if all regular containers have exited and none of them starts again, or if an init container has failed
 /// for good.
-pub(super) fn is_finished(spec: &PodSpec, record: &PodRecord) -> bool {
+pub(crate) fn is_finished(spec: &PodSpec, record: &PodRecord) -> bool {
     let exit = |container: &Container| record.container(&container.name).and_then(ContainerRecord::exit);
     let is_over = |container: &Container| exit(container).filter(|exit| !restarts_after(container, spec, exit.code));
     let mut inits = spec.init_containers.iter().flatten().filter(|init| !is_sidecar(init));
@@ -180,18 +180,18 @@ pub(super) fn is_finished(spec: &PodSpec, record: &PodRecord) -> bool {
 }
 
 /// Returns true if a regular container of the pod has started.
-pub(super) fn is_initialized(spec: &PodSpec, record: &PodRecord) -> bool {
+pub(crate) fn is_initialized(spec: &PodSpec, record: &PodRecord) -> bool {
     let mut regular = spec.containers.iter().filter_map(|container| record.container(&container.name));
     regular.any(|one| one.state != Created)
 }
 
 /// Returns true if none of the regular containers starts again after the machine is lost with them.
-pub(super) fn ends_with_machine(spec: &PodSpec) -> bool {
+pub(crate) fn ends_with_machine(spec: &PodSpec) -> bool {
     spec.containers.iter().all(|container| !restarts_after(container, spec, LOST))
 }
 
 /// Returns true if a container starts again after an exit with this code (`ContainerShouldRestart`).
-pub(super) fn restarts_after(container: &Container, spec: &PodSpec, code: i32) -> bool {
+pub(crate) fn restarts_after(container: &Container, spec: &PodSpec, code: i32) -> bool {
     let by = |policy: &str| match policy {
         "Never" => false,
         "OnFailure" => code != 0,
@@ -214,7 +214,7 @@ pub(super) fn restarts_after(container: &Container, spec: &PodSpec, code: i32) -
 }
 
 /// Formats whole seconds as Go prints a duration.
-pub(super) fn go_text(wait: Duration) -> String {
+pub(crate) fn go_text(wait: Duration) -> String {
     match (wait.as_secs() / 60, wait.as_secs() % 60) {
         (0, seconds) => format!("{seconds}s"),
         (minutes, seconds) => format!("{minutes}m{seconds}s"),
@@ -222,13 +222,13 @@ pub(super) fn go_text(wait: Duration) -> String {
 }
 
 /// Returns `<name>_<namespace>(<uid>)` (`format.Pod`).
-pub(super) fn name_with_uid(pod: &Pod) -> String {
+pub(crate) fn name_with_uid(pod: &Pod) -> String {
     let part = |value: &Option<String>| value.clone().unwrap_or_default();
     format!("{}_{}({})", part(&pod.metadata.name), part(&pod.metadata.namespace), part(&pod.metadata.uid))
 }
 
 /// Returns how often a container was restarted. None if it never ran.
-pub(super) fn restarts(status: &ContainerStatus) -> Option<u32> {
+pub(crate) fn restarts(status: &ContainerStatus) -> Option<u32> {
     let ended = status.last_state.as_ref().is_some_and(|last| last.terminated.is_some());
     let ran = status.container_id.is_some() || ended;
     ran.then(|| u32::try_from(status.restart_count).unwrap_or_default())
