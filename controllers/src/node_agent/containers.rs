@@ -9,14 +9,14 @@ use k8s_openapi::api::core::v1::{Container, ObjectReference, Pod};
 use super::agent::Agent;
 use super::container_status::UNPREPARED;
 use super::image_change::has_other_image;
-use super::needed::refers;
 use super::pod_status::NotStarted;
 use super::pod_table::orders::SYNC_BACKOFF;
+use super::programs::needed::refers;
+use super::programs::sub_path;
+use super::programs::workload::renewed_spec;
 use super::rules::image_pulls::Pulls;
 use super::rules::restarts::{Restarts, ends_with_machine, is_finished, is_initialized, name_with_uid};
 use super::status_reporter::StatusReporter;
-use super::sub_path;
-use super::workload::renewed_spec;
 use crate::machine::api::PodRecord;
 
 /// Returns true if none of the pod's containers starts again. `record` is what the machine knows of them, if they ever

@@ -9,8 +9,8 @@ use k8s_openapi::api::core::v1::{Container, ContainerStatus, EphemeralContainer,
 use super::agent::Agent;
 use super::containers::{emit_start_event, of_container};
 use super::pod_table::orders::SYNC_BACKOFF;
+use super::programs::workload::{exit_by_command, prepared_alone};
 use super::rules::restarts::restarts;
-use super::workload::{exit_by_command, prepared_alone};
 use crate::machine::api::{ContainerSpec, ContainerState, PodRecord};
 
 /// Returns the number of ephemeral containers of a pod. It only grows.

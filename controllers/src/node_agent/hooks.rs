@@ -10,10 +10,10 @@ use k8s_openapi::api::core::v1::{Container, HTTPGetAction, LifecycleHandler, Obj
 
 use super::agent::Agent;
 use super::containers::of_container;
-use super::entry_point;
 use super::http_get::HttpGet;
 use super::image_change::runs;
 use super::prober;
+use super::programs::entry_point;
 use super::rules::restarts::{is_sidecar, restartable};
 use crate::machine::api::{ContainerRecord, ContainerState, PodRecord};
 

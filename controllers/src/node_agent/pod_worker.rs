@@ -20,14 +20,14 @@ use super::pod_table::orders::{Orders, SYNC_BACKOFF, SYNC_JITTER};
 use super::pod_volumes::{mounted, wait_for_unmount};
 use super::pods::forget;
 use super::prober::{self, restart_failed};
-use super::program::Unprepared;
+use super::programs::program::Unprepared;
+use super::programs::workload::{pod_spec, prepared, settings};
 use super::rules::image_pulls::Pulls;
 use super::rules::probes::Probes;
 use super::rules::restarts::{Restarts, restartable};
 use super::status_reporter::StatusReporter;
 use super::volumes::expand::asks_to_grow;
 use super::volumes::pod_dirs::{HOUSEKEEPING, mounted_below, remove_pod_dirs};
-use super::workload::{pod_spec, prepared, settings};
 use crate::kube::reference;
 use crate::machine::api::{ContainerState, PodRecord, State};
 

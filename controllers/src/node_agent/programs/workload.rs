@@ -6,22 +6,22 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use substrate::fault::Span;
 
-use super::agent::Agent;
-use super::config::{PlannedExit, WorkloadDefaults};
 use super::needed;
-use super::node::node_object::internal_ip;
 use super::plain_command;
 use super::program::{self, Prepared, Seen, Unprepared};
 use super::program_volumes::Published;
 use super::references::References;
-use super::rules::image_pulls;
-use super::rules::restarts::{is_sidecar, restarts};
 use super::sub_path;
-use super::volume_manager::VolumeSpec;
-use super::volumes::populate::claims;
 use crate::machine::api::{
     ContainerSpec, ContainerState, ExitPlan, Pace, PodRecord, PodSpec, ProgramSpec, VolumeLocation, VolumeUse,
 };
+use crate::node_agent::agent::Agent;
+use crate::node_agent::config::{PlannedExit, WorkloadDefaults};
+use crate::node_agent::node::node_object::internal_ip;
+use crate::node_agent::rules::image_pulls;
+use crate::node_agent::rules::restarts::{is_sidecar, restarts};
+use crate::node_agent::volume_manager::VolumeSpec;
+use crate::node_agent::volumes::populate::claims;
 use crate::scheduler::resources::Resources;
 
 /// Annotation: time between two records, as in `500ms`.
@@ -86,7 +86,7 @@ fn earlier_starts(pod: &Pod, record: Option<&PodRecord>, container: &Container) 
 ///
 /// # Errors
 /// The volume that cannot be prepared, or the object that cannot be read.
-pub(super) async fn prepared(agent: &Agent, uid: &str, pod: &Pod) -> Result<Prepared, Unprepared> {
+pub(crate) async fn prepared(agent: &Agent, uid: &str, pod: &Pod) -> Result<Prepared, Unprepared> {
     if !agent.config.programs {
         let unprepared = needed::check(agent, pod).await?;
         return Ok(Prepared { unprepared, ..Prepared::default() });
@@ -116,7 +116,7 @@ fn readonly(pod: &Pod, volume: &str) -> bool {
 }
 
 /// Builds the containers of a pod with their mounted volumes. `last` is the machine's last record of the pod.
-pub(super) fn pod_spec(
+pub(crate) fn pod_spec(
     agent: &Agent,
     uid: &str,
     pod: &Pod,
@@ -191,7 +191,7 @@ fn container_spec(
 ///
 /// # Errors
 /// The part of the container that cannot be prepared.
-pub(super) async fn prepared_alone(
+pub(crate) async fn prepared_alone(
     agent: &Agent,
     uid: &str,
     pod: &Pod,
@@ -215,7 +215,7 @@ pub(super) async fn prepared_alone(
 ///
 /// # Errors
 /// The part of the container that cannot be prepared.
-pub(super) async fn renewed_spec(
+pub(crate) async fn renewed_spec(
     agent: &Agent,
     uid: &str,
     pod: &Pod,
@@ -228,7 +228,7 @@ pub(super) async fn renewed_spec(
 }
 
 /// Returns the planned exit of a modelled container whose command makes it plain.
-pub(super) fn exit_by_command(container: &Container, program: Option<&ProgramSpec>) -> Option<ExitPlan> {
+pub(crate) fn exit_by_command(container: &Container, program: Option<&ProgramSpec>) -> Option<ExitPlan> {
     if program.is_some() { None } else { plain_command::planned_exit(container).map(exit_plan) }
 }
 
@@ -241,7 +241,7 @@ fn ms(span: Duration) -> u64 {
 }
 
 /// Returns `<namespace>/<name>`.
-pub(super) fn pod_name(pod: &Pod) -> String {
+pub(crate) fn pod_name(pod: &Pod) -> String {
     let part = |name: &Option<String>| name.clone().unwrap_or_default();
     format!("{}/{}", part(&pod.metadata.namespace), part(&pod.metadata.name))
 }

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Endpoints, Pod, Secret, Service};
 
-use super::agent::Agent;
 use super::program::Unprepared;
 use super::service_variables;
-use super::volumes::pod_facts::request_token;
 use crate::kube::{ApiError, ListParams};
+use crate::node_agent::agent::Agent;
+use crate::node_agent::volumes::pod_facts::request_token;
 
 /// Lifetime of a token in seconds, as in the volume that the admission plugin ServiceAccount adds.
 const TOKEN_SECONDS: i64 = 3607;

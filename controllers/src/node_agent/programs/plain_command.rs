@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Container;
 
-use super::config::PlannedExit;
 use super::entry_point::words;
+use crate::node_agent::config::PlannedExit;
 
 /// Programs that take a script after `-c`.
 const SHELLS: [&str; 4] = ["sh", "bash", "ash", "dash"];

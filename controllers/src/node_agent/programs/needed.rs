@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Container, KeyToPath, Pod, Secret, Volume};
 
-use super::agent::Agent;
 use super::program::Unprepared;
 use super::references::existing;
+use crate::node_agent::agent::Agent;
 
 /// Kind of a needed object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -126,7 +126,7 @@ fn of_volume(volume: &Volume) -> Vec<Need> {
 }
 
 /// Returns true if variables of a container refer to objects.
-pub(super) fn refers(container: &Container) -> bool {
+pub(crate) fn refers(container: &Container) -> bool {
     container.env_from.as_ref().is_some_and(|sources| !sources.is_empty())
         || container.env.iter().flatten().any(|variable| variable.value_from.is_some())
 }

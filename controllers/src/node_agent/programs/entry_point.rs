@@ -2,13 +2,13 @@
 
 use k8s_openapi::api::core::v1::Container;
 
-use super::rules::image_name::ImageName;
+use crate::node_agent::rules::image_name::ImageName;
 
 /// Images without an entry point: the arguments of their containers are the program.
 const BARE: [&str; 6] = ["alpine", "busybox", "centos", "debian", "fedora", "ubuntu"];
 
 /// Returns the program of a container and its arguments. None if only the image has the program.
-pub(super) fn words(container: &Container) -> Option<Vec<&str>> {
+pub(crate) fn words(container: &Container) -> Option<Vec<&str>> {
     let command = container.command.as_deref().unwrap_or_default();
     let arguments = container.args.as_deref().unwrap_or_default();
     let is_known = !command.is_empty() || !arguments.is_empty() && is_bare(container);

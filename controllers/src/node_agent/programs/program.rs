@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource, ObjectFieldSelector, Pod};
 
 use super::entry_point::words;
-use super::expansion::expanded;
 use super::host_name::{self, HostName};
 use super::program_volumes::{self, Published};
 use super::references::References;
 use super::resource_field;
 use crate::machine::api::ProgramSpec;
+use crate::node_agent::expansion::expanded;
 use crate::scheduler::resources::Resources;
 
 /// Address of a pod for its own programs, which share the network of the host: the address in its status is modelled.
@@ -19,7 +19,7 @@ const ADDRESS: &str = "127.0.0.1";
 
 /// Reason why the programs of a pod cannot be prepared, as kubelet reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Unprepared {
+pub(crate) struct Unprepared {
     /// Reason of the Event.
     pub reason: &'static str,
     /// Message of the Event.
@@ -59,7 +59,7 @@ pub(super) struct Seen<'a> {
 
 /// The containers of a pod, as far as they can be prepared.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Prepared {
+pub(crate) struct Prepared {
     /// Programs of the containers that name one. The others have none: images are not run.
     pub programs: BTreeMap<String, ProgramSpec>,
     /// Containers that cannot start yet, each with the reason.

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 
 use k8s_openapi::api::core::v1::{Container, DownwardAPIVolumeFile, KeyToPath, Volume};
 
-use super::expansion::expanded;
 use super::program::{Seen, Unprepared, field};
 use super::references::Data;
 use super::resource_field::amount;
-use super::volumes::host_path;
 use crate::machine::api::{MountSource, MountSpec};
+use crate::node_agent::expansion::expanded;
+use crate::node_agent::volumes::host_path;
 
 /// Volume that the volume manager has mounted.
 #[derive(Clone, Debug)]

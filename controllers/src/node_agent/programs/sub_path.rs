@@ -6,14 +6,14 @@ use std::path::Path;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::agent::Agent;
+use crate::node_agent::agent::Agent;
 
 /// Parts of upstream's text: the path has to be made, or it exists.
 const CREATE: &str = "create subPath directory";
 const PREPARE: &str = "prepare subPath";
 
 /// Returns the containers with a wrong path, each with upstream's text.
-pub(super) fn wrong(agent: &Agent, uid: &str, pod: &Pod) -> BTreeMap<String, String> {
+pub(crate) fn wrong(agent: &Agent, uid: &str, pod: &Pod) -> BTreeMap<String, String> {
     let all = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
     let names = all.map(|container| &container.name);
     names.filter_map(|name| Some((name.clone(), check(agent, uid, pod, name).err()?))).collect()
@@ -24,7 +24,7 @@ pub(super) fn wrong(agent: &Agent, uid: &str, pod: &Pod) -> BTreeMap<String, Str
 ///
 /// # Errors
 /// Upstream's text.
-pub(super) fn check(agent: &Agent, uid: &str, pod: &Pod, name: &str) -> Result<(), String> {
+pub(crate) fn check(agent: &Agent, uid: &str, pod: &Pod, name: &str) -> Result<(), String> {
     if !agent.config.programs {
         return Ok(());
     }
