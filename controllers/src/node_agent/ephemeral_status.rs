@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, EphemeralContainer, Pod};
 
 use super::container_status::status;
-use super::ephemeral::{as_container, has_started};
+use super::containers::ephemeral::{as_container, has_started};
 use super::pod_status::{Phase, PodFacts};
 
 /// Returns the statuses of all ephemeral containers of a pod. `before` are the last ones.

@@ -8,9 +8,9 @@ use substrate::latest;
 
 use super::admission::admit;
 use super::agent::Agent;
+use super::containers::ephemeral;
+use super::containers::hooks::grace_of;
 use super::deadline;
-use super::ephemeral;
-use super::hooks::grace_of;
 use super::pod_report::{Report, reporter};
 use super::pod_table::orders::Orders;
 use super::pod_table::pods::{Entry, grace};

@@ -8,14 +8,14 @@ use futures_util::future::join_all;
 use http::HeaderValue;
 use k8s_openapi::api::core::v1::{Container, HTTPGetAction, LifecycleHandler, ObjectReference, Pod, PodSpec};
 
-use super::agent::Agent;
-use super::containers::of_container;
 use super::http_get::HttpGet;
 use super::image_change::runs;
 use super::prober;
-use super::programs::entry_point;
-use super::rules::restarts::{is_sidecar, restartable};
+use super::starts::of_container;
 use crate::machine::api::{ContainerRecord, ContainerState, PodRecord};
+use crate::node_agent::agent::Agent;
+use crate::node_agent::programs::entry_point;
+use crate::node_agent::rules::restarts::{is_sidecar, restartable};
 
 /// Least time between the two signals to a container that had a hook (`minimumGracePeriodInSeconds`).
 const LEAST_GRACE: Duration = Duration::from_secs(2);
@@ -23,13 +23,13 @@ const LEAST_GRACE: Duration = Duration::from_secs(2);
 const USER_AGENT: HeaderValue = HeaderValue::from_static("kube-lifecycle/1.36");
 
 /// Returns the grace period of a pod that is not deleted.
-pub(super) fn grace_of(pod: &Pod) -> Duration {
+pub(crate) fn grace_of(pod: &Pod) -> Duration {
     let grace = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
     Duration::from_secs(grace.and_then(|grace| u64::try_from(grace).ok()).unwrap_or(30))
 }
 
 /// Runs the hooks of containers that have started, one after the other. A container whose hook fails is stopped.
-pub(super) async fn post_start(agent: &Agent, uid: &str, pod: &Pod, object: &Arc<ObjectReference>, started: &[String]) {
+pub(crate) async fn post_start(agent: &Agent, uid: &str, pod: &Pod, object: &Arc<ObjectReference>, started: &[String]) {
     for name in started {
         let Some(container) = prober::named(pod, name) else { continue };
         let hook = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.post_start.as_ref());
@@ -62,7 +62,7 @@ pub(super) async fn stop_one(
 
 /// Stops the containers of a pod one by one if one of them has a hook, or if sidecars end after the others. Returns the
 /// rest of their grace period. `hooks` is false if the hooks have had their time.
-pub(super) async fn stop_in_order(
+pub(crate) async fn stop_in_order(
     agent: &Agent,
     uid: &str,
     pod: &Pod,

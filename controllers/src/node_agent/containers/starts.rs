@@ -6,22 +6,22 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, ObjectReference, Pod};
 
-use super::agent::Agent;
-use super::container_status::UNPREPARED;
 use super::image_change::has_other_image;
-use super::pod_status::NotStarted;
-use super::pod_table::orders::SYNC_BACKOFF;
-use super::programs::needed::refers;
-use super::programs::sub_path;
-use super::programs::workload::renewed_spec;
-use super::rules::image_pulls::Pulls;
-use super::rules::restarts::{Restarts, ends_with_machine, is_finished, is_initialized, name_with_uid};
-use super::status_reporter::StatusReporter;
 use crate::machine::api::PodRecord;
+use crate::node_agent::agent::Agent;
+use crate::node_agent::container_status::UNPREPARED;
+use crate::node_agent::pod_status::NotStarted;
+use crate::node_agent::pod_table::orders::SYNC_BACKOFF;
+use crate::node_agent::programs::needed::refers;
+use crate::node_agent::programs::sub_path;
+use crate::node_agent::programs::workload::renewed_spec;
+use crate::node_agent::rules::image_pulls::Pulls;
+use crate::node_agent::rules::restarts::{Restarts, ends_with_machine, is_finished, is_initialized, name_with_uid};
+use crate::node_agent::status_reporter::StatusReporter;
 
 /// Returns true if none of the pod's containers starts again. `record` is what the machine knows of them, if they ever
 /// ran.
-pub(super) fn has_finished(pod: &Pod, record: Option<&PodRecord>, ran: bool) -> bool {
+pub(crate) fn has_finished(pod: &Pod, record: Option<&PodRecord>, ran: bool) -> bool {
     let Some(spec) = &pod.spec else { return false };
     match record {
         Some(record) => is_finished(spec, record),
@@ -32,7 +32,7 @@ pub(super) fn has_finished(pod: &Pod, record: Option<&PodRecord>, ran: bool) -> 
 
 /// Starts the containers that are to start again, and those that were `replaced`. Returns the time at which to look at
 /// the others, and the names of those that it started.
-pub(super) async fn restart_containers(
+pub(crate) async fn restart_containers(
     agent: &Arc<Agent>,
     uid: &str,
     pod: &Pod,
@@ -126,7 +126,7 @@ pub(super) async fn restart_containers(
 }
 
 /// Emits the Events of containers that were started.
-pub(super) fn emit_start_events(
+pub(crate) fn emit_start_events(
     agent: &Agent,
     pod: &Pod,
     object: &Arc<ObjectReference>,
@@ -159,7 +159,7 @@ pub(super) fn emit_start_event(agent: &Agent, object: Arc<ObjectReference>, cont
 }
 
 /// Returns a reference to a container of a pod (`GenerateContainerRef`).
-pub(super) fn of_container(object: &ObjectReference, pod: &Pod, container: &str) -> ObjectReference {
+pub(crate) fn of_container(object: &ObjectReference, pod: &Pod, container: &str) -> ObjectReference {
     let mut inits = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
     let mut ephemeral = pod.spec.iter().flat_map(|spec| spec.ephemeral_containers.iter().flatten());
     let list = if inits.any(|init| init.name == container) {

@@ -15,14 +15,15 @@ use substrate::body::{BoxError, boxed};
 use substrate::channels::{self, Decoder};
 use substrate::json::Value;
 
-use super::agent::Agent;
-use super::containers::of_container;
-use super::expansion::expanded;
+use super::health;
 use super::hooks::{grace_of, stop_one};
 use super::http_get::{ADDRESS, HttpGet, dial_error, join, resolve_port};
-use super::rules::probes::{Probes, seconds};
-use super::rules::restarts::{go_text, name_with_uid};
-use super::{health, serve};
+use super::starts::of_container;
+use crate::node_agent::agent::Agent;
+use crate::node_agent::expansion::expanded;
+use crate::node_agent::rules::probes::{Probes, seconds};
+use crate::node_agent::rules::restarts::{go_text, name_with_uid};
+use crate::node_agent::serve;
 
 /// User agent of probes by HTTP and gRPC.
 const USER_AGENT: HeaderValue = HeaderValue::from_static("kube-probe/1.36");
@@ -38,7 +39,7 @@ enum Failure {
 }
 
 /// Runs the probes of a pod until one of them changes a result.
-pub(super) async fn run(agent: &Agent, uid: &str, pod: &Pod, object: &Arc<ObjectReference>, probes: &mut Probes) {
+pub(crate) async fn run(agent: &Agent, uid: &str, pod: &Pod, object: &Arc<ObjectReference>, probes: &mut Probes) {
     loop {
         let Some((due, key, probe)) = probes.next() else { return std::future::pending().await };
         let (key, probe) = (key.clone(), probe.clone());
@@ -63,7 +64,7 @@ pub(super) async fn run(agent: &Agent, uid: &str, pod: &Pod, object: &Arc<Object
 }
 
 /// Stops the containers whose liveness or startup probe has failed. They start again as after an exit.
-pub(super) async fn restart_failed(
+pub(crate) async fn restart_failed(
     agent: &Agent,
     uid: &str,
     pod: &Pod,
@@ -80,7 +81,7 @@ pub(super) async fn restart_failed(
 }
 
 /// Returns a container or an init container of a pod by its name.
-pub(super) fn named<'a>(pod: &'a Pod, name: &str) -> Option<&'a Container> {
+pub(crate) fn named<'a>(pod: &'a Pod, name: &str) -> Option<&'a Container> {
     let spec = pod.spec.as_ref()?;
     spec.init_containers.iter().flatten().chain(&spec.containers).find(|container| container.name == name)
 }
@@ -165,7 +166,7 @@ async fn by_grpc(agent: &Agent, grpc: &GRPCAction, limit: Duration) -> Result<()
 }
 
 /// Runs a command in a container.
-pub(super) async fn in_container(agent: &Agent, uid: &str, container: &str, words: &[String]) -> Result<(), String> {
+pub(crate) async fn in_container(agent: &Agent, uid: &str, container: &str, words: &[String]) -> Result<(), String> {
     // The request stays open until the result has come.
     let open = boxed(StreamBody::new(futures_util::stream::pending::<Result<Frame<Bytes>, BoxError>>()));
     let answer = agent.runtime.exec(uid, container, words, open).await.map_err(|error| error.to_string())?;

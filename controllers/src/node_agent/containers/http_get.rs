@@ -20,7 +20,7 @@ const BODY: usize = 10 << 10;
 
 /// Request of a probe or a hook. Each sending has a connection of its own.
 #[derive(Clone, Debug)]
-pub(super) struct HttpGet {
+pub(crate) struct HttpGet {
     tls: bool,
     /// Host and port.
     authority: String,
@@ -30,7 +30,7 @@ pub(super) struct HttpGet {
 
 /// Answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(crate) struct Answer {
     pub status: StatusCode,
     /// Beginning of its body.
     pub body: String,
@@ -38,7 +38,7 @@ pub(super) struct Answer {
 
 /// Failure of a request that got no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct NoAnswer {
+pub(crate) struct NoAnswer {
     /// Reason in the words of Go's net/http.
     pub why: String,
     /// True if the server does not use TLS.
@@ -209,7 +209,7 @@ pub(super) fn dial_error(authority: &str, error: &std::io::Error) -> String {
 }
 
 /// Returns the text of an error of the system as in Go, without its number.
-pub(super) fn system_text(error: &std::io::Error) -> String {
+pub(crate) fn system_text(error: &std::io::Error) -> String {
     let text = error.to_string();
     let number = error.raw_os_error().map(|code| format!(" (os error {code})")).unwrap_or_default();
     text.strip_suffix(&number).unwrap_or(&text).to_lowercase()

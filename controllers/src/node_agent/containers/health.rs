@@ -10,8 +10,8 @@ use substrate::body::{BoxError, call, full};
 use substrate::{Ctx, HttpService};
 use tonic::{Code, Status};
 
-use super::rules::restarts::go_text;
 use crate::csi::RpcError;
+use crate::node_agent::rules::restarts::go_text;
 
 /// Path of the call.
 const METHOD: &str = "/grpc.health.v1.Health/Check";
@@ -47,7 +47,7 @@ enum Failure {
 ///
 /// # Errors
 /// The reason why the service is not healthy.
-pub(super) async fn check(
+pub(crate) async fn check(
     ctx: &Ctx,
     peer: HttpService,
     address: &str,

@@ -6,20 +6,20 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, EphemeralContainer, ObjectReference, Pod};
 
-use super::agent::Agent;
-use super::containers::{emit_start_event, of_container};
-use super::pod_table::orders::SYNC_BACKOFF;
-use super::programs::workload::{exit_by_command, prepared_alone};
-use super::rules::restarts::restarts;
+use super::starts::{emit_start_event, of_container};
 use crate::machine::api::{ContainerSpec, ContainerState, PodRecord};
+use crate::node_agent::agent::Agent;
+use crate::node_agent::pod_table::orders::SYNC_BACKOFF;
+use crate::node_agent::programs::workload::{exit_by_command, prepared_alone};
+use crate::node_agent::rules::restarts::restarts;
 
 /// Returns the number of ephemeral containers of a pod. It only grows.
-pub(super) fn count(pod: &Pod) -> usize {
+pub(crate) fn count(pod: &Pod) -> usize {
     pod.spec.iter().flat_map(|spec| spec.ephemeral_containers.iter().flatten()).count()
 }
 
 /// Starts the ephemeral containers of a pod that have never started. Returns the time at which to try again.
-pub(super) async fn start_new(
+pub(crate) async fn start_new(
     agent: &Arc<Agent>,
     uid: &str,
     record: &PodRecord,
@@ -76,12 +76,12 @@ fn new(pod: &Pod, record: &PodRecord) -> Vec<Container> {
 }
 
 /// Returns true if an ephemeral container started, perhaps on a machine that was lost since.
-pub(super) fn has_started(status: &ContainerStatus) -> bool {
+pub(crate) fn has_started(status: &ContainerStatus) -> bool {
     restarts(status).is_some() || status.state.as_ref().is_some_and(|state| state.terminated.is_some())
 }
 
 /// Returns the names of the ephemeral containers of a pod that run.
-pub(super) fn running(pod: &Pod, record: Option<&PodRecord>) -> Vec<String> {
+pub(crate) fn running(pod: &Pod, record: Option<&PodRecord>) -> Vec<String> {
     let runs = |one: &&EphemeralContainer| {
         let known = record.and_then(|record| record.container(&one.name));
         known.is_some_and(|known| matches!(known.state, ContainerState::Running { .. }))
@@ -91,7 +91,7 @@ pub(super) fn running(pod: &Pod, record: Option<&PodRecord>) -> Vec<String> {
 }
 
 /// Returns an ephemeral container as a regular one that never starts again.
-pub(super) fn as_container(one: &EphemeralContainer) -> Container {
+pub(crate) fn as_container(one: &EphemeralContainer) -> Container {
     let one = one.clone();
     Container {
         args: one.args,

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, ObjectReference, Pod};
 
-use super::agent::Agent;
 use super::hooks::{grace_of, stop_one};
 use crate::machine::api::{ContainerState, PodRecord};
+use crate::node_agent::agent::Agent;
 
 /// Wait after a failed call to the runtime.
 const RETRY: Duration = Duration::from_secs(1);
@@ -22,7 +22,7 @@ pub(super) fn has_other_image(record: &PodRecord, container: &Container) -> bool
 
 /// Stops the regular containers that run with another image than `pod` says. Returns their names after their end. Sidecars
 /// run on, as upstream.
-pub(super) async fn stop_changed(
+pub(crate) async fn stop_changed(
     agent: &Agent,
     uid: &str,
     pod: &Pod,
@@ -62,7 +62,7 @@ pub(super) fn runs(agent: &Agent, uid: &str, container: &str, attempt: u32) -> b
 }
 
 /// Returns `pod` with the images of its latest version.
-pub(super) fn with_latest_images(pod: &Arc<Pod>, latest: Option<&Pod>) -> Arc<Pod> {
+pub(crate) fn with_latest_images(pod: &Arc<Pod>, latest: Option<&Pod>) -> Arc<Pod> {
     let images = |pod: &Pod| {
         let all = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
         all.map(|container| (container.name.clone(), container.image.clone())).collect::<Vec<_>>()
