@@ -152,7 +152,7 @@ async fn fetch(
     }
 }
 
-/// Returns the number of starts before that of a container's id ([`container_id`](super::container_status::container_id)).
+/// Returns the number of starts before that of a container's id ([`container_id`](super::status::container_status::container_id)).
 pub(super) fn attempt(id: &str) -> u32 {
     // `mooring://UID/NAME`, and `/N` after a restart.
     id.rsplit('/').next().filter(|_| id.matches('/').count() == 4).and_then(|last| last.parse().ok()).unwrap_or(0)

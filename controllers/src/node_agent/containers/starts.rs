@@ -9,15 +9,15 @@ use k8s_openapi::api::core::v1::{Container, ObjectReference, Pod};
 use super::image_change::has_other_image;
 use crate::machine::api::PodRecord;
 use crate::node_agent::agent::Agent;
-use crate::node_agent::container_status::UNPREPARED;
-use crate::node_agent::pod_status::NotStarted;
 use crate::node_agent::pod_table::orders::SYNC_BACKOFF;
 use crate::node_agent::programs::needed::refers;
 use crate::node_agent::programs::sub_path;
 use crate::node_agent::programs::workload::renewed_spec;
 use crate::node_agent::rules::image_pulls::Pulls;
 use crate::node_agent::rules::restarts::{Restarts, ends_with_machine, is_finished, is_initialized, name_with_uid};
-use crate::node_agent::status_reporter::StatusReporter;
+use crate::node_agent::status::container_status::UNPREPARED;
+use crate::node_agent::status::pod_status::NotStarted;
+use crate::node_agent::status::status_reporter::StatusReporter;
 
 /// Returns true if none of the pod's containers starts again. `record` is what the machine knows of them, if they ever
 /// ran.

@@ -7,13 +7,13 @@ use k8s_openapi::api::core::v1::{
 };
 
 use super::pod_status::{Phase, PodFacts};
-use super::rules::restarts::{LOST, REASON, is_sidecar};
 use crate::kube::time;
 use crate::machine::api::{ContainerRecord, ContainerState as MachineState, Exit};
+use crate::node_agent::rules::restarts::{LOST, REASON, is_sidecar};
 
 /// Reason of a container whose environment or mounts refer to something that does not exist
 /// (`ErrCreateContainerConfig`).
-pub(super) const UNPREPARED: &str = "CreateContainerConfigError";
+pub(crate) const UNPREPARED: &str = "CreateContainerConfigError";
 
 /// Number of bytes of the termination messages of a pod (`MaxPodTerminationMessageLogLength`).
 const MESSAGES: usize = 12 << 10;

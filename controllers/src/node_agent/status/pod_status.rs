@@ -6,11 +6,11 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{HostIP, Pod, PodIP, PodStatus};
 
 use super::pod_conditions::{BY_KUBELET, Statuses};
-use super::refusal::Refusal;
-use super::rules::restarts;
 use super::{container_status, deadline_words, ephemeral_status, pod_phase};
 use crate::kube::time;
 use crate::machine::api::ContainerRecord;
+use crate::node_agent::refusal::Refusal;
+use crate::node_agent::rules::restarts;
 
 /// Progress of a pod on its node.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,17 +7,17 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use substrate::latest;
 
-use super::agent::Agent;
 use super::pod_conditions::BY_KUBELET;
 use super::pod_status::{Phase, PodFacts, status};
 use crate::kube::{Api, ApiError, DeleteParams, Guard, time};
+use crate::node_agent::agent::Agent;
 
 /// Wait after a failed write, and interval of the check for changes by others to kubelet's fields (`syncPeriod`).
 const PERIOD: Duration = Duration::from_secs(10);
 
 /// Report of a worker. The latest replaces earlier ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Report {
+pub(crate) enum Report {
     /// No report yet.
     Nothing,
     /// The pod's state.
@@ -27,7 +27,7 @@ pub(super) enum Report {
 }
 
 /// Writes `reports` until the pod is finished.
-pub(super) async fn reporter(agent: Arc<Agent>, pod: Arc<Pod>, mut reports: latest::Receiver<Report>) {
+pub(crate) async fn reporter(agent: Arc<Agent>, pod: Arc<Pod>, mut reports: latest::Receiver<Report>) {
     let api = agent.client.namespaced::<Pod>(pod.metadata.namespace.as_deref().unwrap_or_default());
     let mut kept = Kept { agent: &agent, pod: &pod, looked_at: None };
     let mut report = Report::Nothing;

@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodCondition};
 
-use super::rules::restarts::{is_sidecar, restartable};
 use crate::kube::time;
+use crate::node_agent::rules::restarts::{is_sidecar, restartable};
 
 /// Conditions that only kubelet writes (`PodConditionsByKubelet`).
 pub(super) const BY_KUBELET: [&str; 5] =

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodSpec};
 
-use super::rules::restarts::{is_sidecar, restarts_after};
+use crate::node_agent::rules::restarts::{is_sidecar, restarts_after};
 
 /// Number of containers in each state.
 #[derive(Default)]

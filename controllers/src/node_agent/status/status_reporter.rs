@@ -7,36 +7,36 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use substrate::latest;
 
-use super::agent::Agent;
 use super::deadline_words;
 use super::pod_report::Report;
 use super::pod_status::{Phase, PodFacts};
-use super::refusal::Refusal;
 use crate::kube::reference;
 use crate::machine::api::PodRecord;
+use crate::node_agent::agent::Agent;
+use crate::node_agent::refusal::Refusal;
 
 /// Reporter of a pod's state for its worker.
-pub(super) struct StatusReporter {
+pub(crate) struct StatusReporter {
     agent: Arc<Agent>,
     pod: Arc<Pod>,
-    pub(super) facts: PodFacts,
+    pub(crate) facts: PodFacts,
     /// Last start of the pod's containers.
-    pub(super) since: Option<Timestamp>,
-    pub(super) reports: latest::Sender<Report>,
+    pub(crate) since: Option<Timestamp>,
+    pub(crate) reports: latest::Sender<Report>,
 }
 
 impl StatusReporter {
-    pub(super) fn new(agent: &Arc<Agent>, pod: &Arc<Pod>, reports: latest::Sender<Report>) -> Self {
+    pub(crate) fn new(agent: &Arc<Agent>, pod: &Arc<Pod>, reports: latest::Sender<Report>) -> Self {
         let facts = PodFacts {
             start_time: agent.ctx.now().wall,
-            host_ip: super::node::node_object::internal_ip(&agent.config),
+            host_ip: crate::node_agent::node::node_object::internal_ip(&agent.config),
             one_success_suffices: substrate::mutant!(agent.ctx, "one-success-suffices"),
             ..PodFacts::default()
         };
         Self { agent: agent.clone(), pod: pod.clone(), facts, since: None, reports }
     }
 
-    pub(super) fn refused(&mut self, refusal: Refusal) {
+    pub(crate) fn refused(&mut self, refusal: Refusal) {
         let object = Arc::new(reference::<Pod>(&self.pod));
         self.agent.recorder.event(object, "Warning", &refusal.reason, refusal.message.clone());
         self.facts.refusal = Some(refusal);
@@ -44,22 +44,22 @@ impl StatusReporter {
     }
 
     /// Reports a pod that was active for too long as Failed, before its containers stop.
-    pub(super) fn expired(&mut self) {
+    pub(crate) fn expired(&mut self) {
         let object = Arc::new(reference::<Pod>(&self.pod));
         self.agent.recorder.event(object, "Normal", deadline_words::REASON, deadline_words::MESSAGE);
         self.facts.expired = true;
         self.phase(self.since.map_or(Phase::Waiting, Phase::Running));
     }
 
-    pub(super) fn phase(&self, phase: Phase) {
+    pub(crate) fn phase(&self, phase: Phase) {
         self.agent.config.logs.set_state(&self.pod, phase.clone(), &self.facts);
         self.reports.send_replace(Report::Phase(phase, self.facts.clone()));
     }
 
     /// Adopts the containers of `record` as the pod's.
-    pub(super) fn adopt(&mut self, record: &PodRecord) {
+    pub(crate) fn adopt(&mut self, record: &PodRecord) {
         let sandbox = if substrate::mutant!(self.agent.ctx, "pod-address-shared") { 0 } else { record.sandbox };
-        let ip = super::node::node_object::pod_ip(&self.agent.config, sandbox);
+        let ip = crate::node_agent::node::node_object::pod_ip(&self.agent.config, sandbox);
         if substrate::mutant!(self.agent.ctx, "host-address-of-the-pod") {
             self.facts.host_ip.clone_from(&ip);
         }
