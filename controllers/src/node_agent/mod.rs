@@ -5,11 +5,9 @@
 //! process without any clean-up. A restarted agent derives its state from the API server, from its disk, and from the
 //! machine's [container runtime](crate::machine), whose containers and logs outlive it.
 
-pub mod admission;
 mod agent;
 pub mod config;
 mod containers;
-mod deadline;
 pub mod events;
 pub mod expansion;
 mod log_service;
@@ -19,8 +17,6 @@ pub mod names;
 mod node;
 mod plugins;
 mod pod_table;
-mod pod_volumes;
-mod pod_worker;
 mod pods;
 mod programs;
 mod refusal;
@@ -28,7 +24,6 @@ mod registration_socket;
 mod resource_metrics;
 mod rules;
 mod runtime;
-mod runtime_news;
 pub mod serve;
 mod stats;
 mod status;
@@ -49,6 +44,7 @@ pub use log_service::service;
 pub use logs::Logs;
 pub use node::node_object;
 pub use plugins::csi;
+pub use pods::admission;
 pub use programs::workload;
 pub use registration_socket::RegistrationSocket;
 pub use status::pod_status;
@@ -65,8 +61,8 @@ pub fn run(ctx: Ctx, client: Client, config: NodeAgentConfig) -> BoxFuture<'stat
         // The pod watch, the volume manager and the lease do not wait for the Node object.
         ctx.spawn(volumes::reconciler::run(agent.clone()));
         ctx.spawn(volumes::reconciler::follow_node(agent.clone()));
-        ctx.spawn(runtime_news::follow(agent.clone()));
-        ctx.spawn(pods::run(agent.clone()));
+        ctx.spawn(pods::runtime_news::follow(agent.clone()));
+        ctx.spawn(pods::source::run(agent.clone()));
         ctx.spawn(node::lease::run(agent.clone()));
         let node = node::node_status::register(&agent).await;
         ctx.spawn(node::node_status::run(agent.clone()));

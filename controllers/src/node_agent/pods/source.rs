@@ -7,27 +7,27 @@ use k8s_openapi::api::core::v1::Pod;
 use substrate::latest;
 
 use super::admission::admit;
-use super::agent::Agent;
-use super::containers::ephemeral;
-use super::containers::hooks::grace_of;
 use super::deadline;
-use super::pod_table::orders::Orders;
-use super::pod_table::pods::{Entry, grace};
 use super::pod_worker::worker;
-use super::refusal::Refusal;
-use super::status::pod_report::{Report, reporter};
-use super::status::status_reporter::StatusReporter;
-use super::volumes::pod_dirs::{HOUSEKEEPING, mounted_below, remove_pod_dirs};
-use super::volumes::populate::populate_pod;
 use crate::kube::Delta;
 use crate::machine::api::PodRecord;
 use crate::mirror_pod::is_stand_in;
+use crate::node_agent::agent::Agent;
+use crate::node_agent::containers::ephemeral;
+use crate::node_agent::containers::hooks::grace_of;
+use crate::node_agent::pod_table::orders::Orders;
+use crate::node_agent::pod_table::pods::{Entry, grace};
+use crate::node_agent::refusal::Refusal;
+use crate::node_agent::status::pod_report::{Report, reporter};
+use crate::node_agent::status::status_reporter::StatusReporter;
+use crate::node_agent::volumes::pod_dirs::{HOUSEKEEPING, mounted_below, remove_pod_dirs};
+use crate::node_agent::volumes::populate::populate_pod;
 
 /// Grace period of containers whose pod is gone (`SyncTerminatingRuntimePod`).
 const ORPHAN_GRACE: Duration = Duration::from_secs(1);
 
 /// Follows the pod source; never returns.
-pub(super) async fn run(agent: Arc<Agent>) {
+pub(crate) async fn run(agent: Arc<Agent>) {
     agent.pod_source.synced().await;
     // Only the runtime knows which containers run.
     agent.runtime.synced().await;
@@ -82,7 +82,7 @@ async fn first_pass(agent: Arc<Agent>, pods: Vec<Arc<Pod>>) {
 }
 
 /// Stops and removes containers of pods that are gone (`HandlePodCleanups`).
-pub(super) fn housekeeping(agent: &Arc<Agent>) {
+pub(crate) fn housekeeping(agent: &Arc<Agent>) {
     let orphans: Vec<PodRecord> = {
         let pods = agent.pods();
         if !pods.listed {
@@ -232,7 +232,7 @@ fn gone(agent: &Arc<Agent>, pod: &Pod) {
 }
 
 /// Forgets a pod that is gone: its logs are no longer served.
-pub(super) fn forget(agent: &Arc<Agent>, pod: &Pod) {
+pub(crate) fn forget(agent: &Arc<Agent>, pod: &Pod) {
     agent.config.logs.forget(pod);
     housekeeping(agent);
 }

@@ -10,10 +10,10 @@ use substrate::latest;
 use substrate::seed::unit;
 
 use super::admission::refuse_unattached;
-use super::agent::Agent;
-use super::pod_table::orders::{SYNC_BACKOFF, SYNC_JITTER};
-use super::refusal::Refusal;
-use super::volumes::populate::expected;
+use crate::node_agent::agent::Agent;
+use crate::node_agent::pod_table::orders::{SYNC_BACKOFF, SYNC_JITTER};
+use crate::node_agent::refusal::Refusal;
+use crate::node_agent::volumes::populate::expected;
 use crate::tick_schedule::TickSchedule;
 
 /// Waits until the pod's volumes are mounted, and emits an event with the reason while they are not.

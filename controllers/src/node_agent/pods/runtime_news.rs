@@ -9,18 +9,18 @@ use http_body_util::BodyExt;
 use k8s_openapi::api::core::v1::Pod;
 use substrate::body::{BoxError, full};
 
-use super::agent::Agent;
-use super::events::RuntimeFailed;
-use super::pods::housekeeping;
-use super::runtime::{LIMIT, send};
+use super::source::housekeeping;
 use crate::kube::reference;
 use crate::machine::api::Trouble;
+use crate::node_agent::agent::Agent;
+use crate::node_agent::events::RuntimeFailed;
+use crate::node_agent::runtime::{LIMIT, send};
 
 /// Wait before the event stream is reopened.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Follows the runtime's events forever.
-pub(super) async fn follow(agent: Arc<Agent>) {
+pub(crate) async fn follow(agent: Arc<Agent>) {
     loop {
         let error = match news(&agent).await {
             Ok(()) => "the stream of news ended".to_owned(),

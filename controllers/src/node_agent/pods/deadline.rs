@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 
-use super::agent::Agent;
+use crate::node_agent::agent::Agent;
 
 /// Returns the longest time for which the pod may be active.
 pub(super) fn limit(pod: &Pod) -> Option<i64> {

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Node, Pod, PodSpec};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 
-use super::agent::Agent;
-use super::events::AllocatableFailed;
-use super::names::attachment_name;
-use super::node::node_object::{StatusInputs, initial};
-use super::plugins::registration::update_allocatable;
-pub use super::refusal::Refusal;
+use crate::node_agent::agent::Agent;
+use crate::node_agent::events::AllocatableFailed;
+use crate::node_agent::names::attachment_name;
+use crate::node_agent::node::node_object::{StatusInputs, initial};
+use crate::node_agent::plugins::registration::update_allocatable;
+pub use crate::node_agent::refusal::Refusal;
 use crate::scheduler::node_filters::{NOT_SELECTED, affinity_matches, effects_tolerated};
 use crate::scheduler::node_ports::{PORTS_TAKEN, ports_free};
 use crate::scheduler::resources::{Resources, lacks};
