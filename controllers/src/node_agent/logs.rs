@@ -170,8 +170,8 @@ impl Target {
 mod tests {
     use substrate::json::json;
 
+    use super::super::server::log_service::attempt;
     use super::*;
-    use crate::node_agent::log_service::attempt;
 
     fn status_of(state: substrate::json::Value, last: substrate::json::Value) -> PodStatus {
         let container = json!({"name": "main", "image": "i", "imageID": "i", "ready": true, "restartCount": 0,

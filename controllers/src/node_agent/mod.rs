@@ -10,7 +10,6 @@ pub mod config;
 mod containers;
 pub mod events;
 pub mod expansion;
-mod log_service;
 pub mod logs;
 pub mod mutants;
 pub mod names;
@@ -21,17 +20,14 @@ mod pods;
 mod programs;
 mod refusal;
 mod registration_socket;
-mod resource_metrics;
 mod rules;
 mod runtime;
 pub mod serve;
-mod stats;
+mod server;
 mod status;
-mod summary;
 #[cfg(test)]
 mod tests;
 pub mod volume_manager;
-mod volume_stats;
 mod volumes;
 
 use futures_util::future::BoxFuture;
@@ -40,13 +36,13 @@ use substrate::Ctx;
 use crate::kube::Client;
 use agent::Agent;
 pub use config::{KnownPlugin, NodeAgentConfig, PLUGINS_REGISTRY, Plugins, WorkloadDefaults};
-pub use log_service::service;
 pub use logs::Logs;
 pub use node::node_object;
 pub use plugins::csi;
 pub use pods::admission;
 pub use programs::workload;
 pub use registration_socket::RegistrationSocket;
+pub use server::log_service::service;
 pub use status::pod_status;
 pub use volume_manager::affinity;
 pub use volumes::{pod_facts, populate, reconstruct};
@@ -57,7 +53,7 @@ pub use volumes::{pod_facts, populate, reconstruct};
 pub fn run(ctx: Ctx, client: Client, config: NodeAgentConfig) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         let agent = Agent::new(&ctx, &client, config);
-        stats::serve(&agent);
+        server::stats::serve(&agent);
         // The pod watch, the volume manager and the lease do not wait for the Node object.
         ctx.spawn(volumes::reconciler::run(agent.clone()));
         ctx.spawn(volumes::reconciler::follow_node(agent.clone()));

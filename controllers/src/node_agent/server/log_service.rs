@@ -6,12 +6,12 @@ use http::{Method, Request, Response, StatusCode, header};
 use substrate::body::{Body, collect, empty, from_service, full};
 use substrate::{Ctx, HttpService};
 
-use super::logs::{CONTAINER_LOGS, Logs, Target};
-use super::runtime::{self, send};
 use super::stats;
 use crate::machine::container_log::{LogOptions, OptionsError};
 use crate::machine::query;
 use crate::metrics::Metrics;
+use crate::node_agent::logs::{CONTAINER_LOGS, Logs, Target};
+use crate::node_agent::runtime::{self, send};
 
 /// Path of the statistics.
 const SUMMARY: &str = "/stats/summary";
@@ -152,8 +152,8 @@ async fn fetch(
     }
 }
 
-/// Returns the number of starts before that of a container's id ([`container_id`](super::status::container_status::container_id)).
-pub(super) fn attempt(id: &str) -> u32 {
+/// Returns the number of starts before that of a container's id ([`container_id`](crate::node_agent::status::container_status::container_id)).
+pub(crate) fn attempt(id: &str) -> u32 {
     // `mooring://UID/NAME`, and `/N` after a restart.
     id.rsplit('/').next().filter(|_| id.matches('/').count() == 4).and_then(|last| last.parse().ok()).unwrap_or(0)
 }

@@ -9,13 +9,13 @@ use k8s_openapi::api::core::v1::Pod;
 use substrate::Ctx;
 use tokio::sync::oneshot;
 
-use super::agent::Agent;
 use super::resource_metrics;
 use super::summary;
 use super::volume_stats::{self, Claim, Figures, Measured, PodVolume};
-use super::volumes::populate;
 use crate::machine::api::{ContainerState, PodRecord, State};
 use crate::metrics::Metrics;
+use crate::node_agent::agent::Agent;
+use crate::node_agent::volumes::populate;
 
 /// Longest wait of a reader for the drivers. Then the reader gets the former answers.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 struct Served(OnceLock<Weak<Agent>>);
 
 /// Lets the server of the process read the statistics of its agent.
-pub(super) fn serve(agent: &Arc<Agent>) {
+pub(crate) fn serve(agent: &Arc<Agent>) {
     // A process runs one agent.
     let _ = agent.ctx.shared::<Served>().0.set(Arc::downgrade(agent));
 }
@@ -36,7 +36,7 @@ fn served(ctx: &Ctx) -> Option<Arc<Agent>> {
 }
 
 /// Updates the metrics of volumes.
-pub(super) async fn show_metrics(ctx: &Ctx) {
+pub(crate) async fn show_metrics(ctx: &Ctx) {
     let Some(agent) = served(ctx) else { return };
     let mut of_claims: Vec<(Claim, Figures)> = Vec::new();
     for (volume, measured) in measured(&agent, &running(&agent)).await {
@@ -48,7 +48,7 @@ pub(super) async fn show_metrics(ctx: &Ctx) {
 }
 
 /// Returns the body of `/stats/summary`; None before the agent runs. With `only_cpu_and_memory` it has no volumes.
-pub(super) async fn summary(ctx: &Ctx, only_cpu_and_memory: bool) -> Option<String> {
+pub(crate) async fn summary(ctx: &Ctx, only_cpu_and_memory: bool) -> Option<String> {
     let agent = served(ctx)?;
     let pods = running(&agent);
     let volumes = if only_cpu_and_memory { Vec::new() } else { measured(&agent, &pods).await };
@@ -56,7 +56,7 @@ pub(super) async fn summary(ctx: &Ctx, only_cpu_and_memory: bool) -> Option<Stri
 }
 
 /// Returns the body of `/metrics/resource`; None before the agent runs.
-pub(super) fn resources(ctx: &Ctx) -> Option<String> {
+pub(crate) fn resources(ctx: &Ctx) -> Option<String> {
     served(ctx).map(|agent| resource_metrics::text(&running(&agent)))
 }
 

@@ -12,22 +12,22 @@ use csi_proto::csi::NodeGetVolumeStatsResponse;
 use csi_proto::csi::volume_usage::Unit;
 use jiff::Timestamp;
 
-use super::volume_manager::VolumeSpec;
 use crate::metrics::{Family, Metrics, families};
+use crate::node_agent::volume_manager::VolumeSpec;
 
 /// Pod's uid, and the volume's name in the pod.
 type Key = (String, String);
 
 /// Claim of a volume (`PVCReference`).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Claim {
+pub(crate) struct Claim {
     pub namespace: String,
     pub name: String,
 }
 
 /// Volume that is mounted for a pod.
 #[derive(Clone, Debug)]
-pub(super) struct PodVolume {
+pub(crate) struct PodVolume {
     /// The pod's uid.
     pub uid: String,
     /// Name in the pod's `spec.volumes`.
@@ -46,7 +46,7 @@ impl PodVolume {
 
 /// Figures of a volume, in bytes and inodes. A figure that the driver does not report is 0, as upstream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Figures {
+pub(crate) struct Figures {
     pub capacity: u64,
     pub available: u64,
     pub used: u64,
@@ -80,7 +80,7 @@ impl Figures {
 
 /// Figures with the wall time at which the driver was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Measured {
+pub(crate) struct Measured {
     pub figures: Figures,
     pub at: Timestamp,
 }
@@ -98,7 +98,7 @@ struct Asked {
 
 /// Answers of the drivers about the volumes of this node.
 #[derive(Debug, Default)]
-pub(super) struct VolumeStats(BTreeMap<Key, Asked>);
+pub(crate) struct VolumeStats(BTreeMap<Key, Asked>);
 
 impl VolumeStats {
     /// Returns those of the `mounted` volumes whose last question is `period` old, and takes them for asked now. Forgets

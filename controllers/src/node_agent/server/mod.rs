@@ -1,0 +1,10 @@
+//! The node's own server: logs, programs in containers, and statistics.
+//!
+//! May use the [volumes](super::volumes) with their [manager](super::volume_manager), the [status](super::status) of pods,
+//! and the [table of pods](super::pod_table). No other room uses it.
+
+pub(super) mod log_service;
+mod resource_metrics;
+pub(super) mod stats;
+mod summary;
+pub(super) mod volume_stats;
