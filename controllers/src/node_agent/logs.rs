@@ -9,7 +9,8 @@ use http::StatusCode;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 use substrate::Ctx;
 
-use super::status::pod_status::{Phase, PodFacts, status};
+use super::progress::{Phase, PodFacts};
+use super::status::pod_status::status;
 
 /// Path of a container's log.
 pub(super) const CONTAINER_LOGS: &str = "/containerLogs/";

@@ -18,6 +18,7 @@ mod plugins;
 mod pod_table;
 mod pods;
 mod programs;
+mod progress;
 mod refusal;
 mod registration_socket;
 mod rules;

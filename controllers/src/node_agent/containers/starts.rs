@@ -13,11 +13,9 @@ use crate::node_agent::pod_table::orders::SYNC_BACKOFF;
 use crate::node_agent::programs::needed::refers;
 use crate::node_agent::programs::sub_path;
 use crate::node_agent::programs::workload::renewed_spec;
+use crate::node_agent::progress::{NotStarted, PodFacts, UNPREPARED};
 use crate::node_agent::rules::image_pulls::Pulls;
 use crate::node_agent::rules::restarts::{Restarts, ends_with_machine, is_finished, is_initialized, name_with_uid};
-use crate::node_agent::status::container_status::UNPREPARED;
-use crate::node_agent::status::pod_status::NotStarted;
-use crate::node_agent::status::status_reporter::StatusReporter;
 
 /// Returns true if none of the pod's containers starts again. `record` is what the machine knows of them, if they ever
 /// ran.
@@ -39,9 +37,9 @@ pub(crate) async fn restart_containers(
     record: &PodRecord,
     object: &Arc<ObjectReference>,
     (restarts, pulls, replaced): (&mut Restarts, &mut Pulls, &BTreeSet<String>),
-    status_reporter: &mut StatusReporter,
+    facts: &mut PodFacts,
 ) -> (Option<Duration>, Vec<String>) {
-    restarts.starting.clone_from(&status_reporter.facts.starting);
+    restarts.starting.clone_from(&facts.starting);
     let mut plan = restarts.plan(pod, record, agent.ctx.now().mono, |wait| agent.ctx.scaled(wait));
     // A replaced container starts again with any restart policy.
     for one in replaced.iter().filter_map(|name| record.container(name)) {
@@ -51,15 +49,15 @@ pub(crate) async fn restart_containers(
         }
     }
     for (name, message) in &plan.waiting {
-        if status_reporter.facts.waiting.get(name) != Some(message) {
+        if facts.waiting.get(name) != Some(message) {
             let message = format!("Back-off restarting failed container {name} in pod {}", name_with_uid(pod));
             agent.recorder.event(Arc::new(of_container(object, pod, name)), "Warning", "BackOff", message);
         }
     }
     if substrate::mutant!(agent.ctx, "crash-loop-told-while-running") {
-        status_reporter.facts.waiting.extend(plan.waiting);
+        facts.waiting.extend(plan.waiting);
     } else {
-        status_reporter.facts.waiting = plan.waiting;
+        facts.waiting = plan.waiting;
     }
     let (mut wait, mut started) = (plan.wait, Vec::new());
     let mut not_started: BTreeMap<String, NotStarted> = BTreeMap::new();
@@ -121,7 +119,7 @@ pub(crate) async fn restart_containers(
             }
         }
     }
-    status_reporter.facts.not_started = not_started;
+    facts.not_started = not_started;
     (wait.map(|wait| agent.ctx.now().mono + wait), started)
 }
 

@@ -22,11 +22,12 @@ use crate::node_agent::containers::starts::{emit_start_events, has_finished, of_
 use crate::node_agent::pod_table::orders::{Orders, SYNC_BACKOFF, SYNC_JITTER};
 use crate::node_agent::programs::program::Unprepared;
 use crate::node_agent::programs::workload::{pod_spec, prepared, settings};
+use crate::node_agent::progress::Phase;
 use crate::node_agent::rules::image_pulls::Pulls;
 use crate::node_agent::rules::probes::Probes;
 use crate::node_agent::rules::restarts::{Restarts, restartable};
 use crate::node_agent::status::pod_report::{Report, reporter};
-use crate::node_agent::status::pod_status::{Phase, started_before};
+use crate::node_agent::status::pod_status::started_before;
 use crate::node_agent::status::status_reporter::StatusReporter;
 use crate::node_agent::volumes::expand::asks_to_grow;
 use crate::node_agent::volumes::pod_dirs::{HOUSEKEEPING, mounted_below, remove_pod_dirs};
@@ -226,7 +227,7 @@ async fn live(
             Some(_) if substrate::mutant!(agent.ctx, "container-not-restarted") => (None, Vec::new()),
             Some(_) => {
                 let waits = (&mut restarts, &mut pulls, &replaced);
-                restart_containers(agent, uid, &latest, &record, &object, waits, status_reporter).await
+                restart_containers(agent, uid, &latest, &record, &object, waits, &mut status_reporter.facts).await
             }
         };
         if unless_ordered(orders, post_start(agent, uid, pod, &object, &started)).await.is_none() {

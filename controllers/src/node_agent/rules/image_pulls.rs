@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Container;
 
 use super::image_name::ImageName;
 use crate::node_agent::pod_table::orders::SYNC_BACKOFF;
-use crate::node_agent::status::pod_status::NotStarted;
+use crate::node_agent::progress::NotStarted;
 
 /// First wait after a pull that failed (`imageBackOffPeriod`).
 const INITIAL: Duration = Duration::from_secs(10);

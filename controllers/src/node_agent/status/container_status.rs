@@ -6,14 +6,10 @@ use k8s_openapi::api::core::v1::{
     Pod, VolumeMount, VolumeMountStatus,
 };
 
-use super::pod_status::{Phase, PodFacts};
 use crate::kube::time;
 use crate::machine::api::{ContainerRecord, ContainerState as MachineState, Exit};
+use crate::node_agent::progress::{Phase, PodFacts, UNPREPARED};
 use crate::node_agent::rules::restarts::{LOST, REASON, is_sidecar};
-
-/// Reason of a container whose environment or mounts refer to something that does not exist
-/// (`ErrCreateContainerConfig`).
-pub(crate) const UNPREPARED: &str = "CreateContainerConfigError";
 
 /// Number of bytes of the termination messages of a pod (`MaxPodTerminationMessageLogLength`).
 const MESSAGES: usize = 12 << 10;
@@ -239,9 +235,9 @@ mod tests {
     use substrate::Now;
     use substrate::json::{from_value, json, to_value};
 
-    use super::super::pod_status::NotStarted;
     use super::*;
     use crate::machine::api::Messages;
+    use crate::node_agent::progress::NotStarted;
 
     fn pod(init: bool) -> Pod {
         let mounts = json!([{ "name": "data", "mountPath": "/data" }, { "name": "seed", "mountPath": "/seed", "readOnly": true }]);

@@ -8,9 +8,10 @@ use k8s_openapi::api::core::v1::Pod;
 use substrate::latest;
 
 use super::pod_conditions::BY_KUBELET;
-use super::pod_status::{Phase, PodFacts, status};
+use super::pod_status::status;
 use crate::kube::{Api, ApiError, DeleteParams, Guard, time};
 use crate::node_agent::agent::Agent;
+use crate::node_agent::progress::{Phase, PodFacts};
 
 /// Wait after a failed write, and interval of the check for changes by others to kubelet's fields (`syncPeriod`).
 const PERIOD: Duration = Duration::from_secs(10);

@@ -1,67 +1,14 @@
 //! The status that kubelet writes for a pod (upstream `kubelet_pods.go` `generateAPIPodStatus`, `status_manager.go`).
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{HostIP, Pod, PodIP, PodStatus};
 
 use super::pod_conditions::{BY_KUBELET, Statuses};
 use super::{container_status, deadline_words, ephemeral_status, pod_phase};
 use crate::kube::time;
-use crate::machine::api::ContainerRecord;
+pub use crate::node_agent::progress::{NotStarted, Phase, PodFacts};
 use crate::node_agent::refusal::Refusal;
 use crate::node_agent::rules::restarts;
-
-/// Progress of a pod on its node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// Refused; `PodFacts::refusal` has the reason.
-    Refused,
-    /// Accepted, but volumes or containers are not ready.
-    Waiting,
-    /// The pod has run on its machine since this time; `PodFacts::containers` has the states of its containers.
-    Running(Timestamp),
-    /// All containers have stopped for good: start time (None if they never started), end time.
-    Stopped(Option<Timestamp>, Timestamp),
-}
-
-/// Reason why a container of a running pod cannot start.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotStarted {
-    /// Reason of its waiting state.
-    pub reason: &'static str,
-    /// Message of its waiting state.
-    pub message: String,
-}
-
-/// Facts that are the same in every status of a pod on this node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PodFacts {
-    /// Time at which kubelet first saw the pod.
-    pub start_time: Timestamp,
-    /// The node's address.
-    pub host_ip: String,
-    /// Pod's address. None until its sandbox exists.
-    pub pod_ip: Option<String>,
-    /// Its containers according to the machine.
-    pub containers: Vec<ContainerRecord>,
-    /// Messages of containers that wait before they start again.
-    pub waiting: BTreeMap<String, String>,
-    /// Reasons why containers of the running pod cannot start.
-    pub not_started: BTreeMap<String, NotStarted>,
-    /// Reason why the programs of its containers cannot be prepared.
-    pub unprepared: Option<String>,
-    /// Running containers that are not ready by their probes.
-    pub unready: BTreeSet<String>,
-    /// Running containers that have not started yet by their startup probe.
-    pub starting: BTreeSet<String>,
-    /// Reason why the pod must not run here.
-    pub refusal: Option<Refusal>,
-    /// True if it was active for longer than `spec.activeDeadlineSeconds`.
-    pub expired: bool,
-    /// Seeded bug: one success among its containers makes it Succeeded.
-    pub one_success_suffices: bool,
-}
 
 /// Returns how often the pod's containers were restarted, according to its status. None if they never ran.
 pub fn started_before(pod: &Pod) -> Option<u32> {
@@ -138,7 +85,7 @@ mod tests {
 
     use super::*;
     use crate::kube::{Guard, Patch};
-    use crate::machine::api::{ContainerState, Exit};
+    use crate::machine::api::{ContainerRecord, ContainerState, Exit};
 
     /// Returns the status patch.
     fn patch(pod: &Pod, phase: &Phase, now: Timestamp) -> Option<Value> {

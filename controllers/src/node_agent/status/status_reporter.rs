@@ -9,10 +9,10 @@ use substrate::latest;
 
 use super::deadline_words;
 use super::pod_report::Report;
-use super::pod_status::{Phase, PodFacts};
 use crate::kube::reference;
 use crate::machine::api::PodRecord;
 use crate::node_agent::agent::Agent;
+use crate::node_agent::progress::{Phase, PodFacts};
 use crate::node_agent::refusal::Refusal;
 
 /// Reporter of a pod's state for its worker.
