@@ -26,6 +26,7 @@ mod runtime;
 pub mod serve;
 mod server;
 mod status;
+mod system_text;
 #[cfg(test)]
 mod tests;
 pub mod volume_manager;

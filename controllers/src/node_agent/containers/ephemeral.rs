@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, EphemeralContainer, ObjectReference, Pod};
 
-use super::starts::{emit_start_event, of_container};
+use super::of_pod::of_container;
+use super::starts::emit_start_event;
 use crate::machine::api::{ContainerSpec, ContainerState, PodRecord};
 use crate::node_agent::agent::Agent;
 use crate::node_agent::pod_table::orders::SYNC_BACKOFF;

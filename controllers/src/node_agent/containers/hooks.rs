@@ -8,10 +8,9 @@ use futures_util::future::join_all;
 use http::HeaderValue;
 use k8s_openapi::api::core::v1::{Container, HTTPGetAction, LifecycleHandler, ObjectReference, Pod, PodSpec};
 
+use super::exec::in_container;
 use super::http_get::HttpGet;
-use super::image_change::runs;
-use super::prober;
-use super::starts::of_container;
+use super::of_pod::{grace_of, named, of_container};
 use crate::machine::api::{ContainerRecord, ContainerState, PodRecord};
 use crate::node_agent::agent::Agent;
 use crate::node_agent::programs::entry_point;
@@ -22,16 +21,10 @@ const LEAST_GRACE: Duration = Duration::from_secs(2);
 /// User agent of hooks by HTTP.
 const USER_AGENT: HeaderValue = HeaderValue::from_static("kube-lifecycle/1.36");
 
-/// Returns the grace period of a pod that is not deleted.
-pub(crate) fn grace_of(pod: &Pod) -> Duration {
-    let grace = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
-    Duration::from_secs(grace.and_then(|grace| u64::try_from(grace).ok()).unwrap_or(30))
-}
-
 /// Runs the hooks of containers that have started, one after the other. A container whose hook fails is stopped.
 pub(crate) async fn post_start(agent: &Agent, uid: &str, pod: &Pod, object: &Arc<ObjectReference>, started: &[String]) {
     for name in started {
-        let Some(container) = prober::named(pod, name) else { continue };
+        let Some(container) = named(pod, name) else { continue };
         let hook = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.post_start.as_ref());
         let Some(hook) = hook.filter(|hook| can_run(agent, hook)) else { continue };
         if run(agent, uid, object, container, hook).await.is_err() {
@@ -150,6 +143,13 @@ async fn ended(agent: &Agent, uid: &str, starts: &[(String, u32)]) {
     }
 }
 
+/// Returns true if the start of a container after `attempt` others runs.
+pub(super) fn runs(agent: &Agent, uid: &str, container: &str, attempt: u32) -> bool {
+    let record = agent.runtime.alive(uid);
+    let one = record.as_ref().and_then(|record| record.container(container));
+    one.is_some_and(|one| one.attempt == attempt && matches!(one.state, ContainerState::Running { .. }))
+}
+
 fn before_stop<'a>(agent: &Agent, container: &'a Container) -> Option<&'a LifecycleHandler> {
     container.lifecycle.as_ref()?.pre_stop.as_ref().filter(|hook| can_run(agent, hook))
 }
@@ -179,7 +179,7 @@ async fn run(
     match hook {
         LifecycleHandler { exec: Some(exec), .. } => {
             let words = exec.command.as_deref().unwrap_or_default();
-            prober::in_container(agent, uid, &container.name, words).await
+            in_container(agent, uid, &container.name, words).await
         }
         LifecycleHandler { http_get: Some(get), .. } => by_http(agent, object, container, get).await,
         LifecycleHandler { sleep: Some(sleep), .. } => {

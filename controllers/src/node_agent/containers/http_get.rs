@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::io::ErrorKind;
 
+use crate::node_agent::system_text::system_text;
 use http::header::{ACCEPT, AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION, USER_AGENT};
 use http::{Request, Response, StatusCode, Uri};
 use http_body_util::BodyExt;
@@ -206,13 +207,6 @@ pub(super) fn dial_error(authority: &str, error: &std::io::Error) -> String {
         return format!("dial tcp: lookup {host}: no such host");
     }
     format!("dial tcp {authority}: connect: {}", system_text(error))
-}
-
-/// Returns the text of an error of the system as in Go, without its number.
-pub(crate) fn system_text(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    let number = error.raw_os_error().map(|code| format!(" (os error {code})")).unwrap_or_default();
-    text.strip_suffix(&number).unwrap_or(&text).to_lowercase()
 }
 
 /// Iterates over an error and its sources.

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, ObjectReference, Pod};
 
-use super::hooks::{grace_of, stop_one};
+use super::hooks::{runs, stop_one};
+use super::of_pod::grace_of;
 use crate::machine::api::{ContainerState, PodRecord};
 use crate::node_agent::agent::Agent;
 
@@ -52,13 +53,6 @@ pub(crate) async fn stop_changed(
         stopped.insert(container.name.clone());
     }
     stopped
-}
-
-/// Returns true if the start of a container after `attempt` others runs.
-pub(super) fn runs(agent: &Agent, uid: &str, container: &str, attempt: u32) -> bool {
-    let record = agent.runtime.alive(uid);
-    let one = record.as_ref().and_then(|record| record.container(container));
-    one.is_some_and(|one| one.attempt == attempt && matches!(one.state, ContainerState::Running { .. }))
 }
 
 /// Returns `pod` with the images of its latest version.

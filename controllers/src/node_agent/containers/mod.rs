@@ -5,9 +5,11 @@
 //! [table of pods](super::pod_table).
 
 pub(super) mod ephemeral;
+mod exec;
 pub(super) mod health;
 pub(super) mod hooks;
 pub(super) mod http_get;
 pub(super) mod image_change;
+pub(super) mod of_pod;
 pub(super) mod prober;
 pub(super) mod starts;

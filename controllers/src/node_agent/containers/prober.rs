@@ -4,21 +4,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::HeaderValue;
-use http_body::Frame;
-use http_body_util::{BodyExt, StreamBody};
 use k8s_openapi::api::core::v1::{
     Container, ExecAction, GRPCAction, HTTPGetAction, ObjectReference, Pod, Probe, TCPSocketAction,
 };
-use substrate::body::{BoxError, boxed};
-use substrate::channels::{self, Decoder};
-use substrate::json::Value;
 
+use super::exec::in_container;
 use super::health;
-use super::hooks::{grace_of, stop_one};
+use super::hooks::stop_one;
 use super::http_get::{ADDRESS, HttpGet, dial_error, join, resolve_port};
-use super::starts::of_container;
+use super::of_pod::{grace_of, named, of_container};
 use crate::node_agent::agent::Agent;
 use crate::node_agent::expansion::expanded;
 use crate::node_agent::rules::probes::{Probes, seconds};
@@ -78,12 +73,6 @@ pub(crate) async fn restart_failed(
             stop_one(agent, uid, pod, object, container, &message, grace).await;
         }
     }
-}
-
-/// Returns a container or an init container of a pod by its name.
-pub(crate) fn named<'a>(pod: &'a Pod, name: &str) -> Option<&'a Container> {
-    let spec = pod.spec.as_ref()?;
-    spec.init_containers.iter().flatten().chain(&spec.containers).find(|container| container.name == name)
 }
 
 /// Makes a probe once. Returns its warning, if it passes with one.
@@ -163,26 +152,6 @@ async fn by_grpc(agent: &Agent, grpc: &GRPCAction, limit: Duration) -> Result<()
         substrate::dial::grpc(&format!("tcp://{address}")).map_err(|error| Failure::Impossible(error.to_string()))?;
     let service = grpc.service.as_deref().unwrap_or_default();
     health::check(&agent.ctx, peer, &address, service, USER_AGENT, limit).await.map_err(Failure::Unhealthy)
-}
-
-/// Runs a command in a container.
-pub(crate) async fn in_container(agent: &Agent, uid: &str, container: &str, words: &[String]) -> Result<(), String> {
-    // The request stays open until the result has come.
-    let open = boxed(StreamBody::new(futures_util::stream::pending::<Result<Frame<Bytes>, BoxError>>()));
-    let answer = agent.runtime.exec(uid, container, words, open).await.map_err(|error| error.to_string())?;
-    let (mut body, mut decoder, mut output) = (answer, Decoder::default(), String::new());
-    while let Some(Ok(frame)) = body.frame().await {
-        decoder.add(frame.data_ref().map_or(&[][..], |data| data));
-        while let Some((channel, content)) = decoder.take().map_err(|error| error.to_string())? {
-            if channel != channels::RESULT {
-                output += &String::from_utf8_lossy(&content);
-                continue;
-            }
-            let status: Value = serde_json::from_slice(&content).unwrap_or_default();
-            return if status["status"] == "Success" { Ok(()) } else { Err(output) };
-        }
-    }
-    Err("the container runtime gave no result".to_owned())
 }
 
 #[cfg(test)]

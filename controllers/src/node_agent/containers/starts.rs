@@ -7,6 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Container, ObjectReference, Pod};
 
 use super::image_change::has_other_image;
+use super::of_pod::of_container;
 use crate::machine::api::PodRecord;
 use crate::node_agent::agent::Agent;
 use crate::node_agent::pod_table::orders::SYNC_BACKOFF;
@@ -154,18 +155,4 @@ pub(super) fn emit_start_event(agent: &Agent, object: Arc<ObjectReference>, cont
     agent.recorder.event(object.clone(), "Normal", "Pulled", pulled);
     agent.recorder.event(object.clone(), "Normal", "Created", "Container created");
     agent.recorder.event(object, "Normal", "Started", "Container started");
-}
-
-/// Returns a reference to a container of a pod (`GenerateContainerRef`).
-pub(crate) fn of_container(object: &ObjectReference, pod: &Pod, container: &str) -> ObjectReference {
-    let mut inits = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
-    let mut ephemeral = pod.spec.iter().flat_map(|spec| spec.ephemeral_containers.iter().flatten());
-    let list = if inits.any(|init| init.name == container) {
-        "initContainers"
-    } else if ephemeral.any(|one| one.name == container) {
-        "ephemeralContainers"
-    } else {
-        "containers"
-    };
-    ObjectReference { field_path: Some(format!("spec.{list}{{{container}}}")), ..object.clone() }
 }

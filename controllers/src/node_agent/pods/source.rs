@@ -14,7 +14,7 @@ use crate::machine::api::PodRecord;
 use crate::mirror_pod::is_stand_in;
 use crate::node_agent::agent::Agent;
 use crate::node_agent::containers::ephemeral;
-use crate::node_agent::containers::hooks::grace_of;
+use crate::node_agent::containers::of_pod::grace_of;
 use crate::node_agent::pod_table::orders::Orders;
 use crate::node_agent::pod_table::pods::{Entry, grace};
 use crate::node_agent::refusal::Refusal;

@@ -5,7 +5,7 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt};
 
 use k8s_openapi::api::core::v1::HostPathVolumeSource;
 
-use crate::node_agent::containers::http_get::system_text;
+use crate::node_agent::system_text::system_text;
 
 /// Checks the type of a path, or makes a path that is missing (`SetUp`). Without a type it becomes a directory, as with
 /// containerd.
