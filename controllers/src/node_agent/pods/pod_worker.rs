@@ -14,7 +14,7 @@ use super::source::forget;
 use crate::kube::reference;
 use crate::machine::api::{ContainerState, PodRecord, State};
 use crate::node_agent::agent::Agent;
-use crate::node_agent::containers::ephemeral;
+use crate::node_agent::containers::ephemeral_starts::start_new;
 use crate::node_agent::containers::hooks::{post_start, stop_in_order};
 use crate::node_agent::containers::image_change::{stop_changed, with_latest_images};
 use crate::node_agent::containers::of_pod::of_container;
@@ -24,6 +24,7 @@ use crate::node_agent::pod_table::orders::{Orders, SYNC_BACKOFF, SYNC_JITTER};
 use crate::node_agent::programs::program::Unprepared;
 use crate::node_agent::programs::workload::{pod_spec, prepared, settings};
 use crate::node_agent::progress::Phase;
+use crate::node_agent::rules::ephemeral;
 use crate::node_agent::rules::image_pulls::Pulls;
 use crate::node_agent::rules::probes::Probes;
 use crate::node_agent::rules::restarts::{Restarts, restartable};
@@ -234,9 +235,8 @@ async fn live(
         if unless_ordered(orders, post_start(agent, uid, pod, &object, &started)).await.is_none() {
             return asked;
         }
-        let again = async {
-            if record.since().is_none() { None } else { ephemeral::start_new(agent, uid, &record, &object).await }
-        };
+        let again =
+            async { if record.since().is_none() { None } else { start_new(agent, uid, &record, &object).await } };
         let Some(again) = unless_ordered(orders, again).await else { return asked };
         let due = [due, again].into_iter().flatten().min();
         // A replaced container is not reported between its end and its start: with the policy Never it could not run again.

@@ -3,6 +3,7 @@
 //!
 //! May use the [table of pods](super::pod_table), for the pace of a worker.
 
+pub(super) mod ephemeral;
 pub(super) mod image_name;
 pub(super) mod image_pulls;
 pub(super) mod probes;

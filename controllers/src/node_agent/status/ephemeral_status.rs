@@ -3,8 +3,8 @@
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, EphemeralContainer, Pod};
 
 use super::container_status::status;
-use crate::node_agent::containers::ephemeral::{as_container, has_started};
 use crate::node_agent::progress::{Phase, PodFacts};
+use crate::node_agent::rules::ephemeral::{as_container, has_started};
 
 /// Returns the statuses of all ephemeral containers of a pod. `before` are the last ones.
 pub(super) fn ephemeral(

@@ -1,72 +1,18 @@
-//! Ephemeral containers of a running pod (`kubectl debug`). They start once, beside the others, and never again (upstream
+//! Ephemeral containers of a pod (`kubectl debug`). They start once, beside the others, and never again (upstream
 //! `kuberuntime_manager.go` computePodActions).
 
-use std::sync::Arc;
-use std::time::Duration;
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, EphemeralContainer, Pod};
 
-use k8s_openapi::api::core::v1::{Container, ContainerStatus, EphemeralContainer, ObjectReference, Pod};
-
-use super::of_pod::of_container;
-use super::starts::emit_start_event;
-use crate::machine::api::{ContainerSpec, ContainerState, PodRecord};
-use crate::node_agent::agent::Agent;
-use crate::node_agent::pod_table::orders::SYNC_BACKOFF;
-use crate::node_agent::programs::workload::{exit_by_command, prepared_alone};
-use crate::node_agent::rules::restarts::restarts;
+use super::restarts::restarts;
+use crate::machine::api::{ContainerState, PodRecord};
 
 /// Returns the number of ephemeral containers of a pod. It only grows.
 pub(crate) fn count(pod: &Pod) -> usize {
     pod.spec.iter().flat_map(|spec| spec.ephemeral_containers.iter().flatten()).count()
 }
 
-/// Starts the ephemeral containers of a pod that have never started. Returns the time at which to try again.
-pub(crate) async fn start_new(
-    agent: &Arc<Agent>,
-    uid: &str,
-    record: &PodRecord,
-    object: &ObjectReference,
-) -> Option<Duration> {
-    let pod = agent.pods().get(uid)?;
-    let mut failed = false;
-    let mut known = pod.clone();
-    if substrate::mutant!(agent.ctx, "debug-container-rerun") {
-        Arc::make_mut(&mut known).status = None;
-    }
-    for container in new(&known, record) {
-        let object = Arc::new(of_container(object, &pod, &container.name));
-        match start(agent, uid, &pod, &container).await {
-            Ok(()) => emit_start_event(agent, object, &container),
-            Err(message) => {
-                agent.recorder.event(object, "Warning", "Failed", message);
-                failed = true;
-            }
-        }
-    }
-    failed.then(|| agent.ctx.now().mono + agent.ctx.scaled(SYNC_BACKOFF))
-}
-
-/// Starts one ephemeral container.
-///
-/// # Errors
-/// The message of the Event.
-async fn start(agent: &Arc<Agent>, uid: &str, pod: &Pod, container: &Container) -> Result<(), String> {
-    let mut prepared = prepared_alone(agent, uid, pod, container).await.map_err(|why| why.message)?;
-    let program = prepared.programs.remove(&container.name);
-    let spec = ContainerSpec {
-        name: container.name.clone(),
-        image: container.image.clone().unwrap_or_default(),
-        attempt: 0,
-        init: false,
-        exit: exit_by_command(container, program.as_ref()),
-        gates: false,
-        held: false,
-        program,
-    };
-    agent.runtime.add(&agent.ctx, uid, &spec).await.map_err(|error| format!("Error: {error}"))
-}
-
 /// Returns the ephemeral containers of a pod that have never started. `record` is what its machine knows.
-fn new(pod: &Pod, record: &PodRecord) -> Vec<Container> {
+pub(crate) fn new(pod: &Pod, record: &PodRecord) -> Vec<Container> {
     let statuses = pod.status.as_ref().and_then(|status| status.ephemeral_container_statuses.as_deref());
     let started = |name: &str| {
         let mut statuses = statuses.unwrap_or_default().iter();
@@ -125,6 +71,8 @@ pub(crate) fn as_container(one: &EphemeralContainer) -> Container {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use substrate::Now;
     use substrate::json::{Value, from_value, json};
 
