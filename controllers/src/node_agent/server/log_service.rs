@@ -6,11 +6,12 @@ use http::{Method, Request, Response, StatusCode, header};
 use substrate::body::{Body, collect, empty, from_service, full};
 use substrate::{Ctx, HttpService};
 
+use super::log_target::{CONTAINER_LOGS, Target, find};
 use super::stats;
 use crate::machine::container_log::{LogOptions, OptionsError};
 use crate::machine::query;
 use crate::metrics::Metrics;
-use crate::node_agent::logs::{CONTAINER_LOGS, Logs, Target};
+use crate::node_agent::logs::Logs;
 use crate::node_agent::runtime::{self, send};
 
 /// Path of the statistics.
@@ -72,7 +73,7 @@ async fn answer(ctx: &Ctx, logs: &Logs, runtime: &HttpService, request: Request<
             return plain(code, &error.to_string());
         }
     };
-    match logs.find(ctx, &target, options.previous) {
+    match find(logs, ctx, &target, options.previous) {
         Ok((uid, id)) => fetch(runtime, &target, &uid, &id, parameters, &options).await,
         Err((code, why)) => plain(code, &why),
     }

@@ -4,6 +4,7 @@
 //! and the [table of pods](super::pod_table). No other room uses it.
 
 pub(super) mod log_service;
+mod log_target;
 mod resource_metrics;
 pub(super) mod stats;
 mod summary;
