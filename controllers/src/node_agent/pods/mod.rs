@@ -4,6 +4,7 @@
 
 pub mod admission;
 mod deadline;
+mod housekeeping;
 mod pod_volumes;
 mod pod_worker;
 pub(super) mod runtime_news;

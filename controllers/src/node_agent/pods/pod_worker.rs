@@ -9,8 +9,8 @@ use rand_core::Rng;
 use substrate::latest;
 use substrate::seed::unit;
 
+use super::housekeeping::forget;
 use super::pod_volumes::{mounted, wait_for_unmount};
-use super::source::forget;
 use crate::kube::reference;
 use crate::machine::api::{ContainerState, PodRecord, State};
 use crate::node_agent::agent::Agent;

@@ -9,7 +9,7 @@ use http_body_util::BodyExt;
 use k8s_openapi::api::core::v1::Pod;
 use substrate::body::{BoxError, full};
 
-use super::source::housekeeping;
+use super::housekeeping::housekeeping;
 use crate::kube::reference;
 use crate::machine::api::Trouble;
 use crate::node_agent::agent::Agent;

@@ -8,9 +8,9 @@ use substrate::latest;
 
 use super::admission::admit;
 use super::deadline;
+use super::housekeeping::{forget, housekeeping};
 use super::pod_worker::worker;
 use crate::kube::Delta;
-use crate::machine::api::PodRecord;
 use crate::mirror_pod::is_stand_in;
 use crate::node_agent::agent::Agent;
 use crate::node_agent::containers::of_pod::grace_of;
@@ -22,9 +22,6 @@ use crate::node_agent::status::pod_report::{Report, reporter};
 use crate::node_agent::status::status_reporter::StatusReporter;
 use crate::node_agent::volumes::pod_dirs::{HOUSEKEEPING, mounted_below, remove_pod_dirs};
 use crate::node_agent::volumes::populate::populate_pod;
-
-/// Grace period of containers whose pod is gone (`SyncTerminatingRuntimePod`).
-const ORPHAN_GRACE: Duration = Duration::from_secs(1);
 
 /// Follows the pod source; never returns.
 pub(crate) async fn run(agent: Arc<Agent>) {
@@ -79,44 +76,6 @@ async fn first_pass(agent: Arc<Agent>, pods: Vec<Arc<Pod>>) {
     }
     agent.volumes().set_populated();
     agent.changed();
-}
-
-/// Stops and removes containers of pods that are gone (`HandlePodCleanups`).
-pub(crate) fn housekeeping(agent: &Arc<Agent>) {
-    let orphans: Vec<PodRecord> = {
-        let pods = agent.pods();
-        if !pods.listed {
-            return;
-        }
-        let gone = |record: &PodRecord| !pods.knows(&record.uid) && (record.is_alive() || !is_in_source(agent, record));
-        agent.runtime.list().into_iter().filter(gone).collect()
-    };
-    for orphan in orphans {
-        let agent = agent.clone();
-        agent.ctx.clone().spawn(async move {
-            // Retry a failed call at each housekeeping, until the runtime's record changes or a worker takes the pod.
-            loop {
-                let done = if orphan.is_alive() {
-                    agent.runtime.stop(&agent.ctx, &orphan.uid, ORPHAN_GRACE).await.map(drop)
-                } else {
-                    agent.runtime.remove(&agent.ctx, &orphan.uid).await
-                };
-                if done.is_ok() {
-                    return;
-                }
-                agent.ctx.sleep(HOUSEKEEPING).await;
-                let there = agent.runtime.get(&orphan.uid).is_some_and(|now| now.is_alive() == orphan.is_alive());
-                if !there || agent.pods().knows(&orphan.uid) {
-                    return;
-                }
-            }
-        });
-    }
-}
-
-fn is_in_source(agent: &Agent, record: &PodRecord) -> bool {
-    let (namespace, name) = record.pod.split_once('/').unwrap_or(("", &record.pod));
-    agent.pod_source.get(namespace, name).is_some_and(|pod| pod.metadata.uid.as_deref() == Some(&record.uid))
 }
 
 async fn take(agent: &Arc<Agent>, change: Delta<Pod>) {
@@ -229,10 +188,4 @@ fn gone(agent: &Arc<Agent>, pod: &Pod) {
             forget(agent, pod);
         }
     }
-}
-
-/// Forgets a pod that is gone: its logs are no longer served.
-pub(crate) fn forget(agent: &Arc<Agent>, pod: &Pod) {
-    agent.config.logs.forget(pod);
-    housekeeping(agent);
 }
