@@ -21,7 +21,7 @@ use crate::node_agent::containers::of_pod::of_container;
 use crate::node_agent::containers::prober::{self, restart_failed};
 use crate::node_agent::containers::starts::{emit_start_events, has_finished, restart_containers};
 use crate::node_agent::pod_table::orders::{Orders, SYNC_BACKOFF, SYNC_JITTER};
-use crate::node_agent::programs::program::Unprepared;
+use crate::node_agent::programs::unprepared::Unprepared;
 use crate::node_agent::programs::workload::{pod_spec, prepared, settings};
 use crate::node_agent::progress::Phase;
 use crate::node_agent::rules::ephemeral;

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Container, KeyToPath, Pod, Secret, Volume};
 
-use super::program::Unprepared;
 use super::references::existing;
+use super::unprepared::Unprepared;
 use crate::node_agent::agent::Agent;
 
 /// Kind of a needed object.

@@ -3,59 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource, ObjectFieldSelector, Pod};
+use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource};
 
 use super::entry_point::words;
 use super::host_name::{self, HostName};
-use super::program_volumes::{self, Published};
-use super::references::References;
+use super::program_volumes;
 use super::resource_field;
+use super::seen::{ADDRESS, Seen, field};
+use super::unprepared::Unprepared;
 use crate::machine::api::ProgramSpec;
 use crate::node_agent::expansion::expanded;
-use crate::scheduler::resources::Resources;
-
-/// Address of a pod for its own programs, which share the network of the host: the address in its status is modelled.
-const ADDRESS: &str = "127.0.0.1";
-
-/// Reason why the programs of a pod cannot be prepared, as kubelet reports it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Unprepared {
-    /// Reason of the Event.
-    pub reason: &'static str,
-    /// Message of the Event.
-    pub message: String,
-}
-
-impl Unprepared {
-    /// Error in the configuration of a container (`CreateContainerConfigError`).
-    pub fn config(message: impl std::fmt::Display) -> Self {
-        Self { reason: "Failed", message: format!("Error: {message}") }
-    }
-
-    /// Returns the message of the container's status. None for an error in a volume, which only an Event reports.
-    pub fn of_container(&self) -> Option<String> {
-        self.message.strip_prefix("Error: ").map(str::to_owned)
-    }
-
-    /// Error in a volume.
-    pub fn volume(name: &str, why: impl std::fmt::Display) -> Self {
-        Self { reason: "FailedMount", message: format!("MountVolume.SetUp failed for volume \"{name}\" : {why}") }
-    }
-}
-
-/// The pod as its containers see it.
-#[derive(Clone, Debug)]
-pub(super) struct Seen<'a> {
-    pub pod: &'a Pod,
-    pub host_ip: String,
-    pub references: &'a References,
-    /// True if paths of the machine are mounted.
-    pub host_paths: bool,
-    /// Volumes of the volume manager, by name.
-    pub published: BTreeMap<String, Published>,
-    /// Resources that the node can allocate.
-    pub allocatable: Resources,
-}
 
 /// The containers of a pod, as far as they can be prepared.
 #[derive(Clone, Debug, Default)]
@@ -181,41 +138,15 @@ fn value(
     }
 }
 
-/// Returns a field of the pod (`ExtractFieldPathAsString`). None if the downward API has no such field.
-pub(super) fn field(seen: &Seen<'_>, field: &ObjectFieldSelector) -> Option<String> {
-    let (metadata, spec) = (&seen.pod.metadata, seen.pod.spec.as_ref()?);
-    let text = |value: &Option<String>| Some(value.clone().unwrap_or_default());
-    let key = |prefix: &str| field.field_path.strip_prefix(prefix)?.strip_suffix("']");
-    let of = |map: &Option<BTreeMap<String, String>>, key: &str| {
-        Some(map.as_ref().and_then(|map| map.get(key)).cloned().unwrap_or_default())
-    };
-    let all = |map: &Option<BTreeMap<String, String>>| {
-        let lines = map.iter().flatten().map(|(key, value)| format!("{key}={value:?}"));
-        Some(lines.collect::<Vec<_>>().join("\n"))
-    };
-    match field.field_path.as_str() {
-        "metadata.name" => text(&metadata.name),
-        "metadata.namespace" => text(&metadata.namespace),
-        "metadata.uid" => text(&metadata.uid),
-        "metadata.labels" => all(&metadata.labels),
-        "metadata.annotations" => all(&metadata.annotations),
-        "spec.nodeName" => text(&spec.node_name),
-        "spec.serviceAccountName" => text(&spec.service_account_name),
-        "status.podIP" | "status.podIPs" => Some(ADDRESS.to_owned()),
-        "status.hostIP" | "status.hostIPs" => Some(seen.host_ip.clone()),
-        _ => match (key("metadata.labels['"), key("metadata.annotations['")) {
-            (Some(label), _) => of(&metadata.labels, label),
-            (None, Some(annotation)) => of(&metadata.annotations, annotation),
-            (None, None) => None,
-        },
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use substrate::json::{Value, from_value, json};
 
+    use k8s_openapi::api::core::v1::Pod;
+
+    use super::super::references::References;
     use super::*;
+    use crate::scheduler::resources::Resources;
 
     fn pod(container: Value) -> Pod {
         let metadata = json!({ "name": "p", "namespace": "d", "uid": "u", "labels": { "app": "web" } });

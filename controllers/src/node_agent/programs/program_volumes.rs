@@ -2,25 +2,16 @@
 //! projected volumes (upstream `kubelet_pods.go` makeMounts).
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use k8s_openapi::api::core::v1::{Container, DownwardAPIVolumeFile, KeyToPath, Volume};
 
-use super::program::{Seen, Unprepared, field};
 use super::references::Data;
 use super::resource_field::amount;
+use super::seen::{Published, Seen, field};
+use super::unprepared::Unprepared;
 use crate::machine::api::{MountSource, MountSpec};
 use crate::node_agent::expansion::expanded;
 use crate::node_agent::volumes::host_path;
-
-/// Volume that the volume manager has mounted.
-#[derive(Clone, Debug)]
-pub(super) struct Published {
-    pub path: PathBuf,
-    pub readonly: bool,
-    /// True for a hostPath.
-    pub host: bool,
-}
 
 type Files = BTreeMap<String, String>;
 

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Endpoints, Pod, Secret, Service};
 
-use super::program::Unprepared;
 use super::service_variables;
+use super::unprepared::Unprepared;
 use crate::kube::{ApiError, ListParams};
 use crate::node_agent::agent::Agent;
 use crate::node_agent::volumes::pod_facts::request_token;

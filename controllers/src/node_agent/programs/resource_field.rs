@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Container, ResourceFieldSelector};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::program::Seen;
+use super::seen::Seen;
 use crate::binder::quantity;
 
 /// Returns a request or a limit in units of the divisor, rounded up. A limit that is not set is what the node can

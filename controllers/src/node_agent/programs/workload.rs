@@ -8,10 +8,11 @@ use substrate::fault::Span;
 
 use super::needed;
 use super::plain_command;
-use super::program::{self, Prepared, Seen, Unprepared};
-use super::program_volumes::Published;
+use super::program::{self, Prepared};
 use super::references::References;
+use super::seen::{Published, Seen};
 use super::sub_path;
+use super::unprepared::Unprepared;
 use crate::machine::api::{
     ContainerSpec, ContainerState, ExitPlan, Pace, PodRecord, PodSpec, ProgramSpec, VolumeLocation, VolumeUse,
 };
