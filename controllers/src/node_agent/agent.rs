@@ -1,7 +1,7 @@
 //! State shared by the tasks of one node agent.
 
 use parking_lot::{Mutex, MutexGuard};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -143,11 +143,5 @@ impl Agent {
             uid: Some(self.config.node_name.clone()),
             ..ObjectReference::default()
         }
-    }
-
-    /// Returns the names in `status.volumesAttached` of `node`.
-    pub(super) fn attached(node: &Node) -> BTreeSet<String> {
-        let status = node.status.as_ref();
-        status.and_then(|s| s.volumes_attached.as_ref()).into_iter().flatten().map(|v| v.name.clone()).collect()
     }
 }

@@ -35,7 +35,7 @@ pub(crate) fn check(agent: &Agent, uid: &str, pod: &Pod, name: &str) -> Result<(
         let Some(path) = mount.sub_path.as_deref().filter(|path| !path.is_empty()) else { continue };
         let volume = mounted.iter().find(|(volume, spec)| *volume == mount.name && !spec.block);
         let Some((_, spec)) = volume else { continue };
-        check_path(&agent.target_path(uid, spec), path)
+        check_path(&agent.paths.target_of(uid, spec), path)
             .map_err(|verb| format!("failed to {verb} for volumeMount {:?} of container {name:?}", mount.name))?;
     }
     Ok(())

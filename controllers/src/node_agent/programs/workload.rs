@@ -252,10 +252,10 @@ fn place(agent: &Agent, uid: &str, spec: &Arc<VolumeSpec>) -> VolumeLocation {
     if let Some(path) = spec.path_of_machine() {
         VolumeLocation::Filesystem { path: path.into() }
     } else if spec.block {
-        let mapping = agent.mapping(uid, spec);
+        let mapping = agent.paths.mapping_of(uid, spec);
         VolumeLocation::Device { published: mapping.device, global: mapping.global, link: mapping.link }
     } else {
-        VolumeLocation::Filesystem { path: agent.target_path(uid, spec) }
+        VolumeLocation::Filesystem { path: agent.paths.target_of(uid, spec) }
     }
 }
 

@@ -136,7 +136,7 @@ async fn ask(agent: &Agent, volume: &PodVolume) -> Option<Figures> {
     let path = if spec.block {
         agent.paths.global_map_path(&volume.uid, &spec.pv)
     } else {
-        agent.target_path(&volume.uid, spec)
+        agent.paths.target_of(&volume.uid, spec)
     };
     let answer = driver.stats(&spec.handle, &path).await.ok()?;
     Figures::read(&answer, driver.volume_condition)

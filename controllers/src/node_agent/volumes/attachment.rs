@@ -1,5 +1,7 @@
 //! Attachment of a volume, as the Node and the VolumeAttachment report it.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 
@@ -8,6 +10,12 @@ use crate::node_agent::names::attachment_name;
 use crate::node_agent::plugins::csi::PublishContext;
 use crate::node_agent::volume_manager::{StepError, Task, VolumeSpec};
 
+/// Returns the names in `status.volumesAttached` of `node`.
+pub(super) fn names_of_attached(node: &Node) -> BTreeSet<String> {
+    let status = node.status.as_ref();
+    status.and_then(|s| s.volumes_attached.as_ref()).into_iter().flatten().map(|v| v.name.clone()).collect()
+}
+
 pub(super) async fn verify_attached(agent: &Agent, spec: &VolumeSpec) -> Result<(), StepError> {
     let node = agent
         .client
@@ -15,7 +23,8 @@ pub(super) async fn verify_attached(agent: &Agent, spec: &VolumeSpec) -> Result<
         .get(&agent.config.node_name)
         .await
         .map_err(|e| StepError::Transient(format!("failed fetching node: {e}")))?;
-    if Agent::attached(&node).contains(spec.name.as_str()) || substrate::mutant!(agent.ctx, "attachment-not-awaited") {
+    if names_of_attached(&node).contains(spec.name.as_str()) || substrate::mutant!(agent.ctx, "attachment-not-awaited")
+    {
         Ok(())
     } else {
         Err(StepError::Transient("Volume not attached according to node status".to_owned()))

@@ -5,45 +5,14 @@
 //! device could get its number. A restarted agent finds the link, maps the device again and so opens it again.
 //! Meanwhile the pod's container holds it open.
 
-use std::path::PathBuf;
-
-use csi_mock::disk::Mapping;
 use k8s_openapi::api::core::v1::Pod;
 
-use super::reconciler::{disk_error, volume_data};
+use super::step::{disk_error, volume_data};
 use crate::kube::reference;
 use crate::node_agent::agent::Agent;
 use crate::node_agent::events::Mapped;
 use crate::node_agent::names::VOL_DATA;
 use crate::node_agent::volume_manager::{StepError, Task, VolumeSpec};
-
-impl Agent {
-    /// Returns the staging path of a volume.
-    pub(crate) fn staging_path(&self, spec: &VolumeSpec) -> PathBuf {
-        if spec.is_inline() {
-            // An inline volume is not staged: its driver gets no staging path.
-            PathBuf::new()
-        } else if spec.block {
-            self.paths.device_staging_path(&spec.pv)
-        } else {
-            self.paths.staging_target_path(&spec.driver, &spec.handle)
-        }
-    }
-
-    /// Returns the target path of a volume for a pod.
-    pub(crate) fn target_path(&self, uid: &str, spec: &VolumeSpec) -> PathBuf {
-        if spec.block { self.paths.device_publish_path(uid, &spec.pv) } else { self.paths.target_path(uid, &spec.pv) }
-    }
-
-    pub(crate) fn mapping(&self, uid: &str, spec: &VolumeSpec) -> Mapping {
-        Mapping {
-            volume: spec.handle.clone(),
-            device: self.target_path(uid, spec),
-            global: self.paths.global_map_path(uid, &spec.pv),
-            link: self.paths.device_link(uid, &spec.pv),
-        }
-    }
-}
 
 /// Writes the device's vol_data.json before the first call to the driver.
 pub(super) async fn remember(agent: &Agent, spec: &VolumeSpec) -> Result<(), StepError> {
@@ -57,7 +26,7 @@ pub(super) async fn remember(agent: &Agent, spec: &VolumeSpec) -> Result<(), Ste
 /// Maps a published device for a pod and opens it.
 pub(super) async fn map(agent: &Agent, uid: &str, task: &Task) -> Result<(), StepError> {
     let spec = &task.spec;
-    let device = agent.config.disk.map(&agent.mapping(uid, spec)).await;
+    let device = agent.config.disk.map(&agent.paths.mapping_of(uid, spec)).await;
     agent.devices.put(uid, &spec.name, Some(device.map_err(|e| disk_error(&e))?));
     let global = agent.paths.global_map_dir(&spec.pv);
     let link = agent.paths.pod_devices(uid);
@@ -78,7 +47,7 @@ pub(super) async fn map(agent: &Agent, uid: &str, task: &Task) -> Result<(), Ste
 /// Closes a device and unmaps it from a pod.
 pub(super) async fn unmap(agent: &Agent, uid: &str, spec: &VolumeSpec) -> Result<(), StepError> {
     agent.devices.put(uid, &spec.name, None);
-    agent.config.disk.unmap(&agent.mapping(uid, spec)).await.map_err(|e| disk_error(&e))
+    agent.config.disk.unmap(&agent.paths.mapping_of(uid, spec)).await.map_err(|e| disk_error(&e))
 }
 
 /// Fails if a pod still has the device (`GetDeviceBindMountRefs`).

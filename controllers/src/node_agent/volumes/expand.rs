@@ -9,7 +9,7 @@ use tonic::{Code, Status};
 
 use super::pod_facts::secrets;
 use super::populate::claims;
-use super::reconciler::driver;
+use super::step::driver;
 use crate::binder::quantity;
 use crate::kube::{Guard, Kind, reference, time};
 use crate::node_agent::agent::Agent;
@@ -154,10 +154,10 @@ pub(super) async fn expand(agent: &Agent, task: &Task) -> Result<(), StepError> 
             }
         }
     }
-    let staging = agent.staging_path(spec);
+    let staging = agent.paths.staging_of(spec);
     let uid = task.pod.as_ref().and_then(|pod| pod.metadata.uid.as_deref()).unwrap_or_default();
     // The volume is published already, by this mount or an earlier one.
-    let path = agent.target_path(uid, spec);
+    let path = agent.paths.target_of(uid, spec);
     let node = &agent.config.node_name;
     let secrets =
         secrets(agent, "NodeExpandSecretRef", spec.csi().and_then(|c| c.node_expand_secret_ref.as_ref())).await?;

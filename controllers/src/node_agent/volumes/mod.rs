@@ -16,4 +16,6 @@ pub mod pod_facts;
 pub mod populate;
 pub(super) mod reconciler;
 pub mod reconstruct;
+mod step;
 mod unmount;
+mod volume_paths;

@@ -11,8 +11,8 @@ use super::attachment::publish_context;
 use super::block;
 use super::machine_path;
 use super::pod_facts::{always_gives_group, fs_group, gives_group, pod_info, secrets, tokens};
-use super::reconciler::{disk_error, driver, encoded, volume_data};
 use super::reconstruct::VolumeData;
+use super::step::{disk_error, driver, encoded, volume_data};
 use super::unmount::clear;
 use crate::kube::reference;
 use crate::node_agent::agent::Agent;
@@ -47,7 +47,7 @@ pub(super) async fn stage(agent: &Agent, task: &Task) -> Result<(), StepError> {
         group: task.pod.as_ref().and_then(|pod| group_of(agent, pod)),
         ..Carried::default()
     };
-    let staging = agent.staging_path(spec);
+    let staging = agent.paths.staging_of(spec);
     agent.config.disk.make_dir(&staging).await.map_err(|e| disk_error(&e))?;
     if spec.block {
         block::remember(agent, spec).await?;
@@ -99,7 +99,7 @@ pub(super) async fn publish(agent: &Agent, uid: &str, task: &Task) -> Result<(),
         other = agent.pods().wanted().0.into_iter().find(|other| other != uid);
     }
     let uid = other.as_deref().unwrap_or(uid);
-    let (staging, target) = (agent.staging_path(spec), agent.target_path(uid, spec));
+    let (staging, target) = (agent.paths.staging_of(spec), agent.paths.target_of(uid, spec));
     let of_volume = spec.readonly && !substrate::mutant!(agent.ctx, "read-only-volume-ignored");
     let readonly = (task.readonly || of_volume) && !substrate::mutant!(agent.ctx, "read-only-not-passed");
     if spec.block {

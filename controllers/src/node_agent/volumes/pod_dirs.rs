@@ -20,7 +20,7 @@ pub(super) async fn remove_orphan(agent: &Arc<Agent>, uid: &str, spec: &VolumeSp
         return;
     }
     let disk = &agent.config.disk;
-    for dir in [agent.target_path(uid, spec), agent.paths.volume_dir(uid, &spec.pv)] {
+    for dir in [agent.paths.target_of(uid, spec), agent.paths.volume_dir(uid, &spec.pv)] {
         // An administrator must remove a directory with content, as in upstream.
         if disk.remove_dir(&dir).await.is_err() {
             return;

@@ -5,24 +5,21 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::attachment::{attachment, verify_attached};
+use super::attachment::{attachment, names_of_attached, verify_attached};
 use super::block;
 use super::expand::expand;
 use super::mount::{publish, stage};
 use super::pod_dirs::{remove_late_dirs, remove_orphan, remove_pod_dirs};
 use super::populate::populate;
-use super::reconstruct::{VolumeData, scan};
+use super::reconstruct::scan;
 use super::unmount::{clean_up, unpublish, unstage};
 use crate::kube::{Delta, reference};
 use crate::metrics::Metrics;
 use crate::node_agent::agent::Agent;
 use crate::node_agent::events::{Mounted, OperationFailed, Remounted, ScanFailed, Unmounted};
-use crate::node_agent::names::attachment_name;
-use crate::node_agent::plugins::csi::Driver;
 use crate::node_agent::volume_manager::operation::NodeFacts;
-use crate::node_agent::volume_manager::{Next, Operation, SeededBugs, Step, StepError, Task, VolumeSpec};
+use crate::node_agent::volume_manager::{Next, Operation, SeededBugs, Step, StepError, Task};
 use crate::tick_schedule::TickSchedule;
-use csi_mock::disk::DiskError;
 use k8s_openapi::api::core::v1::{Node, Pod};
 
 /// Wait after a failed live read that the reconciler needs.
@@ -97,7 +94,7 @@ async fn tick(agent: &Arc<Agent>) {
     let needs_node_status = agent.volumes().needs_node_status();
     if needs_node_status {
         match agent.client.all::<Node>().get(&agent.config.node_name).await {
-            Ok(node) => agent.volumes().reconstructed_from_node_status(&Agent::attached(&node)),
+            Ok(node) => agent.volumes().reconstructed_from_node_status(&names_of_attached(&node)),
             Err(_) => {
                 let agent = agent.clone();
                 agent.ctx.clone().spawn(async move {
@@ -131,7 +128,7 @@ pub(crate) async fn follow_node(agent: Arc<Agent>) {
     let mut changes = agent.node.subscribe();
     while let Some(change) = changes.recv().await {
         let attached = match &change {
-            Delta::Applied { new, .. } => Agent::attached(new),
+            Delta::Applied { new, .. } => names_of_attached(new),
             Delta::Deleted(_) => BTreeSet::new(),
         };
         if agent.volumes().set_attached_in_status(attached) {
@@ -213,7 +210,7 @@ async fn take(agent: &Agent, operation: &Operation, task: &Task, step: Step) -> 
         Step::VerifyControllerAttached => verify_attached(agent, spec).await,
         Step::WaitForAttach => {
             if substrate::mutant!(agent.ctx, "staging-directory-made-early") {
-                let _ = agent.config.disk.make_dir(&agent.staging_path(spec)).await;
+                let _ = agent.config.disk.make_dir(&agent.paths.staging_of(spec)).await;
             }
             attachment(agent, spec).await.map(drop)
         }
@@ -226,33 +223,4 @@ async fn take(agent: &Agent, operation: &Operation, task: &Task, step: Step) -> 
         Step::CleanUp => clean_up(agent, operation.uid().unwrap_or_default(), spec).await,
         Step::Unstage => unstage(agent, spec).await,
     }
-}
-
-pub(crate) fn driver(agent: &Agent, spec: &VolumeSpec, who: &str) -> Result<Driver, StepError> {
-    agent.drivers().get(&spec.driver).cloned().ok_or_else(|| {
-        StepError::Transient(format!(
-            "kubernetes.io/csi: {who}: driver name {} not found in the list of registered CSI drivers",
-            spec.driver
-        ))
-    })
-}
-
-pub(crate) fn disk_error(error: &DiskError) -> StepError {
-    StepError::Transient(format!("kubernetes.io/csi: {error}"))
-}
-
-pub(super) fn encoded(data: &VolumeData) -> Result<Vec<u8>, StepError> {
-    serde_json::to_vec(data).map_err(|e| StepError::Transient(format!("kubernetes.io/csi: {e}")))
-}
-
-/// Returns the metadata of a volume that is published on this node.
-pub(crate) fn volume_data(agent: &Agent, spec: &VolumeSpec, life_cycle: &str) -> Result<Vec<u8>, StepError> {
-    encoded(&VolumeData {
-        spec_vol_id: spec.pv.clone(),
-        volume_handle: spec.handle.clone(),
-        driver_name: spec.driver.clone(),
-        node_name: agent.config.node_name.clone(),
-        attachment_id: attachment_name(&spec.handle, &spec.driver, &agent.config.node_name),
-        volume_lifecycle_mode: life_cycle.to_owned(),
-    })
 }

@@ -5,8 +5,8 @@ use std::path::Path;
 use csi_mock::disk::{Mount, MountKind};
 
 use super::block;
-use super::reconciler::{disk_error, driver};
 use super::reconstruct::data_of;
+use super::step::{disk_error, driver};
 use crate::node_agent::agent::Agent;
 use crate::node_agent::names::vol_data_path;
 use crate::node_agent::volume_manager::{StepError, VolumeSpec};
@@ -16,7 +16,7 @@ pub(super) async fn unpublish(agent: &Agent, uid: &str, spec: &VolumeSpec) -> Re
         return Ok(());
     }
     let driver = driver(agent, spec, "Unmounter.TearDownAt failed to get CSI client")?;
-    let target = agent.target_path(uid, spec);
+    let target = agent.paths.target_of(uid, spec);
     driver.unpublish(&spec.handle, &target).await?;
     if spec.block { Ok(()) } else { clear(agent, &target).await }
 }
@@ -25,7 +25,7 @@ pub(super) async fn unpublish(agent: &Agent, uid: &str, spec: &VolumeSpec) -> Re
 /// is unknown, and only an administrator can help (`NewUnmounter`).
 pub(super) async fn clean_up(agent: &Agent, uid: &str, spec: &VolumeSpec) -> Result<(), StepError> {
     let disk = &agent.config.disk;
-    let (dir, target) = (agent.paths.volume_dir(uid, &spec.pv), agent.target_path(uid, spec));
+    let (dir, target) = (agent.paths.volume_dir(uid, &spec.pv), agent.paths.target_of(uid, spec));
     let Some(data) = data_of(disk, &dir).await.map_err(|e| disk_error(&e))? else {
         let file = vol_data_path(&target);
         return Err(StepError::Transient(format!(
@@ -44,7 +44,7 @@ pub(super) async fn unstage(agent: &Agent, spec: &VolumeSpec) -> Result<(), Step
         return Ok(());
     }
     let driver = driver(agent, spec, "attacher.UnmountDevice failed to create newCsiDriverClient")?;
-    let staging = agent.staging_path(spec);
+    let staging = agent.paths.staging_of(spec);
     if spec.block {
         block::unreferenced(agent, spec).await?;
         if driver.stage_unstage {
