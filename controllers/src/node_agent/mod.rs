@@ -6,6 +6,7 @@
 //! machine's [container runtime](crate::machine), whose containers and logs outlive it.
 
 mod agent;
+mod changes;
 pub mod config;
 mod containers;
 pub mod events;

@@ -20,7 +20,7 @@ pub(crate) async fn start_new(
     record: &PodRecord,
     object: &ObjectReference,
 ) -> Option<Duration> {
-    let pod = agent.pods().get(uid)?;
+    let pod = agent.pods.lock().get(uid)?;
     let mut failed = false;
     let mut known = pod.clone();
     if substrate::mutant!(agent.ctx, "debug-container-rerun") {

@@ -5,3 +5,4 @@
 pub(super) mod lease;
 pub mod node_object;
 pub(super) mod node_status;
+pub(super) mod readiness;

@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Node, NodeStatus};
+use k8s_openapi::api::core::v1::{Node, NodeStatus, ObjectReference};
 use substrate::seed::unit;
 
 use super::node_object::{StatusInputs, adopted, changed, initial, status};
 use crate::events::NodeReady;
 use crate::kube::{Api, ApiError};
 use crate::node_agent::agent::Agent;
+use crate::node_agent::config::NodeAgentConfig;
 use crate::node_agent::events::RegisterFailed;
 
 /// Attempts at a write in one tick (`nodeStatusUpdateRetry`).
@@ -24,12 +25,12 @@ const REGISTER_BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Dura
 /// Creates the Node, or adopts the existing one. Retries until it succeeds.
 pub(crate) async fn register(agent: &Agent) -> Arc<Node> {
     let api = agent.client.all::<Node>();
-    agent.recorder.event(agent.node_reference(), "Normal", "Starting", "Starting kubelet.");
+    agent.recorder.event(reference_to(&agent.config), "Normal", "Starting", "Starting kubelet.");
     let mut wait = REGISTER_BACKOFF.0;
     loop {
         match try_register(agent, &api).await {
             Ok(node) => return node,
-            Err(error) => agent.ctx.emit(RegisterFailed { error: error.to_string(), node: agent.name() }),
+            Err(error) => agent.ctx.emit(RegisterFailed { error: error.to_string(), node: agent.config.name() }),
         }
         agent.ctx.sleep(wait).await;
         wait = (wait * 2).min(REGISTER_BACKOFF.1);
@@ -49,12 +50,22 @@ async fn try_register(agent: &Agent, api: &Api<Node>) -> Result<Arc<Node>, ApiEr
 }
 
 fn inputs(agent: &Agent) -> StatusInputs {
-    let volumes_in_use = agent.volumes().volumes_in_use();
+    let volumes_in_use = agent.volumes.lock().volumes_in_use();
     let dropped = volumes_in_use.is_none() && substrate::mutant!(agent.ctx, "volumes-in-use-dropped");
     StatusInputs {
         now: agent.ctx.now().wall,
-        not_ready: (!agent.csi_node_initialized()).then(|| "CSINode is not yet initialized".to_owned()),
+        not_ready: (!agent.readiness.csi_node_exists()).then(|| "CSINode is not yet initialized".to_owned()),
         volumes_in_use: if dropped { Some(Vec::new()) } else { volumes_in_use },
+    }
+}
+
+/// Returns a reference to the node, for events. Upstream uses the node's name as uid too.
+fn reference_to(config: &NodeAgentConfig) -> ObjectReference {
+    ObjectReference {
+        kind: Some("Node".to_owned()),
+        name: Some(config.node_name.clone()),
+        uid: Some(config.node_name.clone()),
+        ..ObjectReference::default()
     }
 }
 
@@ -96,7 +107,7 @@ pub(crate) async fn run(agent: Arc<Agent>) {
         let next = agent.ctx.now().mono + agent.ctx.scaled(interval + interval.mul_f64(JITTER * unit(&mut rng)));
         tokio::select! { biased;
             // Only until the node is ready for the first time (`fastStatusUpdateOnce`).
-            () = agent.status_due.notified(), if !reporter.ready => fast = true,
+            () = agent.readiness.status_due.notified(), if !reporter.ready => fast = true,
             () = agent.ctx.sleep_until(next) => fast = false,
         }
     }
@@ -113,18 +124,18 @@ impl Reporter {
                 Ok(node) => {
                     let in_use = node.status.iter().flat_map(|s| s.volumes_in_use.iter().flatten());
                     let in_use: BTreeSet<&str> = in_use.map(String::as_str).collect();
-                    if agent.volumes().mark_reported_in_use(&in_use) {
-                        agent.changed();
+                    if agent.volumes.lock().mark_reported_in_use(&in_use) {
+                        agent.changes.signal();
                     }
                     return;
                 }
                 // The node was deleted. kubelet registers again only when it restarts.
                 Err(error) if error.is_not_found() => return,
                 Err(_) if substrate::mutant!(agent.ctx, "failed-report-counts") => {
-                    let unwritten = agent.volumes().volumes_in_use().unwrap_or_default();
+                    let unwritten = agent.volumes.lock().volumes_in_use().unwrap_or_default();
                     let in_use: BTreeSet<&str> = unwritten.iter().map(String::as_str).collect();
-                    if agent.volumes().mark_reported_in_use(&in_use) {
-                        agent.changed();
+                    if agent.volumes.lock().mark_reported_in_use(&in_use) {
+                        agent.changes.signal();
                     }
                 }
                 Err(_) => {}
@@ -182,12 +193,12 @@ impl Reporter {
             let (before, after) = (of(old, type_), of(new, type_));
             if after.as_deref() == Some(value) && before != after {
                 let message = format!("Node {} status is now: {reason}", agent.config.node_name);
-                agent.recorder.event(agent.node_reference(), "Normal", reason, message);
+                agent.recorder.event(reference_to(&agent.config), "Normal", reason, message);
             }
         }
         if of(new, "Ready").as_deref() == Some("True") {
             if !self.ready || of(old, "Ready").as_deref() != Some("True") {
-                agent.ctx.emit(NodeReady { node: agent.name() });
+                agent.ctx.emit(NodeReady { node: agent.config.name() });
             }
             self.ready = true;
         }

@@ -25,7 +25,7 @@ pub(crate) async fn run(agent: Arc<Agent>) {
             *at = now + agent.ctx.scaled(*period);
             if let Err(error) = update_allocatable(&agent, name).await {
                 let (driver, error) = (name.as_str().into(), error.to_string());
-                agent.ctx.emit(AllocatableFailed { driver, error, node: agent.name() });
+                agent.ctx.emit(AllocatableFailed { driver, error, node: agent.config.name() });
             }
         }
         let next = due.values().map(|(_, at)| *at).min();
@@ -39,7 +39,7 @@ pub(crate) async fn run(agent: Arc<Agent>) {
 
 /// Returns the registered drivers that have a period, with it.
 fn periods(agent: &Agent) -> BTreeMap<String, Duration> {
-    let registered: Vec<String> = agent.drivers().keys().cloned().collect();
+    let registered: Vec<String> = agent.drivers.lock().keys().cloned().collect();
     let period = |name: &str| {
         let seconds = agent.drivers_of_cluster.get("", name)?.spec.node_allocatable_update_period_seconds?;
         u64::try_from(seconds).ok().filter(|s| *s > 0).map(Duration::from_secs)

@@ -41,7 +41,7 @@ pub(crate) async fn run(agent: Arc<Agent>, directory: PathBuf) {
             if let Some(driver) = driver
                 && let Err(error) = deregister(&agent, &driver).await
             {
-                agent.ctx.emit(DeregistrationFailed { error: error.to_string(), node: agent.name() });
+                agent.ctx.emit(DeregistrationFailed { error: error.to_string(), node: agent.config.name() });
             }
         }
         for (path, identity) in found {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use csi_proto::Channel;
@@ -88,8 +87,7 @@ pub(crate) async fn initialize_csi_node(agent: &Agent, node: &Node) {
         }
         wait = (wait * INIT_BACKOFF.1).min(Duration::from_secs(10));
     }
-    agent.csi_node_exists.store(true, Ordering::Relaxed);
-    agent.status_due.notify_one();
+    agent.readiness.csi_node_is_there();
 }
 
 /// Reads the CSINode of `node`. Creates it if it is missing, and replaces it if it belongs to an older Node.
@@ -149,9 +147,9 @@ async fn install(
             .await?;
     // Mounts may begin before Node and CSINode are updated: upstream fills its driver store first, too.
     let info = driver.info().await?;
-    agent.drivers().insert(plugin.name.clone(), driver);
+    agent.drivers.lock().insert(plugin.name.clone(), driver);
     agent.driver_registered.notify_one();
-    agent.changed();
+    agent.changes.signal();
     if info.node_id.is_empty() {
         return Err(RegistrationError::NoNodeId(plugin.name.clone()));
     }
@@ -315,7 +313,7 @@ async fn update_csi_node(
 /// # Errors
 /// If the driver or the API server refuses.
 pub(crate) async fn update_allocatable(agent: &Agent, driver: &str) -> Result<(), RegistrationError> {
-    let Some(known) = agent.drivers().get(driver).cloned() else { return Ok(()) };
+    let Some(known) = agent.drivers.lock().get(driver).cloned() else { return Ok(()) };
     let info = known.info().await?;
     let name = &agent.config.node_name;
     let node = agent.client.all::<Node>().get(name).await.map_err(|e| api_error("Node", Some(e)))?;
@@ -327,7 +325,7 @@ pub(crate) async fn update_allocatable(agent: &Agent, driver: &str) -> Result<()
 /// # Errors
 /// If the API server refuses.
 pub(crate) async fn deregister(agent: &Agent, driver: &str) -> Result<(), RegistrationError> {
-    agent.drivers().remove(driver);
+    agent.drivers.lock().remove(driver);
     let alone = agent.node_drivers.lock().await;
     let api = agent.client.all::<Node>();
     let name = &agent.config.node_name;
@@ -374,10 +372,10 @@ pub(crate) async fn try_until(
     loop {
         match register(agent, registration.clone(), &dial).await {
             Ok(driver) => {
-                agent.ctx.emit(Registered { driver: driver.as_str().into(), node: agent.name() });
+                agent.ctx.emit(Registered { driver: driver.as_str().into(), node: agent.config.name() });
                 return Some(driver);
             }
-            Err(error) => agent.ctx.emit(RegistrationFailed { error: error.to_string(), node: agent.name() }),
+            Err(error) => agent.ctx.emit(RegistrationFailed { error: error.to_string(), node: agent.config.name() }),
         }
         tokio::select! { biased;
             () = &mut gone => return None,

@@ -29,7 +29,7 @@ pub(crate) async fn follow(agent: Arc<Agent>, plugin: KnownPlugin) {
             return;
         }
         if let Err(error) = deregister(&agent, &driver).await {
-            agent.ctx.emit(DeregistrationFailed { error: error.to_string(), node: agent.name() });
+            agent.ctx.emit(DeregistrationFailed { error: error.to_string(), node: agent.config.name() });
         }
     }
 }

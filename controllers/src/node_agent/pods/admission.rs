@@ -118,7 +118,7 @@ pub fn check<'a>(pod: &Pod, node: &Node, others: impl Iterator<Item = &'a Pod> +
 /// # Errors
 /// The reason for a refusal.
 pub(super) async fn admit(agent: &Agent, pod: &Pod) -> Result<(), Refusal> {
-    let others = agent.pods().active();
+    let others = agent.pods.lock().active();
     let admits = |node: &Node| check(pod, node, others.iter().map(|other| &**other));
     let name = &agent.config.node_name;
     let cached = agent.node.get("", name);
@@ -137,7 +137,7 @@ pub(super) async fn admit(agent: &Agent, pod: &Pod) -> Result<(), Refusal> {
 /// no more and its CSIDriver sets `nodeAllocatableUpdatePeriodSeconds` (upstream `VerifyExhaustedResource`). It then
 /// asks the driver for its limit at once. `missing` describes the volumes.
 pub(super) async fn refuse_unattached(agent: &Agent, uid: &str, missing: &str) -> Option<Refusal> {
-    let volumes = agent.volumes().unattached(uid);
+    let volumes = agent.volumes.lock().unattached(uid);
     for volume in volumes {
         let driver = agent.drivers_of_cluster.get("", &volume.driver)?;
         if driver.spec.node_allocatable_update_period_seconds.is_none_or(|seconds| seconds == 0) {
@@ -151,7 +151,7 @@ pub(super) async fn refuse_unattached(agent: &Agent, uid: &str, missing: &str) -
         }
         if let Err(error) = update_allocatable(agent, &volume.driver).await {
             let (driver, error) = (volume.driver.as_str().into(), error.to_string());
-            agent.ctx.emit(AllocatableFailed { driver, error, node: agent.name() });
+            agent.ctx.emit(AllocatableFailed { driver, error, node: agent.config.name() });
         }
         let message = format!("Node has reached its volume attachment limit, rejecting pod. {missing}");
         return Some(Refusal::new(NO_ATTACHMENT_LEFT, message));

@@ -30,11 +30,11 @@ pub(super) fn watch(agent: &Arc<Agent>, uid: &str, pod: &Pod) {
     let (agent, uid) = (agent.clone(), uid.to_owned());
     agent.clone().ctx.spawn(async move {
         loop {
-            let pod = agent.pods().get(&uid);
+            let pod = agent.pods.lock().get(&uid);
             let Some(limit) = pod.as_deref().and_then(limit) else { return };
             let left = left(limit, start, agent.ctx.now().wall);
             if left.is_zero() {
-                return agent.pods().expire(&uid);
+                return agent.pods.lock().expire(&uid);
             }
             agent.ctx.sleep(left).await;
         }

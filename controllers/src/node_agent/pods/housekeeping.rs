@@ -15,7 +15,7 @@ const ORPHAN_GRACE: Duration = Duration::from_secs(1);
 /// Stops and removes containers of pods that are gone (`HandlePodCleanups`).
 pub(super) fn housekeeping(agent: &Arc<Agent>) {
     let orphans: Vec<PodRecord> = {
-        let pods = agent.pods();
+        let pods = agent.pods.lock();
         if !pods.listed {
             return;
         }
@@ -37,7 +37,7 @@ pub(super) fn housekeeping(agent: &Arc<Agent>) {
                 }
                 agent.ctx.sleep(HOUSEKEEPING).await;
                 let there = agent.runtime.get(&orphan.uid).is_some_and(|now| now.is_alive() == orphan.is_alive());
-                if !there || agent.pods().knows(&orphan.uid) {
+                if !there || agent.pods.lock().knows(&orphan.uid) {
                     return;
                 }
             }

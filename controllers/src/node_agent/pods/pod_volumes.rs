@@ -56,13 +56,13 @@ async fn wait_for_volumes(agent: &Agent, uid: &str, expected: &[String]) -> Resu
     let begun = agent.ctx.now().mono;
     let deadline = begun + agent.ctx.scaled(timers.pod_attach_and_mount_timeout);
     if !substrate::mutant!(agent.ctx, "failed-lookup-not-repeated") {
-        agent.pods().look_up_again(uid);
+        agent.pods.lock().look_up_again(uid);
     }
-    let mut changes = agent.changes();
-    agent.changed();
+    let mut changes = agent.changes.subscribe();
+    agent.changes.signal();
     loop {
         {
-            let mut volumes = agent.volumes();
+            let mut volumes = agent.volumes.lock();
             if volumes.has_errors(uid) {
                 let cause = volumes.take_errors(uid).join("; ");
                 return Err(Unmounted { missing: volumes.explain(uid, expected, &cause), timeout: false });
@@ -72,7 +72,7 @@ async fn wait_for_volumes(agent: &Agent, uid: &str, expected: &[String]) -> Resu
             }
         }
         if !next_look(agent, &mut changes, begun, Some(deadline)).await {
-            let missing = agent.volumes().explain(uid, expected, "context deadline exceeded");
+            let missing = agent.volumes.lock().explain(uid, expected, "context deadline exceeded");
             return Err(Unmounted { missing, timeout: true });
         }
     }
@@ -81,8 +81,8 @@ async fn wait_for_volumes(agent: &Agent, uid: &str, expected: &[String]) -> Resu
 /// Waits until the volumes are unmounted (`WaitForUnmount`): checks at once and every 300 ms.
 pub(super) async fn wait_for_unmount(agent: &Agent, uid: &str) {
     let begun = agent.ctx.now().mono;
-    let mut changes = agent.changes();
-    while !agent.volumes().is_unmounted(uid) {
+    let mut changes = agent.changes.subscribe();
+    while !agent.volumes.lock().is_unmounted(uid) {
         next_look(agent, &mut changes, begun, None).await;
     }
 }

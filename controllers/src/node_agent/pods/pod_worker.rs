@@ -75,8 +75,8 @@ pub(super) async fn worker(
     if substrate::mutant!(agent.ctx, "finished-pod-stays-mounted") {
         ordered_to_stop(&mut orders).await;
     }
-    agent.pods().release_volumes(&uid);
-    agent.changed();
+    agent.pods.lock().release_volumes(&uid);
+    agent.changes.signal();
     if substrate::mutant!(agent.ctx, "pod-removed-before-unmount") {
         status_reporter.reports.send_replace(Report::Finish(stopped.clone(), status_reporter.facts.clone()));
     }
@@ -93,7 +93,7 @@ pub(super) async fn worker(
     }
     status_reporter.reports.send_replace(Report::Finish(stopped, status_reporter.facts.clone()));
     let deleted = orders.borrow().deleted;
-    agent.pods().end(uid, deleted);
+    agent.pods.lock().end(uid, deleted);
     if deleted {
         forget(&agent, &pod);
     }
@@ -163,7 +163,7 @@ async fn live(
                 let message = "Pod sandbox changed, it will be killed and re-created.";
                 agent.recorder.event(object.clone(), "Normal", "SandboxChanged", message);
             }
-            let pod = &with_latest_images(pod, agent.pods().get(uid).as_deref());
+            let pod = &with_latest_images(pod, agent.pods.lock().get(uid).as_deref());
             let Some(prepared) = unless_ordered(orders, prepared(agent, uid, pod)).await else { return asked };
             let prepared = match prepared {
                 Ok(prepared) => prepared,
@@ -216,7 +216,7 @@ async fn live(
         }
         let spec = latest_spec(agent, uid);
         // A container that waits may have another image now.
-        let latest = agent.pods().get(uid).unwrap_or_else(|| pod.clone());
+        let latest = agent.pods.lock().get(uid).unwrap_or_else(|| pod.clone());
         let stopped = unless_ordered(orders, stop_changed(agent, uid, &latest, &record, &object)).await;
         let Some(replaced) = stopped else { return asked };
         let record = if replaced.is_empty() { Some(record) } else { agent.runtime.alive(uid) };
@@ -271,7 +271,7 @@ type SpecVersion = (Option<i64>, usize);
 
 /// Returns the version of the latest spec of a pod.
 fn latest_spec(agent: &Agent, uid: &str) -> SpecVersion {
-    agent.pods().get(uid).map_or((None, 0), |pod| (pod.metadata.generation, ephemeral::count(&pod)))
+    agent.pods.lock().get(uid).map_or((None, 0), |pod| (pod.metadata.generation, ephemeral::count(&pod)))
 }
 
 /// Checks a running pod periodically, until one of its containers or its spec changes, or `due`. `known` is the machine's
@@ -294,11 +294,11 @@ async fn keep(
             () = agent.ctx.sleep_until(next) => {}
         }
         if republishes(agent, uid) {
-            agent.changed();
+            agent.changes.signal();
         }
         if asks_to_grow(agent, uid, pod).await {
-            agent.pods().look_up_again(uid);
-            agent.changed();
+            agent.pods.lock().look_up_again(uid);
+            agent.changes.signal();
         }
         next = next_sync(agent, rng);
     }
@@ -313,7 +313,7 @@ fn next_sync(agent: &Agent, rng: &mut impl Rng) -> Duration {
 /// Requests another publish of the pod's volumes whose drivers set CSIDriver.spec.requiresRepublish. Returns true if
 /// there are any.
 fn republishes(agent: &Agent, uid: &str) -> bool {
-    let mounted = agent.volumes().mounted(uid);
+    let mounted = agent.volumes.lock().mounted(uid);
     let wants = |driver: &str| {
         let driver = agent.drivers_of_cluster.get("", driver);
         driver.is_some_and(|d| d.spec.requires_republish == Some(true))
@@ -321,7 +321,7 @@ fn republishes(agent: &Agent, uid: &str) -> bool {
     let mut any = false;
     let most = if substrate::mutant!(agent.ctx, "one-volume-republished") { 1 } else { usize::MAX };
     for (_, spec) in mounted.into_iter().filter(|(_, spec)| wants(&spec.driver)).take(most) {
-        agent.volumes().require_remount(uid, &spec.name);
+        agent.volumes.lock().require_remount(uid, &spec.name);
         any = true;
     }
     any
@@ -342,7 +342,7 @@ async fn stop(agent: &Agent, uid: &str, pod: &Pod, orders: &mut latest::Receiver
         let message = format!("Stopping container {}", container.name);
         agent.recorder.event(of_container(&object, pod, &container.name), "Normal", "Killing", message);
     }
-    let latest = agent.pods().get(uid);
+    let latest = agent.pods.lock().get(uid);
     if let Some(latest) = &latest {
         for name in ephemeral::running(latest, record.as_ref()) {
             let message = format!("Stopping container {name}");

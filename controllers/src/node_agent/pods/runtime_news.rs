@@ -26,7 +26,7 @@ pub(crate) async fn follow(agent: Arc<Agent>) {
             Ok(()) => "the stream of news ended".to_owned(),
             Err(error) => error.to_string(),
         };
-        agent.ctx.emit(RuntimeFailed { error, node: agent.name() });
+        agent.ctx.emit(RuntimeFailed { error, node: agent.config.name() });
         agent.ctx.sleep(RETRY).await;
     }
 }
@@ -48,7 +48,7 @@ async fn news(agent: &Arc<Agent>) -> Result<(), BoxError> {
                 report(agent, trouble);
             } else {
                 housekeeping(agent);
-                agent.changed();
+                agent.changes.signal();
             }
         }
         if text.len() > LIMIT {
@@ -60,7 +60,7 @@ async fn news(agent: &Arc<Agent>) -> Result<(), BoxError> {
 
 /// Emits a workload's message as an event of its pod.
 fn report(agent: &Agent, trouble: Trouble) {
-    let pod = agent.pods().get(&trouble.uid);
+    let pod = agent.pods.lock().get(&trouble.uid);
     if let Some(pod) = pod {
         agent.recorder.event(reference::<Pod>(&pod), "Warning", &trouble.reason, trouble.message);
     }

@@ -40,7 +40,7 @@ pub(crate) async fn run(agent: Arc<Agent>) {
         take(&agent, change).await;
     }
     let first = {
-        let mut pods = agent.pods();
+        let mut pods = agent.pods.lock();
         pods.listed = true;
         if substrate::mutant!(agent.ctx, "populated-too-early") { Vec::new() } else { pods.wanted().1 }
     };
@@ -62,7 +62,7 @@ async fn remove_orphaned_dirs(agent: Arc<Agent>) {
         }
     };
     for uid in uids {
-        if !agent.pods().knows(&uid) && !mounted_below(&agent, &uid).await {
+        if !agent.pods.lock().knows(&uid) && !mounted_below(&agent, &uid).await {
             remove_pod_dirs(&agent, &uid).await;
         }
     }
@@ -74,8 +74,8 @@ async fn first_pass(agent: Arc<Agent>, pods: Vec<Arc<Pod>>) {
     for pod in pods {
         populate_pod(&agent, &pod).await;
     }
-    agent.volumes().set_populated();
-    agent.changed();
+    agent.volumes.lock().set_populated();
+    agent.changes.signal();
 }
 
 async fn take(agent: &Arc<Agent>, change: Delta<Pod>) {
@@ -119,7 +119,7 @@ async fn applied(agent: &Arc<Agent>, pod: Arc<Pod>) {
     // may run.
     let run = !over && terminate.is_none();
     if run {
-        if agent.pods().over.contains(&uid) {
+        if agent.pods.lock().over.contains(&uid) {
             return;
         }
         if let Err(refusal) = admit(agent, &pod).await {
@@ -130,17 +130,17 @@ async fn applied(agent: &Arc<Agent>, pod: Arc<Pod>) {
     let receiver = orders.subscribe();
     let wants_volumes = run || alive;
     let entry = Entry { pod: pod.clone(), wants_volumes, unprocessed: wants_volumes, orders };
-    agent.pods().entries.insert(uid.clone(), entry);
+    agent.pods.lock().entries.insert(uid.clone(), entry);
     if run {
         deadline::watch(agent, &uid, &pod);
     }
     agent.ctx.spawn(worker(agent.clone(), uid, pod, run, receiver));
-    agent.changed();
+    agent.changes.signal();
 }
 
 /// Gives a pod's worker its new object. Returns false if there is no worker.
 fn renewed(agent: &Arc<Agent>, uid: &str, pod: &Arc<Pod>, terminate: Option<Duration>) -> bool {
-    let mut pods = agent.pods();
+    let mut pods = agent.pods.lock();
     let Some(entry) = pods.entries.get_mut(uid) else { return false };
     let has_other_limit = deadline::limit(&entry.pod) != deadline::limit(pod);
     let has_other_containers = ephemeral::count(&entry.pod) != ephemeral::count(pod);
@@ -169,14 +169,14 @@ fn renewed(agent: &Arc<Agent>, uid: &str, pod: &Arc<Pod>, terminate: Option<Dura
 
 /// Reports that a pod is refused (`rejectPod`). It gets no worker.
 fn refuse(agent: &Arc<Agent>, uid: String, pod: Arc<Pod>, refusal: Refusal) {
-    agent.pods().over.insert(uid);
+    agent.pods.lock().over.insert(uid);
     let reports = latest::Sender::new(Report::Nothing);
     agent.ctx.spawn(reporter(agent.clone(), pod.clone(), reports.subscribe()));
     StatusReporter::new(agent, &pod, reports).refused(refusal);
 }
 
 fn gone(agent: &Arc<Agent>, pod: &Pod) {
-    let mut pods = agent.pods();
+    let mut pods = agent.pods.lock();
     pods.over.remove(&uid(pod));
     match pods.entries.get_mut(&uid(pod)) {
         Some(entry) => entry.orders.send_modify(|orders| {

@@ -30,7 +30,7 @@ pub(crate) fn check(agent: &Agent, uid: &str, pod: &Pod, name: &str) -> Result<(
     }
     let mut all = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
     let Some(container) = all.find(|container| container.name == name) else { return Ok(()) };
-    let mounted = agent.volumes().mounted(uid);
+    let mounted = agent.volumes.lock().mounted(uid);
     for mount in container.volume_mounts.iter().flatten() {
         let Some(path) = mount.sub_path.as_deref().filter(|path| !path.is_empty()) else { continue };
         let volume = mounted.iter().find(|(volume, spec)| *volume == mount.name && !spec.block);

@@ -93,7 +93,7 @@ pub(crate) async fn prepared(agent: &Agent, uid: &str, pod: &Pod) -> Result<Prep
         return Ok(Prepared { unprepared, ..Prepared::default() });
     }
     let references = References::read(agent, pod).await?;
-    let published = agent.volumes().mounted(uid).into_iter().map(|(name, spec)| {
+    let published = agent.volumes.lock().mounted(uid).into_iter().map(|(name, spec)| {
         let path = match place(agent, uid, &spec) {
             VolumeLocation::Filesystem { path } => path,
             VolumeLocation::Device { published, .. } => published,
@@ -134,7 +134,7 @@ pub(crate) fn pod_spec(
     });
     let containers = containers.collect();
     // The workload writes nothing to paths of the machine.
-    let mounted = agent.volumes().mounted(uid).into_iter().filter(|(_, spec)| spec.path_of_machine().is_none());
+    let mounted = agent.volumes.lock().mounted(uid).into_iter().filter(|(_, spec)| spec.path_of_machine().is_none());
     let volumes = mounted.map(|(name, spec)| {
         let (container, at) = mounted_by(pod, &name).unzip();
         VolumeUse {

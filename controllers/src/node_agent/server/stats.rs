@@ -84,7 +84,7 @@ fn is_running(record: &PodRecord) -> bool {
 fn mounted(agent: &Agent, pods: &[PodRecord]) -> Vec<PodVolume> {
     let mut volumes = Vec::new();
     for record in pods {
-        let pod = agent.pods().get(&record.uid);
+        let pod = agent.pods.lock().get(&record.uid);
         if let Some(pod) = pod {
             volumes.extend(mounted_for(agent, &record.uid, &pod));
         }
@@ -95,7 +95,7 @@ fn mounted(agent: &Agent, pods: &[PodRecord]) -> Vec<PodVolume> {
 fn mounted_for(agent: &Agent, uid: &str, pod: &Pod) -> Vec<PodVolume> {
     let uses = populate::claims(pod);
     let namespace = pod.metadata.namespace.clone().unwrap_or_default();
-    let mounted = agent.volumes().mounted(uid);
+    let mounted = agent.volumes.lock().mounted(uid);
     let mut volumes = Vec::new();
     for (name, spec) in mounted {
         let found = uses.iter().find(|one| one.volume == name);
@@ -131,7 +131,7 @@ async fn measure(agent: Arc<Agent>, volume: PodVolume) {
 /// Asks the driver of a volume (`metricsCsi.GetMetrics`). Upstream writes an error to its log only.
 async fn ask(agent: &Agent, volume: &PodVolume) -> Option<Figures> {
     let spec = &volume.spec;
-    let known = agent.drivers().get(&spec.driver).cloned();
+    let known = agent.drivers.lock().get(&spec.driver).cloned();
     let driver = known.filter(|driver| driver.volume_stats)?;
     let path = if spec.block {
         agent.paths.global_map_path(&volume.uid, &spec.pv)

@@ -67,7 +67,7 @@ impl Kept<'_> {
         loop {
             self.agent.ctx.sleep(PERIOD).await;
             let uid = self.pod.metadata.uid.as_deref().unwrap_or_default();
-            let cached = self.agent.pods().get(uid);
+            let cached = self.agent.pods.lock().get(uid);
             let looked_at = self.looked_at.as_ref();
             let Some(cached) = cached.filter(|pod| looked_at.is_none_or(|before| !Arc::ptr_eq(before, pod))) else {
                 continue;

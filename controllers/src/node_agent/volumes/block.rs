@@ -37,7 +37,7 @@ pub(super) async fn map(agent: &Agent, uid: &str, task: &Task) -> Result<(), Ste
         }
     }
     agent.ctx.emit(Mapped {
-        node: agent.name(),
+        node: agent.config.name(),
         pod: task.pod_name.as_str().into(),
         volume: spec.handle.as_str().into(),
     });

@@ -58,10 +58,10 @@ pub(crate) async fn asks_to_grow(agent: &Agent, uid: &str, pod: &Pod) -> bool {
         return false;
     }
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    let mounted = agent.volumes().mounted(uid);
+    let mounted = agent.volumes.lock().mounted(uid);
     for use_ in claims(pod).into_iter().filter(|c| !c.readonly) {
         let spec = mounted.iter().find(|(name, _)| *name == use_.volume).map(|(_, spec)| spec);
-        let expands = spec.is_some_and(|s| agent.drivers().get(&s.driver).is_some_and(|d| d.expand_volume));
+        let expands = spec.is_some_and(|s| agent.drivers.lock().get(&s.driver).is_some_and(|d| d.expand_volume));
         if !expands {
             continue;
         }
@@ -174,7 +174,7 @@ pub(super) async fn expand(agent: &Agent, task: &Task) -> Result<(), StepError> 
     if let Err(status) = expanded {
         let error = classify(&status);
         if status.code() == Code::FailedPrecondition {
-            agent.volumes().refuse_expansion(&spec.name);
+            agent.volumes.lock().refuse_expansion(&spec.name);
         }
         if let Some(pod) = &task.pod {
             let message = format!("NodeExpandVolume failed for volume \"{}\" : {}", spec.pv, error.message());
@@ -192,7 +192,7 @@ pub(super) async fn expand(agent: &Agent, task: &Task) -> Result<(), StepError> 
         agent.recorder.event(reference::<Pod>(pod), "Normal", "FileSystemResizeSuccessful", message.clone());
     }
     agent.recorder.event(reference(&*claim), "Normal", "FileSystemResizeSuccessful", message);
-    let (node, volume) = (agent.name(), spec.handle.as_str().into());
+    let (node, volume) = (agent.config.name(), spec.handle.as_str().into());
     agent.ctx.emit(Expanded { node, size_bytes: bytes, volume });
     let mut grown = finished(&claim, &size);
     if substrate::mutant!(agent.ctx, "resize-condition-kept") {

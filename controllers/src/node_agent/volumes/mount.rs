@@ -96,7 +96,7 @@ pub(super) async fn publish(agent: &Agent, uid: &str, task: &Task) -> Result<(),
     let carried = carried_to_pod(agent, task, object.as_ref().map(|d| &d.spec)).await?;
     let mut other = None;
     if substrate::mutant!(agent.ctx, "published-for-another-pod") {
-        other = agent.pods().wanted().0.into_iter().find(|other| other != uid);
+        other = agent.pods.lock().wanted().0.into_iter().find(|other| other != uid);
     }
     let uid = other.as_deref().unwrap_or(uid);
     let (staging, target) = (agent.paths.staging_of(spec), agent.paths.target_of(uid, spec));
@@ -110,7 +110,7 @@ pub(super) async fn publish(agent: &Agent, uid: &str, task: &Task) -> Result<(),
     }
     agent.config.disk.make_dir(&agent.paths.volume_dir(uid, &spec.pv)).await.map_err(|e| disk_error(&e))?;
     // A pod that has the volume keeps it even if a repeated publish fails.
-    let is_mounted = agent.volumes().is_mounted(uid, &spec.name);
+    let is_mounted = agent.volumes.lock().is_mounted(uid, &spec.name);
     let data = volume_data(agent, spec, spec.life_cycle.word())?;
     let writes_late = substrate::mutant!(agent.ctx, "volume-data-after-mount");
     if !writes_late {

@@ -26,7 +26,7 @@ pub(super) async fn remove_orphan(agent: &Arc<Agent>, uid: &str, spec: &VolumeSp
             return;
         }
     }
-    if !agent.pods().knows(uid) {
+    if !agent.pods.lock().knows(uid) {
         remove_pod_dirs(agent, uid).await;
     }
 }
@@ -36,10 +36,10 @@ pub(super) async fn remove_orphan(agent: &Arc<Agent>, uid: &str, spec: &VolumeSp
 pub(super) async fn remove_late_dirs(agent: Arc<Agent>, uid: String) {
     loop {
         agent.ctx.sleep(HOUSEKEEPING).await;
-        if agent.pods().wants(&uid) {
+        if agent.pods.lock().wants(&uid) {
             return;
         }
-        if !agent.pods().knows(&uid) {
+        if !agent.pods.lock().knows(&uid) {
             break;
         }
     }

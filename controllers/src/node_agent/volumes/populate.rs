@@ -168,7 +168,7 @@ pub fn check_volume(pv: &PersistentVolume, claim: &PersistentVolumeClaim) -> Res
 /// Populates a pod's volumes and wakes the reconciler.
 pub(crate) async fn populate(agent: Arc<Agent>, pod: Arc<Pod>) {
     populate_pod(&agent, &pod).await;
-    agent.changed();
+    agent.changes.signal();
 }
 
 /// Looks up the volumes of a pod and adds them to the desired state of world.
@@ -176,7 +176,7 @@ pub(crate) async fn populate_pod(agent: &Agent, pod: &Arc<Pod>) {
     let uid = pod.metadata.uid.clone().unwrap_or_default();
     let want = |volume: &str, spec: VolumeSpec, attachable, readonly, sizes| {
         let mount = DesiredMount { pod: pod.clone(), volumes_in_pod: [volume.to_owned()].into(), readonly, sizes };
-        agent.volumes().want(Arc::new(spec), attachable, &uid, mount);
+        agent.volumes.lock().want(Arc::new(spec), attachable, &uid, mount);
     };
     // Inline volumes need no lookup, and no controller attaches them.
     for (volume, csi) in inline(pod) {
@@ -189,13 +189,13 @@ pub(crate) async fn populate_pod(agent: &Agent, pod: &Arc<Pod>) {
             Ok((spec, attachable, sizes)) => want(&use_.volume, spec, attachable, use_.readonly, sizes),
             Err(error) => {
                 complete = false;
-                agent.volumes().lookup_failed(&uid, error);
+                agent.volumes.lock().lookup_failed(&uid, error);
             }
         }
     }
     if complete {
         // Clear errors of earlier attempts.
-        agent.volumes().take_errors(&uid);
+        agent.volumes.lock().take_errors(&uid);
     }
 }
 
@@ -205,7 +205,7 @@ async fn look_up(agent: &Agent, pod: &Pod, use_: &ClaimUse) -> Result<(VolumeSpe
     let unread = |what: &str, error: &ApiError| {
         let error = context(format!("failed to fetch {what} from API server: {error}"));
         let pod = format!("{namespace}/{}", pod.metadata.name.as_deref().unwrap_or_default());
-        agent.ctx.emit(LookupFailed { error: error.clone(), node: agent.name(), pod: pod.into() });
+        agent.ctx.emit(LookupFailed { error: error.clone(), node: agent.config.name(), pod: pod.into() });
         error
     };
     let claim = agent

@@ -42,16 +42,16 @@ pub(crate) async fn run(agent: Arc<Agent>) {
                     let mut seen = BTreeSet::new();
                     found.retain(|mount| seen.insert((mount.driver.clone(), mount.handle.clone())));
                 }
-                agent.volumes().reconstruct(&found, failed);
+                agent.volumes.lock().reconstruct(&found, failed);
                 break;
             }
             Err(error) => {
-                agent.ctx.emit(ScanFailed { error: error.to_string(), node: agent.name() });
+                agent.ctx.emit(ScanFailed { error: error.to_string(), node: agent.config.name() });
                 agent.ctx.sleep(RETRY).await;
             }
         }
     }
-    agent.volumes().seeded_bugs = SeededBugs {
+    agent.volumes.lock().seeded_bugs = SeededBugs {
         ignores_attached: substrate::mutant!(agent.ctx, "attachment-not-awaited"),
         ignores_in_use: substrate::mutant!(agent.ctx, "in-use-not-awaited"),
         unstages_published: substrate::mutant!(agent.ctx, "unstage-while-published"),
@@ -66,12 +66,12 @@ pub(crate) async fn run(agent: Arc<Agent>) {
         leaves_uncertain: substrate::mutant!(agent.ctx, "uncertain-stage-not-undone"),
     };
     let ticks = TickSchedule::new(agent.ctx.now().mono, agent.ctx.scaled(agent.config.timers.reconciler_loop));
-    agent.changed();
+    agent.changes.signal();
     loop {
         agent.publish_state();
-        let retry = agent.volumes().retry_at();
+        let retry = agent.volumes.lock().retry_at();
         tokio::select! { biased;
-            () = agent.reconcile_due() => {}
+            () = agent.changes.reconcile_due() => {}
             () = agent.ctx.sleep_until(retry.unwrap_or_default()), if retry.is_some() => {}
         }
         let now = agent.ctx.now().mono;
@@ -81,31 +81,31 @@ pub(crate) async fn run(agent: Arc<Agent>) {
 }
 
 async fn tick(agent: &Arc<Agent>) {
-    let (wanted, unprocessed) = agent.pods().wanted();
-    agent.volumes().retain_pods(&wanted);
+    let (wanted, unprocessed) = agent.pods.lock().wanted();
+    agent.volumes.lock().retain_pods(&wanted);
     let orphans = match substrate::mutant!(agent.ctx, "orphaned-pod-unmounted") {
         true => BTreeSet::new(),
         false => orphans(agent),
     };
-    agent.volumes().set_orphans(orphans);
+    agent.volumes.lock().set_orphans(orphans);
     for pod in unprocessed {
         agent.ctx.spawn(populate(agent.clone(), pod));
     }
-    let needs_node_status = agent.volumes().needs_node_status();
+    let needs_node_status = agent.volumes.lock().needs_node_status();
     if needs_node_status {
         match agent.client.all::<Node>().get(&agent.config.node_name).await {
-            Ok(node) => agent.volumes().reconstructed_from_node_status(&names_of_attached(&node)),
+            Ok(node) => agent.volumes.lock().reconstructed_from_node_status(&names_of_attached(&node)),
             Err(_) => {
                 let agent = agent.clone();
                 agent.ctx.clone().spawn(async move {
                     agent.ctx.sleep(RETRY).await;
-                    agent.changed();
+                    agent.changes.signal();
                 });
             }
         }
     }
     let now = agent.ctx.now().mono;
-    let done = agent.volumes().reconcile(now);
+    let done = agent.volumes.lock().reconcile(now);
     agent.publish_state();
     for operation in done.started {
         if substrate::mutant!(agent.ctx, "unmount-skipped") && matches!(operation, Operation::Unmount { .. }) {
@@ -118,7 +118,7 @@ async fn tick(agent: &Arc<Agent>) {
 /// Returns the pods that are gone while their containers run. Their volumes stay until the containers stop.
 fn orphans(agent: &Agent) -> BTreeSet<String> {
     let mut alive = agent.runtime.all_alive();
-    let pods = agent.pods();
+    let pods = agent.pods.lock();
     alive.retain(|uid| !pods.knows(uid));
     alive
 }
@@ -131,8 +131,8 @@ pub(crate) async fn follow_node(agent: Arc<Agent>) {
             Delta::Applied { new, .. } => names_of_attached(new),
             Delta::Deleted(_) => BTreeSet::new(),
         };
-        if agent.volumes().set_attached_in_status(attached) {
-            agent.changed();
+        if agent.volumes.lock().set_attached_in_status(attached) {
+            agent.changes.signal();
         }
     }
 }
@@ -142,10 +142,10 @@ async fn perform(agent: Arc<Agent>, operation: Operation) {
     let node = agent.node.get("", &agent.config.node_name);
     let labels = node.as_ref().and_then(|node| node.metadata.labels.as_ref());
     let facts = NodeFacts { name: &agent.config.node_name, labels };
-    let Some(task) = agent.volumes().task(&operation).cloned() else { return };
-    let again = operation.uid().is_some_and(|uid| agent.volumes().is_mounted(uid, &task.spec.name));
+    let Some(task) = agent.volumes.lock().task(&operation).cloned() else { return };
+    let again = operation.uid().is_some_and(|uid| agent.volumes.lock().is_mounted(uid, &task.spec.name));
     let measured = Metrics::of(&agent.ctx).operation(&agent.ctx, &task.spec.driver, operation.name(task.spec.block));
-    let mut next = agent.volumes().begin(agent.ctx.now().mono, &operation, facts);
+    let mut next = agent.volumes.lock().begin(agent.ctx.now().mono, &operation, facts);
     while let Next::Do(step) = next {
         let mut result = take(&agent, &operation, &task, step).await;
         if let Err(StepError::Uncertain(why)) = &result
@@ -161,16 +161,16 @@ async fn perform(agent: Arc<Agent>, operation: Operation) {
             return;
         }
         let failed = result.is_err();
-        next = agent.volumes().advance(agent.ctx.now().mono, &operation, step, result);
+        next = agent.volumes.lock().advance(agent.ctx.now().mono, &operation, step, result);
         if failed && step == Step::Unstage && substrate::mutant!(agent.ctx, "stage-not-repeated") {
-            agent.volumes().take_for_staged(&task.spec.name);
+            agent.volumes.lock().take_for_staged(&task.spec.name);
         }
     }
     measured.ended(!matches!(next, Next::Failed(_)));
     if let Next::Failed(failure) = next {
         agent.ctx.emit(OperationFailed {
             error: failure.message.clone(),
-            node: agent.name(),
+            node: agent.config.name(),
             operation: operation.name(task.spec.block).into(),
             volume: task.spec.handle.as_str().into(),
         });
@@ -178,7 +178,7 @@ async fn perform(agent: Arc<Agent>, operation: Operation) {
             remove_orphan(&agent, uid, &task.spec).await;
         }
         if let Operation::Mount { uid, .. } = &operation
-            && !agent.pods().wants(uid)
+            && !agent.pods.lock().wants(uid)
         {
             agent.ctx.spawn(remove_late_dirs(agent.clone(), uid.clone()));
         }
@@ -187,7 +187,7 @@ async fn perform(agent: Arc<Agent>, operation: Operation) {
         }
     } else {
         let pod = if task.pod_name.is_empty() { operation.uid().unwrap_or_default() } else { &task.pod_name };
-        let (node, pod, volume) = (agent.name(), pod.into(), task.spec.handle.as_str().into());
+        let (node, pod, volume) = (agent.config.name(), pod.into(), task.spec.handle.as_str().into());
         match operation {
             Operation::Mount { .. } if again => agent.ctx.emit(Remounted { node, pod, volume }),
             Operation::Mount { .. } => agent.ctx.emit(Mounted { node, pod, volume }),
@@ -195,13 +195,13 @@ async fn perform(agent: Arc<Agent>, operation: Operation) {
             _ => {}
         }
         if let (Operation::Unmount { .. } | Operation::CleanUp { .. }, Some(uid)) = (&operation, operation.uid())
-            && !agent.pods().knows(uid)
+            && !agent.pods.lock().knows(uid)
         {
             // The pod was gone before kubelet started: no worker clears its directory.
             remove_pod_dirs(&agent, uid).await;
         }
     }
-    agent.changed();
+    agent.changes.signal();
 }
 
 async fn take(agent: &Agent, operation: &Operation, task: &Task, step: Step) -> Result<(), StepError> {

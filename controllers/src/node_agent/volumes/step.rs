@@ -9,7 +9,7 @@ use crate::node_agent::plugins::csi::Driver;
 use crate::node_agent::volume_manager::{StepError, VolumeSpec};
 
 pub(super) fn driver(agent: &Agent, spec: &VolumeSpec, who: &str) -> Result<Driver, StepError> {
-    agent.drivers().get(&spec.driver).cloned().ok_or_else(|| {
+    agent.drivers.lock().get(&spec.driver).cloned().ok_or_else(|| {
         StepError::Transient(format!(
             "kubernetes.io/csi: {who}: driver name {} not found in the list of registered CSI drivers",
             spec.driver
