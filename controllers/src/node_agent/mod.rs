@@ -4,6 +4,21 @@
 //! restarts of containers, and the check of a new pod ([`admission::check`]). The rest is async: it watches, calls, and reports back. A crash ends the
 //! process without any clean-up. A restarted agent derives its state from the API server, from its disk, and from the
 //! machine's [container runtime](crate::machine), whose containers and logs outlive it.
+//!
+//! Each directory is a room: a part with one task. A room may import rooms above it in this list, and the files beside the
+//! rooms, which import no room. The test `rooms` checks it.
+//!
+//! 1. `volume_manager`: wanted and mounted volumes, as a pure machine.
+//! 2. `node`: the Node object and its lease.
+//! 3. `plugins`: drivers, their registration, and the calls to them.
+//! 4. `pod_table`: pods with a worker.
+//! 5. `volumes`: mounts and unmounts.
+//! 6. `rules`: restarts, image pulls and probe results of containers, as pure machines.
+//! 7. `programs`: commands, environment and mounts of containers.
+//! 8. `containers`: starts, hooks and probes of containers.
+//! 9. `status`: the status of pods.
+//! 10. `pods`: admission and workers of pods.
+//! 11. `server`: logs and statistics at kubelet's port.
 
 mod agent;
 mod changes;
@@ -22,6 +37,8 @@ mod programs;
 mod progress;
 mod refusal;
 mod registration_socket;
+#[cfg(test)]
+mod rooms;
 mod rules;
 mod runtime;
 pub mod serve;
