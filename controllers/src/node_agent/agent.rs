@@ -1,17 +1,19 @@
 //! State shared by the tasks of one node agent.
 
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::storage::v1::CSIDriver;
+use parking_lot::Mutex;
 use substrate::Ctx;
 use tokio::sync::Notify;
 
 use super::changes::Changes;
 use super::config::NodeAgentConfig;
 use super::names::Paths;
+use super::node::context::NodeContext;
 use super::node::readiness::Readiness;
 use super::plugins::csi::Driver;
 use super::pod_table::pods::Pods;
@@ -27,8 +29,6 @@ use crate::state_publisher::LoopStatePublisher;
 pub struct Agent {
     pub(super) ctx: Ctx,
     pub(super) client: Client,
-    /// Client for node status and lease. It gives up after one heartbeat interval.
-    pub(super) heartbeat: Client,
     pub(super) config: Arc<NodeAgentConfig>,
     pub(super) paths: Paths,
     pub(super) recorder: EventRecorder,
@@ -48,10 +48,12 @@ pub struct Agent {
     /// Answers of the drivers about volumes of pods.
     pub(super) volume_stats: Mutex<VolumeStats>,
     pub(super) volumes: Arc<Mutex<VolumeManager>>,
+    /// Registered drivers.
     pub(super) drivers: Arc<Mutex<BTreeMap<String, Driver>>>,
     pub(super) pods: Arc<Mutex<Pods>>,
     pub(super) changes: Arc<Changes>,
-    state_publisher: LoopStatePublisher,
+    pub(super) state_publisher: LoopStatePublisher,
+    pub(super) node_room: Arc<NodeContext>,
 }
 
 impl Agent {
@@ -60,27 +62,51 @@ impl Agent {
         let mine = ListParams::fields(format!("spec.nodeName={}", config.node_name));
         let timers = &config.timers;
         let (initial, max) = (ctx.scaled(timers.pending_initial), ctx.scaled(timers.pending_max));
-        Arc::new(Self {
+        let heartbeat = client.within(timers.node_status_update.min(timers.lease_duration));
+        let paths = Paths::new(&config.root);
+        let recorder = EventRecorder::on_host(client, "kubelet", &config.node_name);
+        let node = Informer::start(ctx, client.all(), named);
+        let drivers_of_cluster = Informer::start(ctx, client.all(), ListParams::default());
+        let pod_source = Informer::start(ctx, client.all(), mine);
+        let readiness = Arc::<Readiness>::default();
+        let runtime = Arc::new(Runtime::new(config.runtime.clone()));
+        let volumes = Arc::new(Mutex::new(VolumeManager::new(initial, max)));
+        let drivers = Arc::<Mutex<BTreeMap<String, Driver>>>::default();
+        let pods = Arc::<Mutex<Pods>>::default();
+        let changes = Arc::<Changes>::default();
+        let (ctx, client, config) = (ctx.clone(), client.clone(), Arc::new(config));
+        let node_room = Arc::new(NodeContext {
             ctx: ctx.clone(),
             client: client.clone(),
-            heartbeat: client.within(timers.node_status_update.min(timers.lease_duration)),
-            paths: Paths::new(&config.root),
-            recorder: EventRecorder::on_host(client, "kubelet", &config.node_name),
-            node: Informer::start(ctx, client.all(), named),
-            drivers_of_cluster: Informer::start(ctx, client.all(), ListParams::default()),
-            pod_source: Informer::start(ctx, client.all(), mine),
-            readiness: Arc::default(),
+            heartbeat: heartbeat.clone(),
+            config: config.clone(),
+            recorder: recorder.clone(),
+            node: node.clone(),
+            volumes: volumes.clone(),
+            changes: changes.clone(),
+            readiness: readiness.clone(),
+        });
+        Arc::new(Self {
+            ctx,
+            client,
+            config,
+            paths,
+            recorder,
+            node,
+            drivers_of_cluster,
+            pod_source,
+            readiness,
             driver_registered: Notify::new(),
             node_drivers: tokio::sync::Mutex::default(),
-            runtime: Arc::new(Runtime::new(config.runtime.clone())),
+            runtime,
             devices: Devices::default(),
             volume_stats: Mutex::default(),
-            volumes: Arc::new(Mutex::new(VolumeManager::new(initial, max))),
-            drivers: Arc::default(),
-            pods: Arc::default(),
-            changes: Arc::default(),
+            volumes,
+            drivers,
+            pods,
+            changes,
             state_publisher: LoopStatePublisher::default(),
-            config: Arc::new(config),
+            node_room,
         })
     }
 

@@ -79,9 +79,9 @@ pub fn run(ctx: Ctx, client: Client, config: NodeAgentConfig) -> BoxFuture<'stat
         ctx.spawn(volumes::reconciler::follow_node(agent.clone()));
         ctx.spawn(pods::runtime_news::follow(agent.clone()));
         ctx.spawn(pods::source::run(agent.clone()));
-        ctx.spawn(node::lease::run(agent.clone()));
-        let node = node::node_status::register(&agent).await;
-        ctx.spawn(node::node_status::run(agent.clone()));
+        ctx.spawn(node::lease::run(agent.node_room.clone()));
+        let node = node::node_status::register(&agent.node_room).await;
+        ctx.spawn(node::node_status::run(agent.node_room.clone()));
         ctx.spawn(plugins::allocatable::run(agent.clone()));
         plugins::registration::initialize_csi_node(&agent, &node).await;
         match agent.config.plugins.clone() {

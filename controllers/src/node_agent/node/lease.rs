@@ -10,8 +10,8 @@ use rand_core::Rng;
 use substrate::json::{Value, json};
 use substrate::seed::unit;
 
+use super::context::NodeContext;
 use crate::kube::{Api, ApiError};
-use crate::node_agent::agent::Agent;
 
 /// The namespace of all node leases.
 pub const NAMESPACE: &str = "kube-node-lease";
@@ -21,68 +21,68 @@ const TRIES: u32 = 5;
 const JITTER: f64 = 0.04;
 
 /// Renews the lease forever.
-pub(crate) async fn run(agent: Arc<Agent>) {
-    let api = agent.heartbeat.namespaced::<Lease>(NAMESPACE);
-    let mut rng = agent.ctx.rng("lease");
+pub(crate) async fn run(room: Arc<NodeContext>) {
+    let api = room.heartbeat.namespaced::<Lease>(NAMESPACE);
+    let mut rng = room.ctx.rng("lease");
     let mut held = None;
     loop {
-        held = renew(&agent, &api, held).await;
-        wait(&agent, &mut rng).await;
+        held = renew(&room, &api, held).await;
+        wait(&room, &mut rng).await;
     }
 }
 
-async fn wait(agent: &Agent, rng: &mut impl Rng) {
-    let interval = agent.config.timers.lease_renew;
-    agent.ctx.sleep(interval + interval.mul_f64(JITTER * unit(rng))).await;
+async fn wait(room: &NodeContext, rng: &mut impl Rng) {
+    let interval = room.config.timers.lease_renew;
+    room.ctx.sleep(interval + interval.mul_f64(JITTER * unit(rng))).await;
 }
 
-async fn renew(agent: &Agent, api: &Api<Lease>, held: Option<Arc<Lease>>) -> Option<Arc<Lease>> {
+async fn renew(room: &NodeContext, api: &Api<Lease>, held: Option<Arc<Lease>>) -> Option<Arc<Lease>> {
     let mut held = held;
     for _ in 0..TRIES {
         let lease = match held.take() {
             Some(lease) => lease,
-            None => match api.get(&agent.config.node_name).await {
+            None => match api.get(&room.config.node_name).await {
                 Ok(lease) => lease,
-                Err(e) if e.is_not_found() => match api.create(&fresh(agent)).await {
+                Err(e) if e.is_not_found() => match api.create(&fresh(room)).await {
                     Ok(lease) => return Some(lease),
                     Err(_) => continue,
                 },
                 Err(_) => continue,
             },
         };
-        match api.replace_written(&agent.config.node_name, renewed(agent, &lease)).await {
+        match api.replace_written(&room.config.node_name, renewed(room, &lease)).await {
             Ok(lease) => return Some(lease),
             // Another client wrote the lease, or it is gone: read it again.
-            Err(ApiError::Status(_)) if !substrate::mutant!(agent.ctx, "stale-lease-renewed") => {}
+            Err(ApiError::Status(_)) if !substrate::mutant!(room.ctx, "stale-lease-renewed") => {}
             Err(_) => held = Some(lease),
         }
     }
     held
 }
 
-fn fresh(agent: &Agent) -> Lease {
+fn fresh(room: &NodeContext) -> Lease {
     Lease {
         metadata: ObjectMeta {
-            name: Some(agent.config.node_name.clone()),
+            name: Some(room.config.node_name.clone()),
             namespace: Some(NAMESPACE.to_owned()),
-            owner_references: agent.node.get("", &agent.config.node_name).map(|node| vec![owner(&node)]),
+            owner_references: room.node.get("", &room.config.node_name).map(|node| vec![owner(&node)]),
             ..ObjectMeta::default()
         },
         spec: Some(LeaseSpec {
-            holder_identity: Some(agent.config.node_name.clone()),
-            lease_duration_seconds: i32::try_from(agent.config.timers.lease_duration.as_secs()).ok(),
-            renew_time: Some(MicroTime(agent.ctx.now().wall)),
+            holder_identity: Some(room.config.node_name.clone()),
+            lease_duration_seconds: i32::try_from(room.config.timers.lease_duration.as_secs()).ok(),
+            renew_time: Some(MicroTime(room.ctx.now().wall)),
             ..LeaseSpec::default()
         }),
     }
 }
 
 /// Builds the renewed lease by hand: it is the most frequent write, and little of it changes.
-fn renewed(agent: &Agent, lease: &Lease) -> Value {
+fn renewed(room: &NodeContext, lease: &Lease) -> Value {
     let spec = lease.spec.clone().unwrap_or_default();
     let mut metadata = json!(lease.metadata);
     if lease.metadata.owner_references.as_ref().is_none_or(Vec::is_empty)
-        && let Some(node) = agent.node.get("", &agent.config.node_name)
+        && let Some(node) = room.node.get("", &room.config.node_name)
     {
         metadata["ownerReferences"] = json!([owner(&node)]);
     }
@@ -90,7 +90,7 @@ fn renewed(agent: &Agent, lease: &Lease) -> Value {
         "apiVersion": Lease::API_VERSION,
         "kind": Lease::KIND,
         "metadata": metadata,
-        "spec": LeaseSpec { renew_time: Some(MicroTime(agent.ctx.now().wall)), ..spec },
+        "spec": LeaseSpec { renew_time: Some(MicroTime(room.ctx.now().wall)), ..spec },
     })
 }
 

@@ -8,10 +8,10 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Node, NodeStatus, ObjectReference};
 use substrate::seed::unit;
 
+use super::context::NodeContext;
 use super::node_object::{StatusInputs, adopted, changed, initial, status};
 use crate::events::NodeReady;
 use crate::kube::{Api, ApiError};
-use crate::node_agent::agent::Agent;
 use crate::node_agent::config::NodeAgentConfig;
 use crate::node_agent::events::RegisterFailed;
 
@@ -23,38 +23,38 @@ const JITTER: f64 = 0.04;
 const REGISTER_BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(7));
 
 /// Creates the Node, or adopts the existing one. Retries until it succeeds.
-pub(crate) async fn register(agent: &Agent) -> Arc<Node> {
-    let api = agent.client.all::<Node>();
-    agent.recorder.event(reference_to(&agent.config), "Normal", "Starting", "Starting kubelet.");
+pub(crate) async fn register(room: &NodeContext) -> Arc<Node> {
+    let api = room.client.all::<Node>();
+    room.recorder.event(reference_to(&room.config), "Normal", "Starting", "Starting kubelet.");
     let mut wait = REGISTER_BACKOFF.0;
     loop {
-        match try_register(agent, &api).await {
+        match try_register(room, &api).await {
             Ok(node) => return node,
-            Err(error) => agent.ctx.emit(RegisterFailed { error: error.to_string(), node: agent.config.name() }),
+            Err(error) => room.ctx.emit(RegisterFailed { error: error.to_string(), node: room.config.name() }),
         }
-        agent.ctx.sleep(wait).await;
+        room.ctx.sleep(wait).await;
         wait = (wait * 2).min(REGISTER_BACKOFF.1);
     }
 }
 
-async fn try_register(agent: &Agent, api: &Api<Node>) -> Result<Arc<Node>, ApiError> {
-    match api.create(&initial(&agent.config, &inputs(agent))).await {
+async fn try_register(room: &NodeContext, api: &Api<Node>) -> Result<Arc<Node>, ApiError> {
+    match api.create(&initial(&room.config, &inputs(room))).await {
         Err(error) if error.is_already_exists() => {}
         other => return other,
     }
-    let existing = api.get(&agent.config.node_name).await?;
-    match adopted(&agent.config, &existing) {
+    let existing = api.get(&room.config.node_name).await?;
+    match adopted(&room.config, &existing) {
         Some(node) => api.patch_node_status(&existing, &node).await,
         None => Ok(existing),
     }
 }
 
-fn inputs(agent: &Agent) -> StatusInputs {
-    let volumes_in_use = agent.volumes.lock().volumes_in_use();
-    let dropped = volumes_in_use.is_none() && substrate::mutant!(agent.ctx, "volumes-in-use-dropped");
+fn inputs(room: &NodeContext) -> StatusInputs {
+    let volumes_in_use = room.volumes.lock().volumes_in_use();
+    let dropped = volumes_in_use.is_none() && substrate::mutant!(room.ctx, "volumes-in-use-dropped");
     StatusInputs {
-        now: agent.ctx.now().wall,
-        not_ready: (!agent.readiness.csi_node_exists()).then(|| "CSINode is not yet initialized".to_owned()),
+        now: room.ctx.now().wall,
+        not_ready: (!room.readiness.csi_node_exists()).then(|| "CSINode is not yet initialized".to_owned()),
         volumes_in_use: if dropped { Some(Vec::new()) } else { volumes_in_use },
     }
 }
@@ -96,19 +96,19 @@ impl Seen {
 }
 
 /// Runs the status loop; never returns.
-pub(crate) async fn run(agent: Arc<Agent>) {
-    let api = agent.heartbeat.all::<Node>();
-    let mut rng = agent.ctx.rng("node status");
+pub(crate) async fn run(room: Arc<NodeContext>) {
+    let api = room.heartbeat.all::<Node>();
+    let mut rng = room.ctx.rng("node status");
     let mut reporter = Reporter::default();
     let mut fast = false;
     loop {
-        reporter.tick(&agent, &api, fast).await;
-        let interval = agent.config.timers.node_status_update;
-        let next = agent.ctx.now().mono + agent.ctx.scaled(interval + interval.mul_f64(JITTER * unit(&mut rng)));
+        reporter.tick(&room, &api, fast).await;
+        let interval = room.config.timers.node_status_update;
+        let next = room.ctx.now().mono + room.ctx.scaled(interval + interval.mul_f64(JITTER * unit(&mut rng)));
         tokio::select! { biased;
             // Only until the node is ready for the first time (`fastStatusUpdateOnce`).
-            () = agent.readiness.status_due.notified(), if !reporter.ready => fast = true,
-            () = agent.ctx.sleep_until(next) => fast = false,
+            () = room.readiness.status_due.notified(), if !reporter.ready => fast = true,
+            () = room.ctx.sleep_until(next) => fast = false,
         }
     }
 }
@@ -116,26 +116,26 @@ pub(crate) async fn run(agent: Arc<Agent>) {
 impl Reporter {
     /// Updates the status once. A `fast` update reports that the node is ready. It takes no volumes from the cached
     /// node, which may be older than the status that this kubelet has just written (`fastNodeStatusUpdate`).
-    async fn tick(&mut self, agent: &Agent, api: &Api<Node>, fast: bool) {
+    async fn tick(&mut self, room: &NodeContext, api: &Api<Node>, fast: bool) {
         for attempt in 0..TRIES {
             let writes = self.writes;
-            match self.try_update(agent, api, attempt == 0).await {
+            match self.try_update(room, api, attempt == 0).await {
                 Ok(_) if fast && self.writes == writes => return,
                 Ok(node) => {
                     let in_use = node.status.iter().flat_map(|s| s.volumes_in_use.iter().flatten());
                     let in_use: BTreeSet<&str> = in_use.map(String::as_str).collect();
-                    if agent.volumes.lock().mark_reported_in_use(&in_use) {
-                        agent.changes.signal();
+                    if room.volumes.lock().mark_reported_in_use(&in_use) {
+                        room.changes.signal();
                     }
                     return;
                 }
                 // The node was deleted. kubelet registers again only when it restarts.
                 Err(error) if error.is_not_found() => return,
-                Err(_) if substrate::mutant!(agent.ctx, "failed-report-counts") => {
-                    let unwritten = agent.volumes.lock().volumes_in_use().unwrap_or_default();
+                Err(_) if substrate::mutant!(room.ctx, "failed-report-counts") => {
+                    let unwritten = room.volumes.lock().volumes_in_use().unwrap_or_default();
                     let in_use: BTreeSet<&str> = unwritten.iter().map(String::as_str).collect();
-                    if agent.volumes.lock().mark_reported_in_use(&in_use) {
-                        agent.changes.signal();
+                    if room.volumes.lock().mark_reported_in_use(&in_use) {
+                        room.changes.signal();
                     }
                 }
                 Err(_) => {}
@@ -143,15 +143,15 @@ impl Reporter {
         }
     }
 
-    async fn try_update(&mut self, agent: &Agent, api: &Api<Node>, cached: bool) -> Result<Arc<Node>, ApiError> {
-        let name = &agent.config.node_name;
-        let node = match agent.node.get("", name).filter(|_| cached) {
+    async fn try_update(&mut self, room: &NodeContext, api: &Api<Node>, cached: bool) -> Result<Arc<Node>, ApiError> {
+        let name = &room.config.node_name;
+        let node = match room.node.get("", name).filter(|_| cached) {
             Some(node) => node,
             None => api.get(name).await?,
         };
-        let inputs = inputs(agent);
-        let now = agent.ctx.now().mono;
-        let report = agent.ctx.scaled(agent.config.timers.node_status_report);
+        let inputs = inputs(room);
+        let now = room.ctx.now().mono;
+        let report = room.ctx.scaled(room.config.timers.node_status_report);
         let due = self.reported_at.is_none_or(|at| now >= at + report);
         if !due && self.seen.as_ref().is_some_and(|seen| seen.is(&node, &inputs)) {
             return Ok(node);
@@ -159,10 +159,10 @@ impl Reporter {
         let nothing = NodeStatus::default();
         let old = node.status.as_ref().unwrap_or(&nothing);
         let mut known = old.clone();
-        if substrate::mutant!(agent.ctx, "extended-resource-dropped") {
+        if substrate::mutant!(room.ctx, "extended-resource-dropped") {
             known.capacity = None;
         }
-        let new = status(&agent.config, &inputs, &known);
+        let new = status(&room.config, &inputs, &known);
         if !due && !changed(old, &new) {
             let StatusInputs { not_ready, volumes_in_use, .. } = inputs;
             self.seen = Some(Seen { node: node.clone(), not_ready, volumes_in_use });
@@ -172,12 +172,12 @@ impl Reporter {
         let written = api.patch_node_status(&node, &changed).await?;
         self.reported_at = Some(now);
         self.writes += 1;
-        self.announce(agent, old, changed.status.as_ref().unwrap_or(&nothing));
+        self.announce(room, old, changed.status.as_ref().unwrap_or(&nothing));
         Ok(written)
     }
 
     /// Emits the events of changed conditions.
-    fn announce(&mut self, agent: &Agent, old: &NodeStatus, new: &NodeStatus) {
+    fn announce(&mut self, room: &NodeContext, old: &NodeStatus, new: &NodeStatus) {
         let of = |status: &NodeStatus, type_: &str| {
             let conditions = status.conditions.iter().flatten();
             conditions.into_iter().find(|c| c.type_ == type_).map(|c| c.status.clone())
@@ -192,13 +192,13 @@ impl Reporter {
         for (type_, value, reason) in reasons {
             let (before, after) = (of(old, type_), of(new, type_));
             if after.as_deref() == Some(value) && before != after {
-                let message = format!("Node {} status is now: {reason}", agent.config.node_name);
-                agent.recorder.event(reference_to(&agent.config), "Normal", reason, message);
+                let message = format!("Node {} status is now: {reason}", room.config.node_name);
+                room.recorder.event(reference_to(&room.config), "Normal", reason, message);
             }
         }
         if of(new, "Ready").as_deref() == Some("True") {
             if !self.ready || of(old, "Ready").as_deref() != Some("True") {
-                agent.ctx.emit(NodeReady { node: agent.config.name() });
+                room.ctx.emit(NodeReady { node: room.config.name() });
             }
             self.ready = true;
         }
