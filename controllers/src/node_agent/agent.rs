@@ -15,6 +15,7 @@ use super::config::NodeAgentConfig;
 use super::names::Paths;
 use super::node::context::NodeContext;
 use super::node::readiness::Readiness;
+use super::plugins::context::PluginContext;
 use super::plugins::csi::Driver;
 use super::pod_table::pods::Pods;
 use super::runtime::Runtime;
@@ -35,12 +36,6 @@ pub struct Agent {
     pub(super) node: Informer<Node>,
     pub(super) drivers_of_cluster: Informer<CSIDriver>,
     pub(super) pod_source: Informer<Pod>,
-    pub(super) readiness: Arc<Readiness>,
-    /// Notified when a driver is registered.
-    pub(super) driver_registered: Notify,
-    /// Held while a driver is written to the Node or removed from it: all drivers share one annotation
-    /// (`nodeInfoManager.lock` upstream).
-    pub(super) node_drivers: tokio::sync::Mutex<()>,
     /// The machine's container runtime.
     pub(super) runtime: Arc<Runtime>,
     /// Raw devices held open for pods.
@@ -54,6 +49,7 @@ pub struct Agent {
     pub(super) changes: Arc<Changes>,
     pub(super) state_publisher: LoopStatePublisher,
     pub(super) node_room: Arc<NodeContext>,
+    pub(super) plugin_room: Arc<PluginContext>,
 }
 
 impl Agent {
@@ -86,6 +82,17 @@ impl Agent {
             changes: changes.clone(),
             readiness: readiness.clone(),
         });
+        let plugin_room = Arc::new(PluginContext {
+            ctx: ctx.clone(),
+            client: client.clone(),
+            config: config.clone(),
+            drivers_of_cluster: drivers_of_cluster.clone(),
+            drivers: drivers.clone(),
+            driver_registered: Notify::new(),
+            node_drivers: tokio::sync::Mutex::default(),
+            changes: changes.clone(),
+            readiness: readiness.clone(),
+        });
         Arc::new(Self {
             ctx,
             client,
@@ -95,9 +102,6 @@ impl Agent {
             node,
             drivers_of_cluster,
             pod_source,
-            readiness,
-            driver_registered: Notify::new(),
-            node_drivers: tokio::sync::Mutex::default(),
             runtime,
             devices: Devices::default(),
             volume_stats: Mutex::default(),
@@ -107,6 +111,7 @@ impl Agent {
             changes,
             state_publisher: LoopStatePublisher::default(),
             node_room,
+            plugin_room,
         })
     }
 

@@ -82,17 +82,17 @@ pub fn run(ctx: Ctx, client: Client, config: NodeAgentConfig) -> BoxFuture<'stat
         ctx.spawn(node::lease::run(agent.node_room.clone()));
         let node = node::node_status::register(&agent.node_room).await;
         ctx.spawn(node::node_status::run(agent.node_room.clone()));
-        ctx.spawn(plugins::allocatable::run(agent.clone()));
-        plugins::registration::initialize_csi_node(&agent, &node).await;
+        ctx.spawn(plugins::allocatable::run(agent.plugin_room.clone()));
+        plugins::registration::initialize_csi_node(&agent.plugin_room, &node).await;
         match agent.config.plugins.clone() {
             Plugins::Known(mut plugins) => {
                 let Some(last) = plugins.pop() else { return std::future::pending().await };
                 for plugin in plugins {
-                    ctx.spawn(plugins::socket::follow(agent.clone(), plugin));
+                    ctx.spawn(plugins::socket::follow(agent.plugin_room.clone(), plugin));
                 }
-                plugins::socket::follow(agent, last).await
+                plugins::socket::follow(agent.plugin_room.clone(), last).await
             }
-            Plugins::Directory(path) => plugins::plugin_dir::run(agent, path).await,
+            Plugins::Directory(path) => plugins::plugin_dir::run(agent.plugin_room.clone(), path).await,
         }
     })
 }

@@ -5,6 +5,7 @@
 //! [Node](super::node).
 
 pub(super) mod allocatable;
+pub(super) mod context;
 pub mod csi;
 pub(super) mod plugin_dir;
 pub(super) mod registration;

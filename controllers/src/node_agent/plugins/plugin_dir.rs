@@ -12,8 +12,8 @@ use std::time::Duration;
 use substrate::link::Link;
 use substrate::{HttpService, dial, latest};
 
+use super::context::PluginContext;
 use super::registration::{deregister, keep_trying};
-use crate::node_agent::agent::Agent;
 use crate::node_agent::events::DeregistrationFailed;
 
 /// Identity of a socket among those at the same path: device, inode, change time.
@@ -28,10 +28,10 @@ struct Known {
 }
 
 /// Watches `directory` forever.
-pub(crate) async fn run(agent: Arc<Agent>, directory: PathBuf) {
+pub(crate) async fn run(room: Arc<PluginContext>, directory: PathBuf) {
     let mut known: BTreeMap<PathBuf, Known> = BTreeMap::new();
     // A scaled-down second must not become a busy loop on a real directory.
-    let period = agent.ctx.scaled(agent.config.timers.registration_reconcile).max(Duration::from_millis(50));
+    let period = room.ctx.scaled(room.config.timers.registration_reconcile).max(Duration::from_millis(50));
     loop {
         let found = sockets(&directory);
         let lost: Vec<PathBuf> =
@@ -39,9 +39,9 @@ pub(crate) async fn run(agent: Arc<Agent>, directory: PathBuf) {
         for path in lost {
             let driver = known.remove(&path).and_then(|k| k.driver.borrow().clone());
             if let Some(driver) = driver
-                && let Err(error) = deregister(&agent, &driver).await
+                && let Err(error) = deregister(&room, &driver).await
             {
-                agent.ctx.emit(DeregistrationFailed { error: error.to_string(), node: agent.config.name() });
+                room.ctx.emit(DeregistrationFailed { error: error.to_string(), node: room.config.name() });
             }
         }
         for (path, identity) in found {
@@ -52,8 +52,8 @@ pub(crate) async fn run(agent: Arc<Agent>, directory: PathBuf) {
             let mut kept = keep.subscribe();
             let registered = latest::Sender::new(None);
             let driver = registered.subscribe();
-            let (agent_, socket) = (agent.clone(), path.clone());
-            agent.ctx.spawn(async move {
+            let (agent_, socket) = (room.clone(), path.clone());
+            room.ctx.spawn(async move {
                 let registration = peer(&agent_, &socket);
                 let dial = |endpoint: &str| peer(&agent_, Path::new(endpoint.trim_start_matches("unix://")));
                 tokio::select! { biased;
@@ -64,12 +64,12 @@ pub(crate) async fn run(agent: Arc<Agent>, directory: PathBuf) {
             });
             known.insert(path, Known { identity, driver, _keep: keep });
         }
-        agent.ctx.sleep_until(agent.ctx.now().mono + period).await;
+        room.ctx.sleep_until(room.ctx.now().mono + period).await;
     }
 }
 
-fn peer(agent: &Agent, socket: &Path) -> HttpService {
-    Link::over(&agent.ctx, &format!("csi-{}", agent.config.node_name), dial::unix(socket))
+fn peer(room: &PluginContext, socket: &Path) -> HttpService {
+    Link::over(&room.ctx, &format!("csi-{}", room.config.node_name), dial::unix(socket))
 }
 
 /// Returns the sockets in a directory, except dotfiles. A missing directory has none.

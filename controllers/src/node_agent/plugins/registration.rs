@@ -14,9 +14,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use substrate::HttpService;
 use substrate::json::json;
 
+use super::context::PluginContext;
 use super::csi::{Driver, bounded};
 use crate::kube::{Api, ApiError};
-use crate::node_agent::agent::Agent;
 use crate::node_agent::events::{Registered, RegistrationFailed};
 use crate::node_agent::node::lease::owner;
 use crate::node_agent::volume_manager::StepError;
@@ -77,17 +77,17 @@ impl From<StepError> for RegistrationError {
 }
 
 /// Ensures that the CSINode exists, so that the node may become Ready. Retries until it does.
-pub(crate) async fn initialize_csi_node(agent: &Agent, node: &Node) {
-    let api = agent.client.all::<CSINode>();
+pub(crate) async fn initialize_csi_node(room: &PluginContext, node: &Node) {
+    let api = room.client.all::<CSINode>();
     let mut wait = INIT_BACKOFF.0;
     loop {
         match ensure(&api, node).await {
             Ok(_) => break,
-            Err(_) => agent.ctx.sleep(wait).await,
+            Err(_) => room.ctx.sleep(wait).await,
         }
         wait = (wait * INIT_BACKOFF.1).min(Duration::from_secs(10));
     }
-    agent.readiness.csi_node_is_there();
+    room.readiness.csi_node_is_there();
 }
 
 /// Reads the CSINode of `node`. Creates it if it is missing, and replaces it if it belongs to an older Node.
@@ -117,46 +117,46 @@ async fn ensure(api: &Api<CSINode>, node: &Node) -> Result<Arc<CSINode>, ApiErro
 /// # Errors
 /// The first step that failed. The plugin was notified of it.
 pub(crate) async fn register(
-    agent: &Agent,
+    room: &PluginContext,
     registration: HttpService,
     dial: impl Fn(&str) -> HttpService,
 ) -> Result<String, RegistrationError> {
-    let timers = &agent.config.timers;
+    let timers = &room.config.timers;
     let mut client = RegistrationClient::new(Channel(registration));
-    let plugin = bounded(&agent.ctx, timers.registration_get_info_timeout, client.get_info(InfoRequest {})).await?;
-    let result = install(agent, &plugin, dial).await;
+    let plugin = bounded(&room.ctx, timers.registration_get_info_timeout, client.get_info(InfoRequest {})).await?;
+    let result = install(room, &plugin, dial).await;
     let status = RegistrationStatus {
         plugin_registered: result.is_ok(),
         error: result.as_ref().err().map(ToString::to_string).unwrap_or_default(),
     };
     let notify = client.notify_registration_status(status);
-    let reported = bounded(&agent.ctx, timers.registration_notify_timeout, notify).await;
+    let reported = bounded(&room.ctx, timers.registration_notify_timeout, notify).await;
     result?;
     reported?;
     Ok(plugin.name)
 }
 
 async fn install(
-    agent: &Agent,
+    room: &PluginContext,
     plugin: &PluginInfo,
     dial: impl Fn(&str) -> HttpService,
 ) -> Result<(), RegistrationError> {
     validate(plugin)?;
     let driver =
-        Driver::connect(&agent.ctx, dial(&plugin.endpoint), agent.config.timers.kubelet_csi_timeout, &plugin.name)
+        Driver::connect(&room.ctx, dial(&plugin.endpoint), room.config.timers.kubelet_csi_timeout, &plugin.name)
             .await?;
     // Mounts may begin before Node and CSINode are updated: upstream fills its driver store first, too.
     let info = driver.info().await?;
-    agent.drivers.lock().insert(plugin.name.clone(), driver);
-    agent.driver_registered.notify_one();
-    agent.changes.signal();
+    room.drivers.lock().insert(plugin.name.clone(), driver);
+    room.driver_registered.notify_one();
+    room.changes.signal();
     if info.node_id.is_empty() {
         return Err(RegistrationError::NoNodeId(plugin.name.clone()));
     }
-    let node = update_node(agent, &plugin.name, &info).await?;
-    update_csi_node(agent, &node, |csi_node| {
+    let node = update_node(room, &plugin.name, &info).await?;
+    update_csi_node(room, &node, |csi_node| {
         let mut changed = install_driver(csi_node, &plugin.name, &info)?;
-        if substrate::mutant!(agent.ctx, "other-drivers-unlisted") {
+        if substrate::mutant!(room.ctx, "other-drivers-unlisted") {
             changed.spec.drivers.retain(|d| d.name == plugin.name);
         }
         Some(changed)
@@ -231,10 +231,14 @@ fn node_ids(node: &Node) -> BTreeMap<String, String> {
     annotation.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
-async fn update_node(agent: &Agent, driver: &str, info: &NodeGetInfoResponse) -> Result<Arc<Node>, RegistrationError> {
-    let _alone = agent.node_drivers.lock().await;
-    let api = agent.client.all::<Node>();
-    let name = &agent.config.node_name;
+async fn update_node(
+    room: &PluginContext,
+    driver: &str,
+    info: &NodeGetInfoResponse,
+) -> Result<Arc<Node>, RegistrationError> {
+    let _alone = room.node_drivers.lock().await;
+    let api = room.client.all::<Node>();
+    let name = &room.config.node_name;
     let mut wait = UPDATE_BACKOFF.0;
     let mut last = None;
     for _ in 0..UPDATE_TRIES {
@@ -242,7 +246,7 @@ async fn update_node(agent: &Agent, driver: &str, info: &NodeGetInfoResponse) ->
             Ok(node) => match with_driver(&node, driver, info)? {
                 None => return Ok(node),
                 Some(mut changed) => {
-                    if substrate::mutant!(agent.ctx, "node-id-not-annotated") {
+                    if substrate::mutant!(room.ctx, "node-id-not-annotated") {
                         changed.metadata.annotations.get_or_insert_default().remove(NODE_ID_ANNOTATION);
                     }
                     match api.patch_node_status(&node, &changed).await {
@@ -253,7 +257,7 @@ async fn update_node(agent: &Agent, driver: &str, info: &NodeGetInfoResponse) ->
             },
             Err(error) => last = Some(error),
         }
-        agent.ctx.sleep(wait).await;
+        room.ctx.sleep(wait).await;
         wait *= UPDATE_BACKOFF.1;
     }
     Err(api_error("Node", last))
@@ -284,11 +288,11 @@ pub(crate) fn install_driver(csi_node: &CSINode, driver: &str, info: &NodeGetInf
 }
 
 async fn update_csi_node(
-    agent: &Agent,
+    room: &PluginContext,
     node: &Node,
     change: impl Fn(&CSINode) -> Option<CSINode>,
 ) -> Result<(), RegistrationError> {
-    let api = agent.client.all::<CSINode>();
+    let api = room.client.all::<CSINode>();
     let mut wait = UPDATE_BACKOFF.0;
     let mut last = None;
     for _ in 0..UPDATE_TRIES {
@@ -302,7 +306,7 @@ async fn update_csi_node(
             },
             Err(error) => last = Some(error),
         }
-        agent.ctx.sleep(wait).await;
+        room.ctx.sleep(wait).await;
         wait *= UPDATE_BACKOFF.1;
     }
     Err(api_error("CSINode", last))
@@ -312,32 +316,32 @@ async fn update_csi_node(
 ///
 /// # Errors
 /// If the driver or the API server refuses.
-pub(crate) async fn update_allocatable(agent: &Agent, driver: &str) -> Result<(), RegistrationError> {
-    let Some(known) = agent.drivers.lock().get(driver).cloned() else { return Ok(()) };
+pub(crate) async fn update_allocatable(room: &PluginContext, driver: &str) -> Result<(), RegistrationError> {
+    let Some(known) = room.drivers.lock().get(driver).cloned() else { return Ok(()) };
     let info = known.info().await?;
-    let name = &agent.config.node_name;
-    let node = agent.client.all::<Node>().get(name).await.map_err(|e| api_error("Node", Some(e)))?;
-    update_csi_node(agent, &node, |csi_node| install_driver(csi_node, driver, &info)).await
+    let name = &room.config.node_name;
+    let node = room.client.all::<Node>().get(name).await.map_err(|e| api_error("Node", Some(e)))?;
+    update_csi_node(room, &node, |csi_node| install_driver(csi_node, driver, &info)).await
 }
 
 /// Removes a driver whose socket is gone from Node and CSINode.
 ///
 /// # Errors
 /// If the API server refuses.
-pub(crate) async fn deregister(agent: &Agent, driver: &str) -> Result<(), RegistrationError> {
-    agent.drivers.lock().remove(driver);
-    let alone = agent.node_drivers.lock().await;
-    let api = agent.client.all::<Node>();
-    let name = &agent.config.node_name;
+pub(crate) async fn deregister(room: &PluginContext, driver: &str) -> Result<(), RegistrationError> {
+    room.drivers.lock().remove(driver);
+    let alone = room.node_drivers.lock().await;
+    let api = room.client.all::<Node>();
+    let name = &room.config.node_name;
     let node = api.get(name).await.map_err(|e| api_error("Node", Some(e)))?;
     let mut ids = node_ids(&node);
-    if ids.remove(driver).is_some() && !substrate::mutant!(agent.ctx, "id-of-former-driver-kept") {
+    if ids.remove(driver).is_some() && !substrate::mutant!(room.ctx, "id-of-former-driver-kept") {
         let mut changed = Node::clone(&node);
         set_node_ids(&mut changed, &ids);
         api.patch_node_status(&node, &changed).await.map_err(|e| api_error("Node", Some(e)))?;
     }
     drop(alone);
-    update_csi_node(agent, &node, |csi_node| {
+    update_csi_node(room, &node, |csi_node| {
         let mut changed = csi_node.clone();
         changed.spec.drivers.retain(|d| d.name != driver);
         (changed.spec.drivers.len() != csi_node.spec.drivers.len()).then_some(changed)
@@ -348,12 +352,12 @@ pub(crate) async fn deregister(agent: &Agent, driver: &str) -> Result<(), Regist
 /// Registers one plugin; retries until it succeeds. Backoff: 500 ms ×2 up to 2 m 2 s, aligned to the plugin
 /// reconciler's period of 1 s. Returns the driver's name.
 pub(crate) async fn keep_trying(
-    agent: &Arc<Agent>,
+    room: &Arc<PluginContext>,
     registration: HttpService,
     dial: impl Fn(&str) -> HttpService,
 ) -> String {
     loop {
-        if let Some(driver) = try_until(agent, &registration, &dial, std::future::pending()).await {
+        if let Some(driver) = try_until(room, &registration, &dial, std::future::pending()).await {
             return driver;
         }
     }
@@ -361,25 +365,25 @@ pub(crate) async fn keep_trying(
 
 /// Like `keep_trying`, until `gone`. An attempt under way is not cancelled.
 pub(crate) async fn try_until(
-    agent: &Arc<Agent>,
+    room: &Arc<PluginContext>,
     registration: &HttpService,
     dial: impl Fn(&str) -> HttpService,
     gone: impl Future<Output = ()>,
 ) -> Option<String> {
-    let timers = &agent.config.timers;
+    let timers = &room.config.timers;
     let mut backoff = timers.pending_initial;
     tokio::pin!(gone);
     loop {
-        match register(agent, registration.clone(), &dial).await {
+        match register(room, registration.clone(), &dial).await {
             Ok(driver) => {
-                agent.ctx.emit(Registered { driver: driver.as_str().into(), node: agent.config.name() });
+                room.ctx.emit(Registered { driver: driver.as_str().into(), node: room.config.name() });
                 return Some(driver);
             }
-            Err(error) => agent.ctx.emit(RegistrationFailed { error: error.to_string(), node: agent.config.name() }),
+            Err(error) => room.ctx.emit(RegistrationFailed { error: error.to_string(), node: room.config.name() }),
         }
         tokio::select! { biased;
             () = &mut gone => return None,
-            () = agent.ctx.sleep(backoff.max(timers.registration_reconcile)) => {}
+            () = room.ctx.sleep(backoff.max(timers.registration_reconcile)) => {}
         }
         backoff = (backoff * 2).min(timers.pending_max);
     }

@@ -4,13 +4,13 @@
 
 use std::sync::Arc;
 
+use super::context::PluginContext;
 use super::registration::{deregister, try_until};
-use crate::node_agent::agent::Agent;
 use crate::node_agent::config::KnownPlugin;
 use crate::node_agent::events::DeregistrationFailed;
 
 /// Registers the driver when its socket appears, and deregisters it when the socket is gone; never ends by itself.
-pub(crate) async fn follow(agent: Arc<Agent>, plugin: KnownPlugin) {
+pub(crate) async fn follow(room: Arc<PluginContext>, plugin: KnownPlugin) {
     let KnownPlugin { registration, csi, socket } = plugin;
     let mut watch = socket.0.subscribe();
     loop {
@@ -24,12 +24,12 @@ pub(crate) async fn follow(agent: Arc<Agent>, plugin: KnownPlugin) {
             // The channel never closes, so the wait cannot fail.
             let _ = other.wait_for(|file| *file != this).await;
         };
-        let Some(driver) = try_until(&agent, &registration, |_| csi.clone(), gone).await else { continue };
+        let Some(driver) = try_until(&room, &registration, |_| csi.clone(), gone).await else { continue };
         if watch.wait_for(|file| *file != this).await.is_err() {
             return;
         }
-        if let Err(error) = deregister(&agent, &driver).await {
-            agent.ctx.emit(DeregistrationFailed { error: error.to_string(), node: agent.config.name() });
+        if let Err(error) = deregister(&room, &driver).await {
+            room.ctx.emit(DeregistrationFailed { error: error.to_string(), node: room.config.name() });
         }
     }
 }

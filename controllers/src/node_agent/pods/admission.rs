@@ -149,7 +149,7 @@ pub(super) async fn refuse_unattached(agent: &Agent, uid: &str, missing: &str) -
         if error.and_then(|e| e.error_code) != Some(RESOURCE_EXHAUSTED) {
             continue;
         }
-        if let Err(error) = update_allocatable(agent, &volume.driver).await {
+        if let Err(error) = update_allocatable(&agent.plugin_room, &volume.driver).await {
             let (driver, error) = (volume.driver.as_str().into(), error.to_string());
             agent.ctx.emit(AllocatableFailed { driver, error, node: agent.config.name() });
         }
