@@ -21,9 +21,9 @@ use super::pod_table::pods::Pods;
 use super::runtime::Runtime;
 use super::server::volume_stats::VolumeStats;
 use super::volume_manager::VolumeManager;
+use super::volumes::context::VolumeContext;
 use super::volumes::devices::Devices;
 use crate::kube::{Client, EventRecorder, Informer, ListParams};
-use crate::metrics::{Metrics, families};
 use crate::state_publisher::LoopStatePublisher;
 
 /// Shared state of a running node agent.
@@ -38,8 +38,6 @@ pub struct Agent {
     pub(super) pod_source: Informer<Pod>,
     /// The machine's container runtime.
     pub(super) runtime: Arc<Runtime>,
-    /// Raw devices held open for pods.
-    pub(super) devices: Devices,
     /// Answers of the drivers about volumes of pods.
     pub(super) volume_stats: Mutex<VolumeStats>,
     pub(super) volumes: Arc<Mutex<VolumeManager>>,
@@ -47,9 +45,9 @@ pub struct Agent {
     pub(super) drivers: Arc<Mutex<BTreeMap<String, Driver>>>,
     pub(super) pods: Arc<Mutex<Pods>>,
     pub(super) changes: Arc<Changes>,
-    pub(super) state_publisher: LoopStatePublisher,
     pub(super) node_room: Arc<NodeContext>,
     pub(super) plugin_room: Arc<PluginContext>,
+    pub(super) volume_room: Arc<VolumeContext>,
 }
 
 impl Agent {
@@ -93,6 +91,22 @@ impl Agent {
             changes: changes.clone(),
             readiness: readiness.clone(),
         });
+        let volume_room = Arc::new(VolumeContext {
+            ctx: ctx.clone(),
+            client: client.clone(),
+            config: config.clone(),
+            paths: paths.clone(),
+            recorder: recorder.clone(),
+            node: node.clone(),
+            drivers_of_cluster: drivers_of_cluster.clone(),
+            drivers: drivers.clone(),
+            devices: Devices::default(),
+            volumes: volumes.clone(),
+            pods: pods.clone(),
+            runtime: runtime.clone(),
+            changes: changes.clone(),
+            state_publisher: LoopStatePublisher::default(),
+        });
         Arc::new(Self {
             ctx,
             client,
@@ -103,23 +117,14 @@ impl Agent {
             drivers_of_cluster,
             pod_source,
             runtime,
-            devices: Devices::default(),
             volume_stats: Mutex::default(),
             volumes,
             drivers,
             pods,
             changes,
-            state_publisher: LoopStatePublisher::default(),
             node_room,
             plugin_room,
+            volume_room,
         })
-    }
-
-    /// Publishes the state of the volume manager to observers.
-    pub(super) fn publish_state(&self) {
-        self.state_publisher.publish_state(&self.ctx, || self.volumes.lock().state());
-        let counts = self.volumes.lock().counts();
-        let samples = counts.iter().map(|((driver, state), count)| (vec![driver.as_str(), *state], *count));
-        Metrics::of(&self.ctx).replace(&families::VOLUME_MANAGER, samples);
     }
 }

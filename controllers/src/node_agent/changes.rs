@@ -4,7 +4,7 @@ use substrate::latest;
 use tokio::sync::Notify;
 
 /// Signal of changes, to the reconciler and to all tasks that wait for volumes.
-pub(super) struct Changes {
+pub(crate) struct Changes {
     changes: latest::Sender<()>,
     reconcile_due: Notify,
 }

@@ -75,8 +75,8 @@ pub fn run(ctx: Ctx, client: Client, config: NodeAgentConfig) -> BoxFuture<'stat
         let agent = Agent::new(&ctx, &client, config);
         server::stats::serve(&agent);
         // The pod watch, the volume manager and the lease do not wait for the Node object.
-        ctx.spawn(volumes::reconciler::run(agent.clone()));
-        ctx.spawn(volumes::reconciler::follow_node(agent.clone()));
+        ctx.spawn(volumes::reconciler::run(agent.volume_room.clone()));
+        ctx.spawn(volumes::reconciler::follow_node(agent.volume_room.clone()));
         ctx.spawn(pods::runtime_news::follow(agent.clone()));
         ctx.spawn(pods::source::run(agent.clone()));
         ctx.spawn(node::lease::run(agent.node_room.clone()));

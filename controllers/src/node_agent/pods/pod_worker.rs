@@ -83,10 +83,10 @@ pub(super) async fn worker(
     if !substrate::mutant!(agent.ctx, "unmount-skipped") {
         wait_for_unmount(&agent, &uid).await;
         // Includes mounts that kubelet could not reconstruct at its start.
-        while mounted_below(&agent, &uid).await {
+        while mounted_below(&agent.volume_room, &uid).await {
             agent.ctx.sleep(HOUSEKEEPING).await;
         }
-        remove_pod_dirs(&agent, &uid).await;
+        remove_pod_dirs(&agent.volume_room, &uid).await;
     }
     if asked && early {
         stop(&agent, &uid, &pod, &mut orders).await;
@@ -296,7 +296,7 @@ async fn keep(
         if republishes(agent, uid) {
             agent.changes.signal();
         }
-        if asks_to_grow(agent, uid, pod).await {
+        if asks_to_grow(&agent.volume_room, uid, pod).await {
             agent.pods.lock().look_up_again(uid);
             agent.changes.signal();
         }

@@ -62,8 +62,8 @@ async fn remove_orphaned_dirs(agent: Arc<Agent>) {
         }
     };
     for uid in uids {
-        if !agent.pods.lock().knows(&uid) && !mounted_below(&agent, &uid).await {
-            remove_pod_dirs(&agent, &uid).await;
+        if !agent.pods.lock().knows(&uid) && !mounted_below(&agent.volume_room, &uid).await {
+            remove_pod_dirs(&agent.volume_room, &uid).await;
         }
     }
 }
@@ -72,7 +72,7 @@ async fn remove_orphaned_dirs(agent: Arc<Agent>) {
 /// unmounted (`hasAddedPods`). A pod is included even if its volumes could not be looked up.
 async fn first_pass(agent: Arc<Agent>, pods: Vec<Arc<Pod>>) {
     for pod in pods {
-        populate_pod(&agent, &pod).await;
+        populate_pod(&agent.volume_room, &pod).await;
     }
     agent.volumes.lock().set_populated();
     agent.changes.signal();

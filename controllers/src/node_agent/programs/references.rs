@@ -89,7 +89,8 @@ impl References {
             references.secrets.insert(name, data.transpose()?);
         }
         for audience in wanted.audiences {
-            let token = request_token(agent, pod, &audience, Some(TOKEN_SECONDS)).await.map_err(Unprepared::config)?;
+            let token =
+                request_token(&agent.client, pod, &audience, Some(TOKEN_SECONDS)).await.map_err(Unprepared::config)?;
             references.tokens.insert(audience, token.token);
         }
         let services = agent.client.namespaced::<Service>(namespace).list(&ListParams::default()).await;

@@ -7,12 +7,12 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Persis
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use tonic::{Code, Status};
 
+use super::context::VolumeContext;
 use super::pod_facts::secrets;
 use super::populate::claims;
 use super::step::driver;
 use crate::binder::quantity;
 use crate::kube::{Guard, Kind, reference, time};
-use crate::node_agent::agent::Agent;
 use crate::node_agent::events::Expanded;
 use crate::node_agent::plugins::csi::classify;
 use crate::node_agent::volume_manager::{StepError, Task, VolumeSpec};
@@ -53,25 +53,25 @@ fn resize_status(claim: &PersistentVolumeClaim) -> Option<&str> {
 
 /// Returns true if a mounted volume of the pod waits for this node to expand it. Reads only claims of drivers with
 /// EXPAND_VOLUME.
-pub(crate) async fn asks_to_grow(agent: &Agent, uid: &str, pod: &Pod) -> bool {
-    if substrate::mutant!(agent.ctx, "expansion-awaits-restart") {
+pub(crate) async fn asks_to_grow(room: &VolumeContext, uid: &str, pod: &Pod) -> bool {
+    if substrate::mutant!(room.ctx, "expansion-awaits-restart") {
         return false;
     }
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    let mounted = agent.volumes.lock().mounted(uid);
+    let mounted = room.volumes.lock().mounted(uid);
     for use_ in claims(pod).into_iter().filter(|c| !c.readonly) {
         let spec = mounted.iter().find(|(name, _)| *name == use_.volume).map(|(_, spec)| spec);
-        let expands = spec.is_some_and(|s| agent.drivers.lock().get(&s.driver).is_some_and(|d| d.expand_volume));
+        let expands = spec.is_some_and(|s| room.drivers.lock().get(&s.driver).is_some_and(|d| d.expand_volume));
         if !expands {
             continue;
         }
         // An unreadable claim is read again after the next period.
-        if let Ok(claim) = agent.client.namespaced::<PersistentVolumeClaim>(namespace).get(&use_.claim).await
+        if let Ok(claim) = room.client.namespaced::<PersistentVolumeClaim>(namespace).get(&use_.claim).await
             && matches!(resize_status(&claim), Some("NodeResizePending" | "NodeResizeInProgress"))
         {
             return true;
         }
-        if substrate::mutant!(agent.ctx, "second-claim-not-grown") {
+        if substrate::mutant!(room.ctx, "second-claim-not-grown") {
             break;
         }
     }
@@ -124,19 +124,19 @@ fn finished(claim: &PersistentVolumeClaim, size: &Quantity) -> PersistentVolumeC
 }
 
 /// Expands the filesystem if the claim asks for it.
-pub(super) async fn expand(agent: &Agent, task: &Task) -> Result<(), StepError> {
+pub(super) async fn expand(room: &VolumeContext, task: &Task) -> Result<(), StepError> {
     let spec = &task.spec;
     if spec.path_of_machine().is_some() {
         return Ok(());
     }
-    let driver = driver(agent, spec, "expander.NodeExpand failed to create newCsiDriverClient")?;
+    let driver = driver(room, spec, "expander.NodeExpand failed to create newCsiDriverClient")?;
     if !driver.expand_volume {
         return Ok(());
     }
-    let Some((mut claim, size)) = look(agent, spec).await? else { return Ok(()) };
+    let Some((mut claim, size)) = look(room, spec).await? else { return Ok(()) };
     let bytes = quantity::value(&size);
     let (namespace, name) = (claim.namespace().to_owned(), claim.name().to_owned());
-    let claims = agent.client.namespaced::<PersistentVolumeClaim>(&namespace);
+    let claims = room.client.namespaced::<PersistentVolumeClaim>(&namespace);
     let patch = async |old: &PersistentVolumeClaim, new: &PersistentVolumeClaim, guard: Guard| {
         let failed = |e| StepError::Transient(format!("patchPVCStatus failed to patch PVC {:?}: {e}", old.name()));
         claims.strategic_patch_status(old, new, guard).await.map_err(failed)
@@ -154,48 +154,48 @@ pub(super) async fn expand(agent: &Agent, task: &Task) -> Result<(), StepError> 
             }
         }
     }
-    let staging = agent.paths.staging_of(spec);
+    let staging = room.paths.staging_of(spec);
     let uid = task.pod.as_ref().and_then(|pod| pod.metadata.uid.as_deref()).unwrap_or_default();
     // The volume is published already, by this mount or an earlier one.
-    let path = agent.paths.target_of(uid, spec);
-    let node = &agent.config.node_name;
+    let path = room.paths.target_of(uid, spec);
+    let node = &room.config.node_name;
     let secrets =
-        secrets(agent, "NodeExpandSecretRef", spec.csi().and_then(|c| c.node_expand_secret_ref.as_ref())).await?;
-    if substrate::mutant!(agent.ctx, "expansion-told-before-made") {
+        secrets(room, "NodeExpandSecretRef", spec.csi().and_then(|c| c.node_expand_secret_ref.as_ref())).await?;
+    if substrate::mutant!(room.ctx, "expansion-told-before-made") {
         let told = finished(&claim, &size);
         if let Some(written) = patch(&claim, &told, Guard::ResourceVersion).await? {
             claim = written;
         }
     }
-    let expanded = match substrate::mutant!(agent.ctx, "node-expansion-skipped") {
+    let expanded = match substrate::mutant!(room.ctx, "node-expansion-skipped") {
         true => Ok(()),
         false => driver.expand(spec, (&staging, &path), bytes, secrets).await,
     };
     if let Err(status) = expanded {
         let error = classify(&status);
         if status.code() == Code::FailedPrecondition {
-            agent.volumes.lock().refuse_expansion(&spec.name);
+            room.volumes.lock().refuse_expansion(&spec.name);
         }
         if let Some(pod) = &task.pod {
             let message = format!("NodeExpandVolume failed for volume \"{}\" : {}", spec.pv, error.message());
-            agent.recorder.event(reference::<Pod>(pod), "Warning", "VolumeResizeFailed", message);
+            room.recorder.event(reference::<Pod>(pod), "Warning", "VolumeResizeFailed", message);
         }
         let is_final =
-            matches!(error, StepError::Final(_)) || substrate::mutant!(agent.ctx, "unfinished-node-expansion-told");
-        if is_final && !substrate::mutant!(agent.ctx, "node-expansion-error-not-told") {
-            patch(&claim, &failed(&claim, &status, agent.ctx.now().wall), Guard::None).await?;
+            matches!(error, StepError::Final(_)) || substrate::mutant!(room.ctx, "unfinished-node-expansion-told");
+        if is_final && !substrate::mutant!(room.ctx, "node-expansion-error-not-told") {
+            patch(&claim, &failed(&claim, &status, room.ctx.now().wall), Guard::None).await?;
         }
         return Err(error);
     }
     let message = format!("MountVolume.NodeExpandVolume succeeded for volume \"{}\" {node}", spec.pv);
     if let Some(pod) = &task.pod {
-        agent.recorder.event(reference::<Pod>(pod), "Normal", "FileSystemResizeSuccessful", message.clone());
+        room.recorder.event(reference::<Pod>(pod), "Normal", "FileSystemResizeSuccessful", message.clone());
     }
-    agent.recorder.event(reference(&*claim), "Normal", "FileSystemResizeSuccessful", message);
-    let (node, volume) = (agent.config.name(), spec.handle.as_str().into());
-    agent.ctx.emit(Expanded { node, size_bytes: bytes, volume });
+    room.recorder.event(reference(&*claim), "Normal", "FileSystemResizeSuccessful", message);
+    let (node, volume) = (room.config.name(), spec.handle.as_str().into());
+    room.ctx.emit(Expanded { node, size_bytes: bytes, volume });
     let mut grown = finished(&claim, &size);
-    if substrate::mutant!(agent.ctx, "resize-condition-kept") {
+    if substrate::mutant!(room.ctx, "resize-condition-kept") {
         let conditions = claim.status.as_ref().and_then(|status| status.conditions.clone());
         grown.status.get_or_insert_default().conditions = conditions;
     }
@@ -203,15 +203,18 @@ pub(super) async fn expand(agent: &Agent, task: &Task) -> Result<(), StepError> 
 }
 
 /// Reads the claim of a volume and the volume's current size. Returns None for a volume without a claim.
-async fn look(agent: &Agent, spec: &VolumeSpec) -> Result<Option<(Arc<PersistentVolumeClaim>, Quantity)>, StepError> {
+async fn look(
+    room: &VolumeContext,
+    spec: &VolumeSpec,
+) -> Result<Option<(Arc<PersistentVolumeClaim>, Quantity)>, StepError> {
     let failed = |e| StepError::Transient(format!("MountVolume.NodeExpandVolume get PVC failed : {e}"));
-    let volume = agent.client.all::<PersistentVolume>().get(&spec.pv).await.map_err(failed)?;
+    let volume = room.client.all::<PersistentVolume>().get(&spec.pv).await.map_err(failed)?;
     let of_volume = volume.spec.as_ref();
     let size = of_volume.and_then(|s| s.capacity.as_ref()?.get("storage")).cloned();
     let claim =
         of_volume.and_then(|s| s.claim_ref.as_ref()).and_then(|r| Some((r.namespace.clone()?, r.name.clone()?)));
     let (Some(size), Some((namespace, name))) = (size, claim) else { return Ok(None) };
-    let claim = agent.client.namespaced::<PersistentVolumeClaim>(&namespace).get(&name).await.map_err(failed)?;
+    let claim = room.client.namespaced::<PersistentVolumeClaim>(&namespace).get(&name).await.map_err(failed)?;
     Ok(Some((claim, size)))
 }
 

@@ -6,6 +6,7 @@
 
 mod attachment;
 mod block;
+pub(super) mod context;
 pub(super) mod devices;
 pub(super) mod expand;
 pub(super) mod host_path;

@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::{Pod, Secret, SecretReference};
 use k8s_openapi::api::storage::v1::CSIDriverSpec;
 use substrate::json::{Value, json};
 
-use crate::kube::ApiError;
-use crate::node_agent::agent::Agent;
+use super::context::VolumeContext;
+use crate::kube::{ApiError, Client};
 use crate::node_agent::volume_manager::{StepError, VolumeSpec};
 
 /// Key of the tokens in the volume_context or the secrets.
@@ -56,14 +56,14 @@ pub fn gives_group(policy: Option<&str>, spec: &VolumeSpec, readonly: bool) -> b
 
 /// Reads the secret that a volume names.
 pub(crate) async fn secrets(
-    agent: &Agent,
+    room: &VolumeContext,
     what: &str,
     reference: Option<&SecretReference>,
 ) -> Result<BTreeMap<String, String>, StepError> {
     let Some(reference) = reference else { return Ok(BTreeMap::new()) };
     let (namespace, name) =
         (reference.namespace.as_deref().unwrap_or_default(), reference.name.as_deref().unwrap_or_default());
-    let secret = agent.client.namespaced::<Secret>(namespace).get(name).await;
+    let secret = room.client.namespaced::<Secret>(namespace).get(name).await;
     let secret = secret.map_err(|e| StepError::Transient(format!("fetching {what} {namespace}/{name} failed: {e}")))?;
     let text = |bytes: &k8s_openapi::ByteString| String::from_utf8_lossy(&bytes.0).into_owned();
     Ok(secret.data.iter().flatten().map(|(key, value)| (key.clone(), text(value))).collect())
@@ -81,7 +81,7 @@ pub(crate) struct Token {
 /// # Errors
 /// The server's refusal, or an answer without a token.
 pub(crate) async fn request_token(
-    agent: &Agent,
+    client: &Client,
     pod: &Pod,
     audience: &str,
     seconds: Option<i64>,
@@ -103,7 +103,7 @@ pub(crate) async fn request_token(
         },
     });
     let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
-    let answer = agent.client.post(&path, request).await?;
+    let answer = client.post(&path, request).await?;
     let answer: Value = serde_json::from_slice(&answer).map_err(|e| ApiError::Decode(e.to_string()))?;
     let text = |field: &str| answer["status"][field].as_str().map(str::to_owned);
     let fields = text("token").zip(text("expirationTimestamp"));
@@ -113,13 +113,13 @@ pub(crate) async fn request_token(
 
 /// Requests tokens of the pod's service account for the driver's audiences. Returns none if the driver wants none.
 pub(crate) async fn tokens(
-    agent: &Agent,
+    room: &VolumeContext,
     driver: &CSIDriverSpec,
     pod: &Pod,
 ) -> Result<BTreeMap<String, String>, StepError> {
     let mut tokens = BTreeMap::new();
     for wanted in driver.token_requests.iter().flatten() {
-        let Token { token, until } = request_token(agent, pod, &wanted.audience, wanted.expiration_seconds)
+        let Token { token, until } = request_token(&room.client, pod, &wanted.audience, wanted.expiration_seconds)
             .await
             .map_err(|e| StepError::Transient(format!("failed to get service account token attributes: {e}")))?;
         tokens.insert(wanted.audience.clone(), json!({ "token": token, "expirationTimestamp": until }));

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{CSIVolumeSource, PersistentVolume, PersistentVolumeClaim, Pod, Volume};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
+use super::context::VolumeContext;
 use crate::binder::quantity;
 use crate::kube::ApiError;
-use crate::node_agent::agent::Agent;
 use crate::node_agent::events::LookupFailed;
 use crate::node_agent::volume_manager::VolumeSpec;
 use crate::node_agent::volume_manager::desired::{DesiredMount, Sizes};
@@ -166,17 +166,17 @@ pub fn check_volume(pv: &PersistentVolume, claim: &PersistentVolumeClaim) -> Res
 }
 
 /// Populates a pod's volumes and wakes the reconciler.
-pub(crate) async fn populate(agent: Arc<Agent>, pod: Arc<Pod>) {
-    populate_pod(&agent, &pod).await;
-    agent.changes.signal();
+pub(crate) async fn populate(room: Arc<VolumeContext>, pod: Arc<Pod>) {
+    populate_pod(&room, &pod).await;
+    room.changes.signal();
 }
 
 /// Looks up the volumes of a pod and adds them to the desired state of world.
-pub(crate) async fn populate_pod(agent: &Agent, pod: &Arc<Pod>) {
+pub(crate) async fn populate_pod(room: &VolumeContext, pod: &Arc<Pod>) {
     let uid = pod.metadata.uid.clone().unwrap_or_default();
     let want = |volume: &str, spec: VolumeSpec, attachable, readonly, sizes| {
         let mount = DesiredMount { pod: pod.clone(), volumes_in_pod: [volume.to_owned()].into(), readonly, sizes };
-        agent.volumes.lock().want(Arc::new(spec), attachable, &uid, mount);
+        room.volumes.lock().want(Arc::new(spec), attachable, &uid, mount);
     };
     // Inline volumes need no lookup, and no controller attaches them.
     for (volume, csi) in inline(pod) {
@@ -185,44 +185,44 @@ pub(crate) async fn populate_pod(agent: &Agent, pod: &Arc<Pod>) {
     }
     let mut complete = true;
     for use_ in claims(pod) {
-        match look_up(agent, pod, &use_).await {
+        match look_up(room, pod, &use_).await {
             Ok((spec, attachable, sizes)) => want(&use_.volume, spec, attachable, use_.readonly, sizes),
             Err(error) => {
                 complete = false;
-                agent.volumes.lock().lookup_failed(&uid, error);
+                room.volumes.lock().lookup_failed(&uid, error);
             }
         }
     }
     if complete {
         // Clear errors of earlier attempts.
-        agent.volumes.lock().take_errors(&uid);
+        room.volumes.lock().take_errors(&uid);
     }
 }
 
-async fn look_up(agent: &Agent, pod: &Pod, use_: &ClaimUse) -> Result<(VolumeSpec, bool, Sizes), String> {
+async fn look_up(room: &VolumeContext, pod: &Pod, use_: &ClaimUse) -> Result<(VolumeSpec, bool, Sizes), String> {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let context = |error: String| format!("error processing PVC {namespace}/{}: {error}", use_.claim);
     let unread = |what: &str, error: &ApiError| {
         let error = context(format!("failed to fetch {what} from API server: {error}"));
         let pod = format!("{namespace}/{}", pod.metadata.name.as_deref().unwrap_or_default());
-        agent.ctx.emit(LookupFailed { error: error.clone(), node: agent.config.name(), pod: pod.into() });
+        room.ctx.emit(LookupFailed { error: error.clone(), node: room.config.name(), pod: pod.into() });
         error
     };
-    let claim = agent
+    let claim = room
         .client
         .namespaced::<PersistentVolumeClaim>(namespace)
         .get(&use_.claim)
         .await
         .map_err(|e| unread("PVC", &e))?;
-    if claim.metadata.deletion_timestamp.is_some() && substrate::mutant!(agent.ctx, "deleting-claim-refused") {
+    if claim.metadata.deletion_timestamp.is_some() && substrate::mutant!(room.ctx, "deleting-claim-refused") {
         return Err(context("PVC is being deleted".to_owned()));
     }
-    let takes_foreign = substrate::mutant!(agent.ctx, "foreign-ephemeral-claim-used");
+    let takes_foreign = substrate::mutant!(room.ctx, "foreign-ephemeral-claim-used");
     let checked = ClaimUse { ephemeral: use_.ephemeral && !takes_foreign, ..use_.clone() };
     let name = volume_of_claim(&claim, pod, &checked).map_err(context)?;
-    let pv = agent.client.all::<PersistentVolume>().get(&name).await.map_err(|e| unread(&format!("PV {name}"), &e))?;
+    let pv = room.client.all::<PersistentVolume>().get(&name).await.map_err(|e| unread(&format!("PV {name}"), &e))?;
     check_volume(&pv, &claim).map_err(context)?;
-    if let Some(spec) = VolumeSpec::of_machine(&pv).filter(|_| agent.config.host_paths) {
+    if let Some(spec) = VolumeSpec::of_machine(&pv).filter(|_| room.config.host_paths) {
         check_mode(use_, false)?;
         return Ok((spec, false, Sizes::default()));
     }
@@ -230,7 +230,7 @@ async fn look_up(agent: &Agent, pod: &Pod, use_: &ClaimUse) -> Result<(VolumeSpe
     let spec = VolumeSpec::from_pv(pv).map_err(|e| context(e.to_string()))?;
     check_mode(use_, spec.block)?;
     // A driver without a CSIDriver object is attachable.
-    let driver = agent.drivers_of_cluster.get("", &spec.driver);
+    let driver = room.drivers_of_cluster.get("", &spec.driver);
     let attachable = driver.is_none_or(|d| d.spec.attach_required != Some(false));
     Ok((spec, attachable, sizes))
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use csi_mock::disk::{Disk, DiskError, MountKind};
 use serde::{Deserialize, Serialize};
 
-use crate::node_agent::agent::Agent;
+use super::context::VolumeContext;
 use crate::node_agent::names::VOL_DATA;
 use crate::node_agent::volume_manager::spec::EPHEMERAL;
 use crate::node_agent::volume_manager::{FailedMount, FoundMount};
@@ -39,8 +39,8 @@ pub struct VolumeData {
 ///
 /// # Errors
 /// If the disk cannot be read.
-pub(crate) async fn scan(agent: &Agent) -> Result<(Vec<FoundMount>, Vec<FailedMount>), DiskError> {
-    let (disk, paths) = (&agent.config.disk, &agent.paths);
+pub(crate) async fn scan(room: &VolumeContext) -> Result<(Vec<FoundMount>, Vec<FailedMount>), DiskError> {
+    let (disk, paths) = (&room.config.disk, &room.paths);
     let (mut found, mut failed) = (Vec::new(), Vec::new());
     for uid in disk.list_dir(&paths.pods()).await?.unwrap_or_default() {
         for pv in disk.list_dir(&paths.pod_volumes(&uid)).await?.unwrap_or_default() {

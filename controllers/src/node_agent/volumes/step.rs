@@ -2,14 +2,14 @@
 
 use csi_mock::disk::DiskError;
 
+use super::context::VolumeContext;
 use super::reconstruct::VolumeData;
-use crate::node_agent::agent::Agent;
 use crate::node_agent::names::attachment_name;
 use crate::node_agent::plugins::csi::Driver;
 use crate::node_agent::volume_manager::{StepError, VolumeSpec};
 
-pub(super) fn driver(agent: &Agent, spec: &VolumeSpec, who: &str) -> Result<Driver, StepError> {
-    agent.drivers.lock().get(&spec.driver).cloned().ok_or_else(|| {
+pub(super) fn driver(room: &VolumeContext, spec: &VolumeSpec, who: &str) -> Result<Driver, StepError> {
+    room.drivers.lock().get(&spec.driver).cloned().ok_or_else(|| {
         StepError::Transient(format!(
             "kubernetes.io/csi: {who}: driver name {} not found in the list of registered CSI drivers",
             spec.driver
@@ -26,13 +26,13 @@ pub(super) fn encoded(data: &VolumeData) -> Result<Vec<u8>, StepError> {
 }
 
 /// Returns the metadata of a volume that is published on this node.
-pub(super) fn volume_data(agent: &Agent, spec: &VolumeSpec, life_cycle: &str) -> Result<Vec<u8>, StepError> {
+pub(super) fn volume_data(room: &VolumeContext, spec: &VolumeSpec, life_cycle: &str) -> Result<Vec<u8>, StepError> {
     encoded(&VolumeData {
         spec_vol_id: spec.pv.clone(),
         volume_handle: spec.handle.clone(),
         driver_name: spec.driver.clone(),
-        node_name: agent.config.node_name.clone(),
-        attachment_id: attachment_name(&spec.handle, &spec.driver, &agent.config.node_name),
+        node_name: room.config.node_name.clone(),
+        attachment_id: attachment_name(&spec.handle, &spec.driver, &room.config.node_name),
         volume_lifecycle_mode: life_cycle.to_owned(),
     })
 }
