@@ -18,6 +18,7 @@ use super::node::readiness::Readiness;
 use super::plugins::context::PluginContext;
 use super::plugins::csi::Driver;
 use super::pod_table::pods::Pods;
+use super::programs::context::ProgramContext;
 use super::runtime::Runtime;
 use super::server::volume_stats::VolumeStats;
 use super::volume_manager::VolumeManager;
@@ -48,6 +49,7 @@ pub struct Agent {
     pub(super) node_room: Arc<NodeContext>,
     pub(super) plugin_room: Arc<PluginContext>,
     pub(super) volume_room: Arc<VolumeContext>,
+    pub(super) program_room: Arc<ProgramContext>,
 }
 
 impl Agent {
@@ -107,6 +109,14 @@ impl Agent {
             changes: changes.clone(),
             state_publisher: LoopStatePublisher::default(),
         });
+        let program_room = Arc::new(ProgramContext {
+            ctx: ctx.clone(),
+            client: client.clone(),
+            config: config.clone(),
+            paths: paths.clone(),
+            node: node.clone(),
+            volumes: volumes.clone(),
+        });
         Arc::new(Self {
             ctx,
             client,
@@ -125,6 +135,7 @@ impl Agent {
             node_room,
             plugin_room,
             volume_room,
+            program_room,
         })
     }
 }

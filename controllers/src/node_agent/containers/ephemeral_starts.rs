@@ -44,7 +44,7 @@ pub(crate) async fn start_new(
 /// # Errors
 /// The message of the Event.
 async fn start(agent: &Arc<Agent>, uid: &str, pod: &Pod, container: &Container) -> Result<(), String> {
-    let mut prepared = prepared_alone(agent, uid, pod, container).await.map_err(|why| why.message)?;
+    let mut prepared = prepared_alone(&agent.program_room, uid, pod, container).await.map_err(|why| why.message)?;
     let program = prepared.programs.remove(&container.name);
     let spec = ContainerSpec {
         name: container.name.clone(),

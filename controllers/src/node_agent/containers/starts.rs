@@ -83,7 +83,7 @@ pub(crate) async fn restart_containers(
             wait = Some(wait.map_or(failure.again, |wait| wait.min(failure.again)));
             continue;
         }
-        if let Err(why) = sub_path::check(agent, uid, pod, &name) {
+        if let Err(why) = sub_path::check(&agent.program_room, uid, pod, &name) {
             let message = format!("Error: {why}");
             agent.recorder.event(Arc::new(of_container(object, pod, &name)), "Warning", "Failed", message);
             not_started.insert(name, NotStarted { reason: UNPREPARED, message: why });
@@ -93,7 +93,7 @@ pub(crate) async fn restart_containers(
         }
         let renewed = match container.filter(|container| has_other_image(record, container) || refers(container)) {
             None => None,
-            Some(container) => match renewed_spec(agent, uid, pod, container, attempt).await {
+            Some(container) => match renewed_spec(&agent.program_room, uid, pod, container, attempt).await {
                 Ok(renewed) => Some(renewed),
                 Err(why) => {
                     if let Some(message) = why.of_container() {

@@ -164,7 +164,9 @@ async fn live(
                 agent.recorder.event(object.clone(), "Normal", "SandboxChanged", message);
             }
             let pod = &with_latest_images(pod, agent.pods.lock().get(uid).as_deref());
-            let Some(prepared) = unless_ordered(orders, prepared(agent, uid, pod)).await else { return asked };
+            let Some(prepared) = unless_ordered(orders, prepared(&agent.program_room, uid, pod)).await else {
+                return asked;
+            };
             let prepared = match prepared {
                 Ok(prepared) => prepared,
                 Err(why) => {
@@ -182,7 +184,7 @@ async fn live(
             for why in prepared.programs.values().flat_map(|program| &program.without) {
                 agent.recorder.event(object.clone(), "Warning", "VolumeNotMounted", why.clone());
             }
-            let spec = pod_spec(agent, uid, pod, (attempt, last.as_ref()), &settings, prepared);
+            let spec = pod_spec(&agent.program_room, uid, pod, (attempt, last.as_ref()), &settings, prepared);
             let lists = agent.runtime.lists();
             asked = true;
             // Await the answer: a stop that overtakes this request would stop nothing.

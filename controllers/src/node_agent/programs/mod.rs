@@ -4,6 +4,7 @@
 //! May use the [rules](super::rules) for containers, the [volumes](super::volumes) with their
 //! [manager](super::volume_manager), and the room of the [Node](super::node).
 
+pub(super) mod context;
 pub(super) mod entry_point;
 mod host_name;
 pub(super) mod needed;

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Container, KeyToPath, Pod, Secret, Volume};
 
+use super::context::ProgramContext;
 use super::references::existing;
 use super::unprepared::Unprepared;
-use crate::node_agent::agent::Agent;
 
 /// Kind of a needed object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,20 +42,20 @@ type Found = BTreeMap<(Kind, String), BTreeSet<String>>;
 ///
 /// # Errors
 /// The first object or key that a volume lacks, or an object that cannot be read.
-pub(super) async fn check(agent: &Agent, pod: &Pod) -> Result<BTreeMap<String, String>, Unprepared> {
+pub(super) async fn check(room: &ProgramContext, pod: &Pod) -> Result<BTreeMap<String, String>, Unprepared> {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    let (needs, mut found) = (needs(pod, !substrate::mutant!(agent.ctx, "init-env-not-awaited")), Found::new());
+    let (needs, mut found) = (needs(pod, !substrate::mutant!(room.ctx, "init-env-not-awaited")), Found::new());
     for Need { kind, name, .. } in &needs {
         let id = (*kind, name.clone());
         if found.contains_key(&id) {
             continue;
         }
         let keys: Option<BTreeSet<String>> = match kind {
-            Kind::ConfigMap => existing(agent.client.namespaced::<ConfigMap>(namespace).get(name).await)?.map(|map| {
+            Kind::ConfigMap => existing(room.client.namespaced::<ConfigMap>(namespace).get(name).await)?.map(|map| {
                 let text = map.data.iter().flatten().map(|(key, _)| key.clone());
                 text.chain(map.binary_data.iter().flatten().map(|(key, _)| key.clone())).collect()
             }),
-            Kind::Secret => existing(agent.client.namespaced::<Secret>(namespace).get(name).await)?
+            Kind::Secret => existing(room.client.namespaced::<Secret>(namespace).get(name).await)?
                 .map(|secret| secret.data.iter().flatten().map(|(key, _)| key.clone()).collect()),
         };
         found.extend(keys.map(|keys| (id, keys)));

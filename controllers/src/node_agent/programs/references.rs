@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Endpoints, Pod, Secret, Service};
 
+use super::context::ProgramContext;
 use super::service_variables;
 use super::unprepared::Unprepared;
 use crate::kube::{ApiError, ListParams};
-use crate::node_agent::agent::Agent;
 use crate::node_agent::volumes::pod_facts::request_token;
 
 /// Lifetime of a token in seconds, as in the volume that the admission plugin ServiceAccount adds.
@@ -70,12 +70,12 @@ impl References {
     ///
     /// # Errors
     /// The object that cannot be read, and the reason.
-    pub async fn read(agent: &Agent, pod: &Pod) -> Result<Self, Unprepared> {
+    pub async fn read(room: &ProgramContext, pod: &Pod) -> Result<Self, Unprepared> {
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
         let wanted = Wanted::by(pod);
         let mut references = Self::default();
         for name in wanted.config_maps {
-            let map = existing(agent.client.namespaced::<ConfigMap>(namespace).get(&name).await)?;
+            let map = existing(room.client.namespaced::<ConfigMap>(namespace).get(&name).await)?;
             let data = map.map(|map| {
                 let mut data = texts(map.binary_data.as_ref(), "configmap", &name)?;
                 data.extend(map.data.iter().flatten().map(|(key, text)| (key.clone(), text.clone())));
@@ -84,20 +84,20 @@ impl References {
             references.config_maps.insert(name, data.transpose()?);
         }
         for name in wanted.secrets {
-            let secret = existing(agent.client.namespaced::<Secret>(namespace).get(&name).await)?;
+            let secret = existing(room.client.namespaced::<Secret>(namespace).get(&name).await)?;
             let data = secret.map(|secret| texts(secret.data.as_ref(), "secret", &name));
             references.secrets.insert(name, data.transpose()?);
         }
         for audience in wanted.audiences {
             let token =
-                request_token(&agent.client, pod, &audience, Some(TOKEN_SECONDS)).await.map_err(Unprepared::config)?;
+                request_token(&room.client, pod, &audience, Some(TOKEN_SECONDS)).await.map_err(Unprepared::config)?;
             references.tokens.insert(audience, token.token);
         }
-        let services = agent.client.namespaced::<Service>(namespace).list(&ListParams::default()).await;
+        let services = room.client.namespaced::<Service>(namespace).list(&ListParams::default()).await;
         let services = services.map_err(Unprepared::config)?.items;
         let (of_server, name) = service_variables::SERVER;
-        let server = existing(agent.client.namespaced::<Service>(of_server).get(name).await)?;
-        let endpoints = existing(agent.client.namespaced::<Endpoints>(of_server).get(name).await)?;
+        let server = existing(room.client.namespaced::<Service>(of_server).get(name).await)?;
+        let endpoints = existing(room.client.namespaced::<Endpoints>(of_server).get(name).await)?;
         let server = (server.as_deref(), endpoints.as_deref());
         references.services = service_variables::variables(pod, &services, server);
         Ok(references)

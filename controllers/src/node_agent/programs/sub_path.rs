@@ -6,17 +6,17 @@ use std::path::Path;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use crate::node_agent::agent::Agent;
+use super::context::ProgramContext;
 
 /// Parts of upstream's text: the path has to be made, or it exists.
 const CREATE: &str = "create subPath directory";
 const PREPARE: &str = "prepare subPath";
 
 /// Returns the containers with a wrong path, each with upstream's text.
-pub(crate) fn wrong(agent: &Agent, uid: &str, pod: &Pod) -> BTreeMap<String, String> {
+pub(crate) fn wrong(room: &ProgramContext, uid: &str, pod: &Pod) -> BTreeMap<String, String> {
     let all = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
     let names = all.map(|container| &container.name);
-    names.filter_map(|name| Some((name.clone(), check(agent, uid, pod, name).err()?))).collect()
+    names.filter_map(|name| Some((name.clone(), check(room, uid, pod, name).err()?))).collect()
 }
 
 /// Checks the paths of a container, if this node runs programs. A path with variables is checked when the root of the
@@ -24,18 +24,18 @@ pub(crate) fn wrong(agent: &Agent, uid: &str, pod: &Pod) -> BTreeMap<String, Str
 ///
 /// # Errors
 /// Upstream's text.
-pub(crate) fn check(agent: &Agent, uid: &str, pod: &Pod, name: &str) -> Result<(), String> {
-    if !agent.config.programs {
+pub(crate) fn check(room: &ProgramContext, uid: &str, pod: &Pod, name: &str) -> Result<(), String> {
+    if !room.config.programs {
         return Ok(());
     }
     let mut all = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
     let Some(container) = all.find(|container| container.name == name) else { return Ok(()) };
-    let mounted = agent.volumes.lock().mounted(uid);
+    let mounted = room.volumes.lock().mounted(uid);
     for mount in container.volume_mounts.iter().flatten() {
         let Some(path) = mount.sub_path.as_deref().filter(|path| !path.is_empty()) else { continue };
         let volume = mounted.iter().find(|(volume, spec)| *volume == mount.name && !spec.block);
         let Some((_, spec)) = volume else { continue };
-        check_path(&agent.paths.target_of(uid, spec), path)
+        check_path(&room.paths.target_of(uid, spec), path)
             .map_err(|verb| format!("failed to {verb} for volumeMount {:?} of container {name:?}", mount.name))?;
     }
     Ok(())

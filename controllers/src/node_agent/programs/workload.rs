@@ -6,6 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use substrate::fault::Span;
 
+use super::context::ProgramContext;
 use super::needed;
 use super::plain_command;
 use super::program::{self, Prepared};
@@ -16,7 +17,6 @@ use super::unprepared::Unprepared;
 use crate::machine::api::{
     ContainerSpec, ContainerState, ExitPlan, Pace, PodRecord, PodSpec, ProgramSpec, VolumeLocation, VolumeUse,
 };
-use crate::node_agent::agent::Agent;
 use crate::node_agent::config::{PlannedExit, WorkloadDefaults};
 use crate::node_agent::node::node_object::internal_ip;
 use crate::node_agent::rules::image_pulls;
@@ -87,14 +87,14 @@ fn earlier_starts(pod: &Pod, record: Option<&PodRecord>, container: &Container) 
 ///
 /// # Errors
 /// The volume that cannot be prepared, or the object that cannot be read.
-pub(crate) async fn prepared(agent: &Agent, uid: &str, pod: &Pod) -> Result<Prepared, Unprepared> {
-    if !agent.config.programs {
-        let unprepared = needed::check(agent, pod).await?;
+pub(crate) async fn prepared(room: &ProgramContext, uid: &str, pod: &Pod) -> Result<Prepared, Unprepared> {
+    if !room.config.programs {
+        let unprepared = needed::check(room, pod).await?;
         return Ok(Prepared { unprepared, ..Prepared::default() });
     }
-    let references = References::read(agent, pod).await?;
-    let published = agent.volumes.lock().mounted(uid).into_iter().map(|(name, spec)| {
-        let path = match place(agent, uid, &spec) {
+    let references = References::read(room, pod).await?;
+    let published = room.volumes.lock().mounted(uid).into_iter().map(|(name, spec)| {
+        let path = match place(room, uid, &spec) {
             VolumeLocation::Filesystem { path } => path,
             VolumeLocation::Device { published, .. } => published,
         };
@@ -102,12 +102,12 @@ pub(crate) async fn prepared(agent: &Agent, uid: &str, pod: &Pod) -> Result<Prep
         (name, Published { path, readonly, host: spec.is_host_path() })
     });
     let published = published.collect();
-    let (host_ip, host_paths) = (internal_ip(&agent.config), agent.config.host_paths);
-    let node = agent.node.get("", &agent.config.node_name);
+    let (host_ip, host_paths) = (internal_ip(&room.config), room.config.host_paths);
+    let node = room.node.get("", &room.config.node_name);
     let allocatable = node.map(|node| Resources::allocatable(&node)).unwrap_or_default();
     let seen = Seen { pod, host_ip, references: &references, host_paths, published, allocatable };
     let mut prepared = program::programs(&seen)?;
-    prepared.unprepared.extend(sub_path::wrong(agent, uid, pod));
+    prepared.unprepared.extend(sub_path::wrong(room, uid, pod));
     Ok(prepared)
 }
 
@@ -118,7 +118,7 @@ fn readonly(pod: &Pod, volume: &str) -> bool {
 
 /// Builds the containers of a pod with their mounted volumes. `last` is the machine's last record of the pod.
 pub(crate) fn pod_spec(
-    agent: &Agent,
+    room: &ProgramContext,
     uid: &str,
     pod: &Pod,
     last: (u32, Option<&PodRecord>),
@@ -134,14 +134,14 @@ pub(crate) fn pod_spec(
     });
     let containers = containers.collect();
     // The workload writes nothing to paths of the machine.
-    let mounted = agent.volumes.lock().mounted(uid).into_iter().filter(|(_, spec)| spec.path_of_machine().is_none());
+    let mounted = room.volumes.lock().mounted(uid).into_iter().filter(|(_, spec)| spec.path_of_machine().is_none());
     let volumes = mounted.map(|(name, spec)| {
         let (container, at) = mounted_by(pod, &name).unzip();
         VolumeUse {
             volume: spec.handle.clone(),
             container,
             at,
-            place: place(agent, uid, &spec),
+            place: place(room, uid, &spec),
             readonly: spec.readonly || readonly(pod, &name),
             name,
         }
@@ -193,7 +193,7 @@ fn container_spec(
 /// # Errors
 /// The part of the container that cannot be prepared.
 pub(crate) async fn prepared_alone(
-    agent: &Agent,
+    room: &ProgramContext,
     uid: &str,
     pod: &Pod,
     container: &Container,
@@ -203,9 +203,9 @@ pub(crate) async fn prepared_alone(
     if let Some(spec) = &mut alone.spec {
         spec.init_containers = None;
         spec.containers = vec![container.clone()];
-        spec.volumes = spec.volumes.take().filter(|_| agent.config.programs);
+        spec.volumes = spec.volumes.take().filter(|_| room.config.programs);
     }
-    let prepared = prepared(agent, uid, &alone).await?;
+    let prepared = prepared(room, uid, &alone).await?;
     match prepared.unprepared.get(&container.name) {
         Some(why) => Err(Unprepared::config(why)),
         None => Ok(prepared),
@@ -217,14 +217,14 @@ pub(crate) async fn prepared_alone(
 /// # Errors
 /// The part of the container that cannot be prepared.
 pub(crate) async fn renewed_spec(
-    agent: &Agent,
+    room: &ProgramContext,
     uid: &str,
     pod: &Pod,
     container: &Container,
     attempt: u32,
 ) -> Result<ContainerSpec, Unprepared> {
-    let mut prepared = prepared_alone(agent, uid, pod, container).await?;
-    let (settings, _) = settings(pod, &agent.config.workload);
+    let mut prepared = prepared_alone(room, uid, pod, container).await?;
+    let (settings, _) = settings(pod, &room.config.workload);
     Ok(container_spec(pod, container, attempt, &settings, &mut prepared))
 }
 
@@ -248,14 +248,14 @@ pub(crate) fn pod_name(pod: &Pod) -> String {
 }
 
 /// Returns the place of a volume inside a pod.
-fn place(agent: &Agent, uid: &str, spec: &Arc<VolumeSpec>) -> VolumeLocation {
+fn place(room: &ProgramContext, uid: &str, spec: &Arc<VolumeSpec>) -> VolumeLocation {
     if let Some(path) = spec.path_of_machine() {
         VolumeLocation::Filesystem { path: path.into() }
     } else if spec.block {
-        let mapping = agent.paths.mapping_of(uid, spec);
+        let mapping = room.paths.mapping_of(uid, spec);
         VolumeLocation::Device { published: mapping.device, global: mapping.global, link: mapping.link }
     } else {
-        VolumeLocation::Filesystem { path: agent.paths.target_of(uid, spec) }
+        VolumeLocation::Filesystem { path: room.paths.target_of(uid, spec) }
     }
 }
 
