@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 
 use super::changes::Changes;
 use super::config::NodeAgentConfig;
+use super::containers::context::ContainerContext;
 use super::names::Paths;
 use super::node::context::NodeContext;
 use super::node::readiness::Readiness;
@@ -50,6 +51,7 @@ pub struct Agent {
     pub(super) plugin_room: Arc<PluginContext>,
     pub(super) volume_room: Arc<VolumeContext>,
     pub(super) program_room: Arc<ProgramContext>,
+    pub(super) container_room: Arc<ContainerContext>,
 }
 
 impl Agent {
@@ -117,6 +119,14 @@ impl Agent {
             node: node.clone(),
             volumes: volumes.clone(),
         });
+        let container_room = Arc::new(ContainerContext {
+            ctx: ctx.clone(),
+            config: config.clone(),
+            recorder: recorder.clone(),
+            runtime: runtime.clone(),
+            pods: pods.clone(),
+            program_room: program_room.clone(),
+        });
         Arc::new(Self {
             ctx,
             client,
@@ -136,6 +146,7 @@ impl Agent {
             plugin_room,
             volume_room,
             program_room,
+            container_room,
         })
     }
 }

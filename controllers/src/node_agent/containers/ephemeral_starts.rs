@@ -5,46 +5,46 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, ObjectReference, Pod};
 
+use super::context::ContainerContext;
 use super::of_pod::of_container;
 use super::starts::emit_start_event;
 use crate::machine::api::{ContainerSpec, PodRecord};
-use crate::node_agent::agent::Agent;
 use crate::node_agent::pod_table::orders::SYNC_BACKOFF;
 use crate::node_agent::programs::workload::{exit_by_command, prepared_alone};
 use crate::node_agent::rules::ephemeral::new;
 
 /// Starts the ephemeral containers of a pod that have never started. Returns the time at which to try again.
 pub(crate) async fn start_new(
-    agent: &Arc<Agent>,
+    room: &Arc<ContainerContext>,
     uid: &str,
     record: &PodRecord,
     object: &ObjectReference,
 ) -> Option<Duration> {
-    let pod = agent.pods.lock().get(uid)?;
+    let pod = room.pods.lock().get(uid)?;
     let mut failed = false;
     let mut known = pod.clone();
-    if substrate::mutant!(agent.ctx, "debug-container-rerun") {
+    if substrate::mutant!(room.ctx, "debug-container-rerun") {
         Arc::make_mut(&mut known).status = None;
     }
     for container in new(&known, record) {
         let object = Arc::new(of_container(object, &pod, &container.name));
-        match start(agent, uid, &pod, &container).await {
-            Ok(()) => emit_start_event(agent, object, &container),
+        match start(room, uid, &pod, &container).await {
+            Ok(()) => emit_start_event(room, object, &container),
             Err(message) => {
-                agent.recorder.event(object, "Warning", "Failed", message);
+                room.recorder.event(object, "Warning", "Failed", message);
                 failed = true;
             }
         }
     }
-    failed.then(|| agent.ctx.now().mono + agent.ctx.scaled(SYNC_BACKOFF))
+    failed.then(|| room.ctx.now().mono + room.ctx.scaled(SYNC_BACKOFF))
 }
 
 /// Starts one ephemeral container.
 ///
 /// # Errors
 /// The message of the Event.
-async fn start(agent: &Arc<Agent>, uid: &str, pod: &Pod, container: &Container) -> Result<(), String> {
-    let mut prepared = prepared_alone(&agent.program_room, uid, pod, container).await.map_err(|why| why.message)?;
+async fn start(room: &Arc<ContainerContext>, uid: &str, pod: &Pod, container: &Container) -> Result<(), String> {
+    let mut prepared = prepared_alone(&room.program_room, uid, pod, container).await.map_err(|why| why.message)?;
     let program = prepared.programs.remove(&container.name);
     let spec = ContainerSpec {
         name: container.name.clone(),
@@ -56,5 +56,5 @@ async fn start(agent: &Arc<Agent>, uid: &str, pod: &Pod, container: &Container) 
         held: false,
         program,
     };
-    agent.runtime.add(&agent.ctx, uid, &spec).await.map_err(|error| format!("Error: {error}"))
+    room.runtime.add(&room.ctx, uid, &spec).await.map_err(|error| format!("Error: {error}"))
 }

@@ -7,13 +7,18 @@ use substrate::body::{BoxError, boxed};
 use substrate::channels::{self, Decoder};
 use substrate::json::Value;
 
-use crate::node_agent::agent::Agent;
+use super::context::ContainerContext;
 
 /// Runs a command in a container.
-pub(super) async fn in_container(agent: &Agent, uid: &str, container: &str, words: &[String]) -> Result<(), String> {
+pub(super) async fn in_container(
+    room: &ContainerContext,
+    uid: &str,
+    container: &str,
+    words: &[String],
+) -> Result<(), String> {
     // The request stays open until the result has come.
     let open = boxed(StreamBody::new(futures_util::stream::pending::<Result<Frame<Bytes>, BoxError>>()));
-    let answer = agent.runtime.exec(uid, container, words, open).await.map_err(|error| error.to_string())?;
+    let answer = room.runtime.exec(uid, container, words, open).await.map_err(|error| error.to_string())?;
     let (mut body, mut decoder, mut output) = (answer, Decoder::default(), String::new());
     while let Some(Ok(frame)) = body.frame().await {
         decoder.add(frame.data_ref().map_or(&[][..], |data| data));

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, ObjectReference, Pod};
 
+use super::context::ContainerContext;
 use super::hooks::{runs, stop_one};
 use super::of_pod::grace_of;
 use crate::machine::api::{ContainerState, PodRecord};
-use crate::node_agent::agent::Agent;
 
 /// Wait after a failed call to the runtime.
 const RETRY: Duration = Duration::from_secs(1);
@@ -24,7 +24,7 @@ pub(super) fn has_other_image(record: &PodRecord, container: &Container) -> bool
 /// Stops the regular containers that run with another image than `pod` says. Returns their names after their end. Sidecars
 /// run on, as upstream.
 pub(crate) async fn stop_changed(
-    agent: &Agent,
+    room: &ContainerContext,
     uid: &str,
     pod: &Pod,
     record: &PodRecord,
@@ -39,15 +39,15 @@ pub(crate) async fn stop_changed(
         let Some(attempt) = attempt(&container.name).filter(|_| has_other_image(record, container)) else { continue };
         let message = format!("Container {} definition changed, will be restarted", container.name);
         let grace = grace_of(pod);
-        let mut asked = stop_one(agent, uid, pod, object, container, &message, grace).await;
-        let mut changes = agent.runtime.changes();
-        while runs(agent, uid, &container.name, attempt) {
+        let mut asked = stop_one(room, uid, pod, object, container, &message, grace).await;
+        let mut changes = room.runtime.changes();
+        while runs(room, uid, &container.name, attempt) {
             if asked {
                 // The sender lives in the agent.
                 let _ = changes.changed().await;
             } else {
-                agent.ctx.sleep(RETRY).await;
-                asked = agent.runtime.stop_container(&agent.ctx, uid, &container.name, grace).await.is_ok();
+                room.ctx.sleep(RETRY).await;
+                asked = room.runtime.stop_container(&room.ctx, uid, &container.name, grace).await.is_ok();
             }
         }
         stopped.insert(container.name.clone());

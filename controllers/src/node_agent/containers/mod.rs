@@ -4,6 +4,7 @@
 //! May use their [programs](super::programs), the [rules](super::rules) for containers, and the
 //! [table of pods](super::pod_table).
 
+pub(super) mod context;
 pub(super) mod ephemeral_starts;
 mod exec;
 pub(super) mod health;

@@ -9,12 +9,12 @@ use k8s_openapi::api::core::v1::{
     Container, ExecAction, GRPCAction, HTTPGetAction, ObjectReference, Pod, Probe, TCPSocketAction,
 };
 
+use super::context::ContainerContext;
 use super::exec::in_container;
 use super::health;
 use super::hooks::stop_one;
 use super::http_get::{ADDRESS, HttpGet, dial_error, join, resolve_port};
 use super::of_pod::{grace_of, named, of_container};
-use crate::node_agent::agent::Agent;
 use crate::node_agent::expansion::expanded;
 use crate::node_agent::rules::probes::{Probes, seconds};
 use crate::node_agent::rules::restarts::{go_text, name_with_uid};
@@ -34,13 +34,19 @@ enum Failure {
 }
 
 /// Runs the probes of a pod until one of them changes a result.
-pub(crate) async fn run(agent: &Agent, uid: &str, pod: &Pod, object: &Arc<ObjectReference>, probes: &mut Probes) {
+pub(crate) async fn run(
+    room: &ContainerContext,
+    uid: &str,
+    pod: &Pod,
+    object: &Arc<ObjectReference>,
+    probes: &mut Probes,
+) {
     loop {
         let Some((due, key, probe)) = probes.next() else { return std::future::pending().await };
         let (key, probe) = (key.clone(), probe.clone());
-        agent.ctx.sleep_until(due).await;
+        room.ctx.sleep_until(due).await;
         let Some(container) = named(pod, &key.0) else { return };
-        let result = once(agent, uid, pod, container, &probe).await;
+        let result = once(room, uid, pod, container, &probe).await;
         let said = match &result {
             Ok(None) => None,
             Ok(Some(warning)) => Some(("ProbeWarning", "warning", warning)),
@@ -49,10 +55,10 @@ pub(crate) async fn run(agent: &Agent, uid: &str, pod: &Pod, object: &Arc<Object
         };
         if let Some((reason, how, why)) = said {
             let message = format!("{} probe {how}: {}", key.1.name(), why.chars().take(OUTPUT).collect::<String>());
-            agent.recorder.event(Arc::new(of_container(object, pod, &key.0)), "Warning", reason, message);
+            room.recorder.event(Arc::new(of_container(object, pod, &key.0)), "Warning", reason, message);
         }
-        let now = agent.ctx.now().mono;
-        if probes.take(&key, result.is_ok(), now, |wait: Duration| agent.ctx.scaled(wait)) {
+        let now = room.ctx.now().mono;
+        if probes.take(&key, result.is_ok(), now, |wait: Duration| room.ctx.scaled(wait)) {
             return;
         }
     }
@@ -60,7 +66,7 @@ pub(crate) async fn run(agent: &Agent, uid: &str, pod: &Pod, object: &Arc<Object
 
 /// Stops the containers whose liveness or startup probe has failed. They start again as after an exit.
 pub(crate) async fn restart_failed(
-    agent: &Agent,
+    room: &ContainerContext,
     uid: &str,
     pod: &Pod,
     object: &Arc<ObjectReference>,
@@ -70,14 +76,14 @@ pub(crate) async fn restart_failed(
         let message = format!("Container {name} failed {} probe, will be restarted", kind.name().to_lowercase());
         if let Some(container) = named(pod, &name) {
             let grace = kind.grace_of(container).unwrap_or_else(|| grace_of(pod));
-            stop_one(agent, uid, pod, object, container, &message, grace).await;
+            stop_one(room, uid, pod, object, container, &message, grace).await;
         }
     }
 }
 
 /// Makes a probe once. Returns its warning, if it passes with one.
 async fn once(
-    agent: &Agent,
+    room: &ContainerContext,
     uid: &str,
     pod: &Pod,
     container: &Container,
@@ -88,12 +94,12 @@ async fn once(
         Probe { exec: Some(exec), .. } => {
             let words = words(container, exec);
             let late = || format!("command timed out: {:?} timed out after {}", words.join(" "), go_text(limit));
-            let run = in_container(agent, uid, &container.name, &words);
-            within(agent, limit, run, late).await.map_err(Failure::Unhealthy)
+            let run = in_container(room, uid, &container.name, &words);
+            within(room, limit, run, late).await.map_err(Failure::Unhealthy)
         }
-        Probe { http_get: Some(get), .. } => return by_http(agent, container, get, limit).await,
-        Probe { tcp_socket: Some(tcp), .. } => by_tcp(agent, container, tcp, limit).await,
-        Probe { grpc: Some(grpc), .. } => by_grpc(agent, grpc, limit).await,
+        Probe { http_get: Some(get), .. } => return by_http(room, container, get, limit).await,
+        Probe { tcp_socket: Some(tcp), .. } => by_tcp(room, container, tcp, limit).await,
+        Probe { grpc: Some(grpc), .. } => by_grpc(room, grpc, limit).await,
         _ => Err(Failure::Impossible(format!("missing probe handler for {}:{}", name_with_uid(pod), container.name))),
     };
     passed.map(|()| None)
@@ -109,19 +115,19 @@ fn words(container: &Container, exec: &ExecAction) -> Vec<String> {
 
 /// Waits for `work` at most `limit`, and returns `late` as the error then.
 async fn within<T>(
-    agent: &Agent,
+    room: &ContainerContext,
     limit: Duration,
     work: impl Future<Output = Result<T, String>>,
     late: impl FnOnce() -> String,
 ) -> Result<T, String> {
     tokio::select! { biased;
         done = work => done,
-        () = agent.ctx.sleep(limit) => Err(late()),
+        () = room.ctx.sleep(limit) => Err(late()),
     }
 }
 
 async fn by_http(
-    agent: &Agent,
+    room: &ContainerContext,
     container: &Container,
     get: &HTTPGetAction,
     limit: Duration,
@@ -129,7 +135,7 @@ async fn by_http(
     let get = HttpGet::new(container, get, USER_AGENT).map_err(Failure::Impossible)?;
     let late = || get.failed("context deadline exceeded (Client.Timeout exceeded while awaiting headers)");
     let sent = async { get.send().await.map_err(|failed| failed.why) };
-    let answer = within(agent, limit, sent, late).await.map_err(Failure::Unhealthy)?;
+    let answer = within(room, limit, sent, late).await.map_err(Failure::Unhealthy)?;
     match answer.status.as_u16() {
         200..=299 => Ok(None),
         300..=399 => Ok(Some(format!("Probe terminated redirects, Response body: {}", answer.body))),
@@ -137,21 +143,26 @@ async fn by_http(
     }
 }
 
-async fn by_tcp(agent: &Agent, container: &Container, tcp: &TCPSocketAction, limit: Duration) -> Result<(), Failure> {
+async fn by_tcp(
+    room: &ContainerContext,
+    container: &Container,
+    tcp: &TCPSocketAction,
+    limit: Duration,
+) -> Result<(), Failure> {
     let port = resolve_port(container, &tcp.port).map_err(Failure::Impossible)?;
     let host = tcp.host.as_deref().filter(|host| !host.is_empty()).unwrap_or(ADDRESS);
     let address = join(host, port);
     let connected = async { serve::connects(host, port).await.map_err(|error| dial_error(&address, &error)) };
     let late = || format!("dial tcp {address}: i/o timeout");
-    within(agent, limit, connected, late).await.map_err(Failure::Unhealthy)
+    within(room, limit, connected, late).await.map_err(Failure::Unhealthy)
 }
 
-async fn by_grpc(agent: &Agent, grpc: &GRPCAction, limit: Duration) -> Result<(), Failure> {
+async fn by_grpc(room: &ContainerContext, grpc: &GRPCAction, limit: Duration) -> Result<(), Failure> {
     let address = format!("{ADDRESS}:{}", grpc.port);
     let peer =
         substrate::dial::grpc(&format!("tcp://{address}")).map_err(|error| Failure::Impossible(error.to_string()))?;
     let service = grpc.service.as_deref().unwrap_or_default();
-    health::check(&agent.ctx, peer, &address, service, USER_AGENT, limit).await.map_err(Failure::Unhealthy)
+    health::check(&room.ctx, peer, &address, service, USER_AGENT, limit).await.map_err(Failure::Unhealthy)
 }
 
 #[cfg(test)]

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, ObjectReference, Pod};
 
+use super::context::ContainerContext;
 use super::image_change::has_other_image;
 use super::of_pod::of_container;
 use crate::machine::api::PodRecord;
-use crate::node_agent::agent::Agent;
 use crate::node_agent::pod_table::orders::SYNC_BACKOFF;
 use crate::node_agent::programs::needed::refers;
 use crate::node_agent::programs::sub_path;
@@ -32,7 +32,7 @@ pub(crate) fn has_finished(pod: &Pod, record: Option<&PodRecord>, ran: bool) -> 
 /// Starts the containers that are to start again, and those that were `replaced`. Returns the time at which to look at
 /// the others, and the names of those that it started.
 pub(crate) async fn restart_containers(
-    agent: &Arc<Agent>,
+    room: &Arc<ContainerContext>,
     uid: &str,
     pod: &Pod,
     record: &PodRecord,
@@ -41,7 +41,7 @@ pub(crate) async fn restart_containers(
     facts: &mut PodFacts,
 ) -> (Option<Duration>, Vec<String>) {
     restarts.starting.clone_from(&facts.starting);
-    let mut plan = restarts.plan(pod, record, agent.ctx.now().mono, |wait| agent.ctx.scaled(wait));
+    let mut plan = restarts.plan(pod, record, room.ctx.now().mono, |wait| room.ctx.scaled(wait));
     // A replaced container starts again with any restart policy.
     for one in replaced.iter().filter_map(|name| record.container(name)) {
         let is_planned = plan.start.iter().any(|(name, _)| *name == one.name) || plan.waiting.contains_key(&one.name);
@@ -52,10 +52,10 @@ pub(crate) async fn restart_containers(
     for (name, message) in &plan.waiting {
         if facts.waiting.get(name) != Some(message) {
             let message = format!("Back-off restarting failed container {name} in pod {}", name_with_uid(pod));
-            agent.recorder.event(Arc::new(of_container(object, pod, name)), "Warning", "BackOff", message);
+            room.recorder.event(Arc::new(of_container(object, pod, name)), "Warning", "BackOff", message);
         }
     }
-    if substrate::mutant!(agent.ctx, "crash-loop-told-while-running") {
+    if substrate::mutant!(room.ctx, "crash-loop-told-while-running") {
         facts.waiting.extend(plan.waiting);
     } else {
         facts.waiting = plan.waiting;
@@ -74,65 +74,65 @@ pub(crate) async fn restart_containers(
             break;
         }
         let container = all(pod).find(|container| container.name == name);
-        let now = agent.ctx.now().mono;
-        if let Some(failure) = container.and_then(|one| pulls.attempt(one, now, |wait| agent.ctx.scaled(wait))) {
+        let now = room.ctx.now().mono;
+        if let Some(failure) = container.and_then(|one| pulls.attempt(one, now, |wait| room.ctx.scaled(wait))) {
             for (kind, reason, message) in failure.events {
-                agent.recorder.event(Arc::new(of_container(object, pod, &name)), kind, reason, message);
+                room.recorder.event(Arc::new(of_container(object, pod, &name)), kind, reason, message);
             }
             not_started.insert(name, failure.waits);
             wait = Some(wait.map_or(failure.again, |wait| wait.min(failure.again)));
             continue;
         }
-        if let Err(why) = sub_path::check(&agent.program_room, uid, pod, &name) {
+        if let Err(why) = sub_path::check(&room.program_room, uid, pod, &name) {
             let message = format!("Error: {why}");
-            agent.recorder.event(Arc::new(of_container(object, pod, &name)), "Warning", "Failed", message);
+            room.recorder.event(Arc::new(of_container(object, pod, &name)), "Warning", "Failed", message);
             not_started.insert(name, NotStarted { reason: UNPREPARED, message: why });
-            let retry = agent.ctx.scaled(SYNC_BACKOFF);
+            let retry = room.ctx.scaled(SYNC_BACKOFF);
             wait = Some(wait.map_or(retry, |wait| wait.min(retry)));
             continue;
         }
         let renewed = match container.filter(|container| has_other_image(record, container) || refers(container)) {
             None => None,
-            Some(container) => match renewed_spec(&agent.program_room, uid, pod, container, attempt).await {
+            Some(container) => match renewed_spec(&room.program_room, uid, pod, container, attempt).await {
                 Ok(renewed) => Some(renewed),
                 Err(why) => {
                     if let Some(message) = why.of_container() {
                         not_started.insert(name.clone(), NotStarted { reason: UNPREPARED, message });
                     }
                     let object = Arc::new(of_container(object, pod, &name));
-                    agent.recorder.event(object, "Warning", why.reason, why.message);
-                    let retry = agent.ctx.scaled(SYNC_BACKOFF);
+                    room.recorder.event(object, "Warning", why.reason, why.message);
+                    let retry = room.ctx.scaled(SYNC_BACKOFF);
                     wait = Some(wait.map_or(retry, |wait| wait.min(retry)));
                     continue;
                 }
             },
         };
-        match agent.runtime.start(&agent.ctx, uid, &name, attempt, renewed).await {
+        match room.runtime.start(&room.ctx, uid, &name, attempt, renewed).await {
             Ok(()) => {
-                emit_start_events(agent, pod, object, |container| container.name == name);
+                emit_start_events(room, pod, object, |container| container.name == name);
                 started.push(name);
             }
             Err(error) => {
                 let message = format!("Error: {error}");
-                agent.recorder.event(Arc::new(of_container(object, pod, &name)), "Warning", "Failed", message);
-                let retry = agent.ctx.scaled(SYNC_BACKOFF);
+                room.recorder.event(Arc::new(of_container(object, pod, &name)), "Warning", "Failed", message);
+                let retry = room.ctx.scaled(SYNC_BACKOFF);
                 wait = Some(wait.map_or(retry, |wait| wait.min(retry)));
             }
         }
     }
     facts.not_started = not_started;
-    (wait.map(|wait| agent.ctx.now().mono + wait), started)
+    (wait.map(|wait| room.ctx.now().mono + wait), started)
 }
 
 /// Emits the Events of containers that were started.
 pub(crate) fn emit_start_events(
-    agent: &Agent,
+    room: &ContainerContext,
     pod: &Pod,
     object: &Arc<ObjectReference>,
     started: impl Fn(&Container) -> bool,
 ) {
     for container in all(pod).filter(|container| started(container)) {
-        emit_start_event(agent, Arc::new(of_container(object, pod, &container.name)), container);
+        emit_start_event(room, Arc::new(of_container(object, pod, &container.name)), container);
     }
 }
 
@@ -143,16 +143,16 @@ fn all(pod: &Pod) -> impl Iterator<Item = &Container> {
 }
 
 /// Emits the Events of one container that was started. `object` refers to it.
-pub(super) fn emit_start_event(agent: &Agent, object: Arc<ObjectReference>, container: &Container) {
+pub(super) fn emit_start_event(room: &ContainerContext, object: Arc<ObjectReference>, container: &Container) {
     let image = container.image.as_deref().unwrap_or_default();
     let pulled = if container.image_pull_policy.as_deref() == Some("Always") {
         // No registry exists: a pull succeeds at once.
-        agent.recorder.event(object.clone(), "Normal", "Pulling", format!("Pulling image \"{image}\""));
+        room.recorder.event(object.clone(), "Normal", "Pulling", format!("Pulling image \"{image}\""));
         format!("Successfully pulled image \"{image}\" in 0s (0s including waiting). Image size: 0 bytes.")
     } else {
         format!("Container image \"{image}\" already present on machine and can be accessed by the pod")
     };
-    agent.recorder.event(object.clone(), "Normal", "Pulled", pulled);
-    agent.recorder.event(object.clone(), "Normal", "Created", "Container created");
-    agent.recorder.event(object, "Normal", "Started", "Container started");
+    room.recorder.event(object.clone(), "Normal", "Pulled", pulled);
+    room.recorder.event(object.clone(), "Normal", "Created", "Container created");
+    room.recorder.event(object, "Normal", "Started", "Container started");
 }

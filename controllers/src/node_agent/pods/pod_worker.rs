@@ -198,11 +198,13 @@ async fn live(
             }
             let starts =
                 |name: &String| spec.containers.iter().any(|one| one.name == *name && spec.starts_at_once(one));
-            emit_start_events(agent, pod, &object, |container| starts(&container.name));
+            emit_start_events(&agent.container_room, pod, &object, |container| starts(&container.name));
             let started: Vec<String> =
                 spec.containers.iter().map(|one| one.name.clone()).filter(|name| starts(name)).collect();
             if unless_ordered(orders, wait_for_report(agent, uid, attempt, lists)).await.is_none()
-                || unless_ordered(orders, post_start(agent, uid, pod, &object, &started)).await.is_none()
+                || unless_ordered(orders, post_start(&agent.container_room, uid, pod, &object, &started))
+                    .await
+                    .is_none()
             {
                 return asked;
             }
@@ -211,7 +213,10 @@ async fn live(
         status_reporter.adopt(&record);
         if agent.config.programs {
             probes.adopt(pod, &record, agent.ctx.now().mono, |wait| agent.ctx.scaled(wait));
-            if unless_ordered(orders, restart_failed(agent, uid, pod, &object, &mut probes)).await.is_none() {
+            if unless_ordered(orders, restart_failed(&agent.container_room, uid, pod, &object, &mut probes))
+                .await
+                .is_none()
+            {
                 return asked;
             }
             (status_reporter.facts.unready, status_reporter.facts.starting) = (probes.unready(), probes.starting());
@@ -219,7 +224,7 @@ async fn live(
         let spec = latest_spec(agent, uid);
         // A container that waits may have another image now.
         let latest = agent.pods.lock().get(uid).unwrap_or_else(|| pod.clone());
-        let stopped = unless_ordered(orders, stop_changed(agent, uid, &latest, &record, &object)).await;
+        let stopped = unless_ordered(orders, stop_changed(&agent.container_room, uid, &latest, &record, &object)).await;
         let Some(replaced) = stopped else { return asked };
         let record = if replaced.is_empty() { Some(record) } else { agent.runtime.alive(uid) };
         let Some(record) = record else { continue };
@@ -231,14 +236,24 @@ async fn live(
             Some(_) if substrate::mutant!(agent.ctx, "container-not-restarted") => (None, Vec::new()),
             Some(_) => {
                 let waits = (&mut restarts, &mut pulls, &replaced);
-                restart_containers(agent, uid, &latest, &record, &object, waits, &mut status_reporter.facts).await
+                restart_containers(
+                    &agent.container_room,
+                    uid,
+                    &latest,
+                    &record,
+                    &object,
+                    waits,
+                    &mut status_reporter.facts,
+                )
+                .await
             }
         };
-        if unless_ordered(orders, post_start(agent, uid, pod, &object, &started)).await.is_none() {
+        if unless_ordered(orders, post_start(&agent.container_room, uid, pod, &object, &started)).await.is_none() {
             return asked;
         }
-        let again =
-            async { if record.since().is_none() { None } else { start_new(agent, uid, &record, &object).await } };
+        let again = async {
+            if record.since().is_none() { None } else { start_new(&agent.container_room, uid, &record, &object).await }
+        };
         let Some(again) = unless_ordered(orders, again).await else { return asked };
         let due = [due, again].into_iter().flatten().min();
         // A replaced container is not reported between its end and its start: with the policy Never it could not run again.
@@ -248,7 +263,7 @@ async fn live(
         let kept = async {
             tokio::select! { biased;
                 () = keep(agent, uid, pod, (&record, spec), due, &mut rng) => {}
-                () = prober::run(agent, uid, pod, &object, &mut probes) => {}
+                () = prober::run(&agent.container_room, uid, pod, &object, &mut probes) => {}
             }
         };
         if unless_ordered(orders, kept).await.is_none() {
@@ -365,7 +380,7 @@ async fn stop(agent: &Agent, uid: &str, pod: &Pod, orders: &mut latest::Receiver
                 hooks = false;
                 continue;
             }
-            rest = stop_in_order(agent, uid, pod, &object, running.as_ref(), grace, hooks) => grace = rest,
+            rest = stop_in_order(&agent.container_room, uid, pod, &object, running.as_ref(), grace, hooks) => grace = rest,
         }
         hooks = false;
         match agent.runtime.stop(&agent.ctx, uid, grace).await {
