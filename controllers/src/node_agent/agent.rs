@@ -22,6 +22,7 @@ use super::pod_table::pods::Pods;
 use super::programs::context::ProgramContext;
 use super::runtime::Runtime;
 use super::server::volume_stats::VolumeStats;
+use super::status::context::StatusContext;
 use super::volume_manager::VolumeManager;
 use super::volumes::context::VolumeContext;
 use super::volumes::devices::Devices;
@@ -52,6 +53,7 @@ pub struct Agent {
     pub(super) volume_room: Arc<VolumeContext>,
     pub(super) program_room: Arc<ProgramContext>,
     pub(super) container_room: Arc<ContainerContext>,
+    pub(super) status_room: Arc<StatusContext>,
 }
 
 impl Agent {
@@ -127,6 +129,13 @@ impl Agent {
             pods: pods.clone(),
             program_room: program_room.clone(),
         });
+        let status_room = Arc::new(StatusContext {
+            ctx: ctx.clone(),
+            client: client.clone(),
+            config: config.clone(),
+            recorder: recorder.clone(),
+            pods: pods.clone(),
+        });
         Arc::new(Self {
             ctx,
             client,
@@ -147,6 +156,7 @@ impl Agent {
             volume_room,
             program_room,
             container_room,
+            status_room,
         })
     }
 }

@@ -46,8 +46,8 @@ pub(super) async fn worker(
     mut orders: latest::Receiver<Orders>,
 ) {
     let reports = latest::Sender::new(Report::Nothing);
-    agent.ctx.spawn(reporter(agent.clone(), pod.clone(), reports.subscribe()));
-    let mut status_reporter = StatusReporter::new(&agent, &pod, reports);
+    agent.ctx.spawn(reporter(agent.status_room.clone(), pod.clone(), reports.subscribe()));
+    let mut status_reporter = StatusReporter::new(&agent.status_room, &pod, reports);
     let known = agent.runtime.get(&uid);
     if let Some(record) = &known {
         status_reporter.adopt(record);

@@ -171,8 +171,8 @@ fn renewed(agent: &Arc<Agent>, uid: &str, pod: &Arc<Pod>, terminate: Option<Dura
 fn refuse(agent: &Arc<Agent>, uid: String, pod: Arc<Pod>, refusal: Refusal) {
     agent.pods.lock().over.insert(uid);
     let reports = latest::Sender::new(Report::Nothing);
-    agent.ctx.spawn(reporter(agent.clone(), pod.clone(), reports.subscribe()));
-    StatusReporter::new(agent, &pod, reports).refused(refusal);
+    agent.ctx.spawn(reporter(agent.status_room.clone(), pod.clone(), reports.subscribe()));
+    StatusReporter::new(&agent.status_room, &pod, reports).refused(refusal);
 }
 
 fn gone(agent: &Arc<Agent>, pod: &Pod) {

@@ -4,6 +4,7 @@
 //! [table of pods](super::pod_table), and the room of the [Node](super::node), for addresses.
 
 pub(super) mod container_status;
+pub(super) mod context;
 mod deadline_words;
 mod ephemeral_status;
 mod pod_conditions;

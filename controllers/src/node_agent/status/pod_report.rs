@@ -7,10 +7,10 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use substrate::latest;
 
+use super::context::StatusContext;
 use super::pod_conditions::BY_KUBELET;
 use super::pod_status::status;
 use crate::kube::{Api, ApiError, DeleteParams, Guard, time};
-use crate::node_agent::agent::Agent;
 use crate::node_agent::progress::{Phase, PodFacts};
 
 /// Wait after a failed write, and interval of the check for changes by others to kubelet's fields (`syncPeriod`).
@@ -28,9 +28,9 @@ pub(crate) enum Report {
 }
 
 /// Writes `reports` until the pod is finished.
-pub(crate) async fn reporter(agent: Arc<Agent>, pod: Arc<Pod>, mut reports: latest::Receiver<Report>) {
-    let api = agent.client.namespaced::<Pod>(pod.metadata.namespace.as_deref().unwrap_or_default());
-    let mut kept = Kept { agent: &agent, pod: &pod, looked_at: None };
+pub(crate) async fn reporter(room: Arc<StatusContext>, pod: Arc<Pod>, mut reports: latest::Receiver<Report>) {
+    let api = room.client.namespaced::<Pod>(pod.metadata.namespace.as_deref().unwrap_or_default());
+    let mut kept = Kept { room: &room, pod: &pod, looked_at: None };
     let mut report = Report::Nothing;
     loop {
         tokio::select! {
@@ -40,13 +40,13 @@ pub(crate) async fn reporter(agent: Arc<Agent>, pod: Arc<Pod>, mut reports: late
         }
         loop {
             report = reports.borrow_and_update().clone();
-            match send(&agent, &api, &pod, &report).await {
+            match send(&room, &api, &pod, &report).await {
                 Ok(true) => break,
                 // The object is gone, or another pod has its name.
                 Ok(false) => return,
                 Err(error) if error.is_not_found() => return,
-                Err(_) if substrate::mutant!(agent.ctx, "failed-status-report-dropped") => break,
-                Err(_) => agent.ctx.sleep(PERIOD).await,
+                Err(_) if substrate::mutant!(room.ctx, "failed-status-report-dropped") => break,
+                Err(_) => room.ctx.sleep(PERIOD).await,
             }
         }
     }
@@ -54,7 +54,7 @@ pub(crate) async fn reporter(agent: Arc<Agent>, pod: Arc<Pod>, mut reports: late
 
 /// Comparison of the API server's pod with kubelet's own status (`needsReconcile`).
 struct Kept<'a> {
-    agent: &'a Agent,
+    room: &'a StatusContext,
     pod: &'a Pod,
     /// Pod at the last check.
     looked_at: Option<Arc<Pod>>,
@@ -65,9 +65,9 @@ impl Kept<'_> {
     /// lost; the node lifecycle controller, which marks pods not ready.
     async fn lost(&mut self, reported: &Report) {
         loop {
-            self.agent.ctx.sleep(PERIOD).await;
+            self.room.ctx.sleep(PERIOD).await;
             let uid = self.pod.metadata.uid.as_deref().unwrap_or_default();
-            let cached = self.agent.pods.lock().get(uid);
+            let cached = self.room.pods.lock().get(uid);
             let looked_at = self.looked_at.as_ref();
             let Some(cached) = cached.filter(|pod| looked_at.is_none_or(|before| !Arc::ptr_eq(before, pod))) else {
                 continue;
@@ -75,11 +75,11 @@ impl Kept<'_> {
             let kept = match reported {
                 Report::Nothing => true,
                 Report::Phase(phase, facts) | Report::Finish(phase, facts) => {
-                    cached.status.as_ref() == Some(&status(&cached, phase, facts, self.agent.ctx.now().wall))
+                    cached.status.as_ref() == Some(&status(&cached, phase, facts, self.room.ctx.now().wall))
                 }
             };
             self.looked_at = Some(cached);
-            if !kept && !substrate::mutant!(self.agent.ctx, "overwritten-status-kept") {
+            if !kept && !substrate::mutant!(self.room.ctx, "overwritten-status-kept") {
                 return;
             }
         }
@@ -87,7 +87,7 @@ impl Kept<'_> {
 }
 
 /// Writes one report. Returns false if the pod object is gone.
-async fn send(agent: &Agent, api: &Api<Pod>, pod: &Pod, report: &Report) -> Result<bool, ApiError> {
+async fn send(room: &StatusContext, api: &Api<Pod>, pod: &Pod, report: &Report) -> Result<bool, ApiError> {
     let (phase, facts, finish) = match report {
         Report::Nothing => return Ok(true),
         Report::Phase(phase, facts) => (phase, facts, false),
@@ -100,9 +100,9 @@ async fn send(agent: &Agent, api: &Api<Pod>, pod: &Pod, report: &Report) -> Resu
         return Ok(false);
     }
     // The patch holds only the pod's uid, so it cannot change a new pod of the same name (`PatchPodStatus`).
-    let now = agent.ctx.now().wall;
+    let now = room.ctx.now().wall;
     let mut written = status(&current, phase, facts, now);
-    if substrate::mutant!(agent.ctx, "condition-times-renewed") {
+    if substrate::mutant!(room.ctx, "condition-times-renewed") {
         let own = written.conditions.iter_mut().flatten().filter(|one| BY_KUBELET.contains(&one.type_.as_str()));
         own.for_each(|one| one.last_transition_time = Some(time(now)));
     }

@@ -7,17 +7,17 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use substrate::latest;
 
+use super::context::StatusContext;
 use super::deadline_words;
 use super::pod_report::Report;
 use crate::kube::reference;
 use crate::machine::api::PodRecord;
-use crate::node_agent::agent::Agent;
 use crate::node_agent::progress::{Phase, PodFacts};
 use crate::node_agent::refusal::Refusal;
 
 /// Reporter of a pod's state for its worker.
 pub(crate) struct StatusReporter {
-    agent: Arc<Agent>,
+    room: Arc<StatusContext>,
     pod: Arc<Pod>,
     pub(crate) facts: PodFacts,
     /// Last start of the pod's containers.
@@ -26,19 +26,19 @@ pub(crate) struct StatusReporter {
 }
 
 impl StatusReporter {
-    pub(crate) fn new(agent: &Arc<Agent>, pod: &Arc<Pod>, reports: latest::Sender<Report>) -> Self {
+    pub(crate) fn new(room: &Arc<StatusContext>, pod: &Arc<Pod>, reports: latest::Sender<Report>) -> Self {
         let facts = PodFacts {
-            start_time: agent.ctx.now().wall,
-            host_ip: crate::node_agent::node::node_object::internal_ip(&agent.config),
-            one_success_suffices: substrate::mutant!(agent.ctx, "one-success-suffices"),
+            start_time: room.ctx.now().wall,
+            host_ip: crate::node_agent::node::node_object::internal_ip(&room.config),
+            one_success_suffices: substrate::mutant!(room.ctx, "one-success-suffices"),
             ..PodFacts::default()
         };
-        Self { agent: agent.clone(), pod: pod.clone(), facts, since: None, reports }
+        Self { room: room.clone(), pod: pod.clone(), facts, since: None, reports }
     }
 
     pub(crate) fn refused(&mut self, refusal: Refusal) {
         let object = Arc::new(reference::<Pod>(&self.pod));
-        self.agent.recorder.event(object, "Warning", &refusal.reason, refusal.message.clone());
+        self.room.recorder.event(object, "Warning", &refusal.reason, refusal.message.clone());
         self.facts.refusal = Some(refusal);
         self.phase(Phase::Refused);
     }
@@ -46,21 +46,21 @@ impl StatusReporter {
     /// Reports a pod that was active for too long as Failed, before its containers stop.
     pub(crate) fn expired(&mut self) {
         let object = Arc::new(reference::<Pod>(&self.pod));
-        self.agent.recorder.event(object, "Normal", deadline_words::REASON, deadline_words::MESSAGE);
+        self.room.recorder.event(object, "Normal", deadline_words::REASON, deadline_words::MESSAGE);
         self.facts.expired = true;
         self.phase(self.since.map_or(Phase::Waiting, Phase::Running));
     }
 
     pub(crate) fn phase(&self, phase: Phase) {
-        self.agent.config.logs.set_state(&self.pod, phase.clone(), &self.facts);
+        self.room.config.logs.set_state(&self.pod, phase.clone(), &self.facts);
         self.reports.send_replace(Report::Phase(phase, self.facts.clone()));
     }
 
     /// Adopts the containers of `record` as the pod's.
     pub(crate) fn adopt(&mut self, record: &PodRecord) {
-        let sandbox = if substrate::mutant!(self.agent.ctx, "pod-address-shared") { 0 } else { record.sandbox };
-        let ip = crate::node_agent::node::node_object::pod_ip(&self.agent.config, sandbox);
-        if substrate::mutant!(self.agent.ctx, "host-address-of-the-pod") {
+        let sandbox = if substrate::mutant!(self.room.ctx, "pod-address-shared") { 0 } else { record.sandbox };
+        let ip = crate::node_agent::node::node_object::pod_ip(&self.room.config, sandbox);
+        if substrate::mutant!(self.room.ctx, "host-address-of-the-pod") {
             self.facts.host_ip.clone_from(&ip);
         }
         self.facts.pod_ip = Some(ip);
