@@ -3,9 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Node;
-use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::api::storage::v1::CSIDriver;
 use parking_lot::Mutex;
 use substrate::Ctx;
 use tokio::sync::Notify;
@@ -19,6 +16,7 @@ use super::node::readiness::Readiness;
 use super::plugins::context::PluginContext;
 use super::plugins::csi::Driver;
 use super::pod_table::pods::Pods;
+use super::pods::context::PodContext;
 use super::programs::context::ProgramContext;
 use super::runtime::Runtime;
 use super::server::volume_stats::VolumeStats;
@@ -32,13 +30,8 @@ use crate::state_publisher::LoopStatePublisher;
 /// Shared state of a running node agent.
 pub struct Agent {
     pub(super) ctx: Ctx,
-    pub(super) client: Client,
     pub(super) config: Arc<NodeAgentConfig>,
     pub(super) paths: Paths,
-    pub(super) recorder: EventRecorder,
-    pub(super) node: Informer<Node>,
-    pub(super) drivers_of_cluster: Informer<CSIDriver>,
-    pub(super) pod_source: Informer<Pod>,
     /// The machine's container runtime.
     pub(super) runtime: Arc<Runtime>,
     /// Answers of the drivers about volumes of pods.
@@ -47,13 +40,10 @@ pub struct Agent {
     /// Registered drivers.
     pub(super) drivers: Arc<Mutex<BTreeMap<String, Driver>>>,
     pub(super) pods: Arc<Mutex<Pods>>,
-    pub(super) changes: Arc<Changes>,
     pub(super) node_room: Arc<NodeContext>,
     pub(super) plugin_room: Arc<PluginContext>,
     pub(super) volume_room: Arc<VolumeContext>,
-    pub(super) program_room: Arc<ProgramContext>,
-    pub(super) container_room: Arc<ContainerContext>,
-    pub(super) status_room: Arc<StatusContext>,
+    pub(super) pod_room: Arc<PodContext>,
 }
 
 impl Agent {
@@ -136,27 +126,38 @@ impl Agent {
             recorder: recorder.clone(),
             pods: pods.clone(),
         });
+        let pod_room = Arc::new(PodContext {
+            ctx: ctx.clone(),
+            client: client.clone(),
+            config: config.clone(),
+            paths: paths.clone(),
+            recorder: recorder.clone(),
+            node: node.clone(),
+            drivers_of_cluster: drivers_of_cluster.clone(),
+            pod_source: pod_source.clone(),
+            volumes: volumes.clone(),
+            pods: pods.clone(),
+            runtime: runtime.clone(),
+            changes: changes.clone(),
+            plugin_room: plugin_room.clone(),
+            volume_room: volume_room.clone(),
+            program_room: program_room.clone(),
+            container_room: container_room.clone(),
+            status_room: status_room.clone(),
+        });
         Arc::new(Self {
             ctx,
-            client,
             config,
             paths,
-            recorder,
-            node,
-            drivers_of_cluster,
-            pod_source,
             runtime,
             volume_stats: Mutex::default(),
             volumes,
             drivers,
             pods,
-            changes,
             node_room,
             plugin_room,
             volume_room,
-            program_room,
-            container_room,
-            status_room,
+            pod_room,
         })
     }
 }

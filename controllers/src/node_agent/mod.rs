@@ -77,8 +77,8 @@ pub fn run(ctx: Ctx, client: Client, config: NodeAgentConfig) -> BoxFuture<'stat
         // The pod watch, the volume manager and the lease do not wait for the Node object.
         ctx.spawn(volumes::reconciler::run(agent.volume_room.clone()));
         ctx.spawn(volumes::reconciler::follow_node(agent.volume_room.clone()));
-        ctx.spawn(pods::runtime_news::follow(agent.clone()));
-        ctx.spawn(pods::source::run(agent.clone()));
+        ctx.spawn(pods::runtime_news::follow(agent.pod_room.clone()));
+        ctx.spawn(pods::source::run(agent.pod_room.clone()));
         ctx.spawn(node::lease::run(agent.node_room.clone()));
         let node = node::node_status::register(&agent.node_room).await;
         ctx.spawn(node::node_status::run(agent.node_room.clone()));

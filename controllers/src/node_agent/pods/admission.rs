@@ -8,7 +8,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Node, Pod, PodSpec};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 
-use crate::node_agent::agent::Agent;
+use super::context::PodContext;
 use crate::node_agent::events::AllocatableFailed;
 use crate::node_agent::names::attachment_name;
 use crate::node_agent::node::node_object::{StatusInputs, initial};
@@ -117,15 +117,15 @@ pub fn check<'a>(pod: &Pod, node: &Node, others: impl Iterator<Item = &'a Pod> +
 ///
 /// # Errors
 /// The reason for a refusal.
-pub(super) async fn admit(agent: &Agent, pod: &Pod) -> Result<(), Refusal> {
-    let others = agent.pods.lock().active();
+pub(super) async fn admit(room: &PodContext, pod: &Pod) -> Result<(), Refusal> {
+    let others = room.pods.lock().active();
     let admits = |node: &Node| check(pod, node, others.iter().map(|other| &**other));
-    let name = &agent.config.node_name;
-    let cached = agent.node.get("", name);
-    let inputs = || StatusInputs { now: agent.ctx.now().wall, not_ready: None, volumes_in_use: None };
-    let node = cached.unwrap_or_else(|| Arc::new(initial(&agent.config, &inputs())));
+    let name = &room.config.node_name;
+    let cached = room.node.get("", name);
+    let inputs = || StatusInputs { now: room.ctx.now().wall, not_ready: None, volumes_in_use: None };
+    let node = cached.unwrap_or_else(|| Arc::new(initial(&room.config, &inputs())));
     match admits(&node) {
-        Err(refusal) if refusal.message.ends_with(NOT_SELECTED) => match agent.client.all::<Node>().get(name).await {
+        Err(refusal) if refusal.message.ends_with(NOT_SELECTED) => match room.client.all::<Node>().get(name).await {
             Ok(node) => admits(&node),
             Err(_) => Err(refusal),
         },
@@ -136,22 +136,22 @@ pub(super) async fn admit(agent: &Agent, pod: &Pod) -> Result<(), Refusal> {
 /// Returns a refusal for a pod whose volumes could not be attached in time, if the driver says that the node can attach
 /// no more and its CSIDriver sets `nodeAllocatableUpdatePeriodSeconds` (upstream `VerifyExhaustedResource`). It then
 /// asks the driver for its limit at once. `missing` describes the volumes.
-pub(super) async fn refuse_unattached(agent: &Agent, uid: &str, missing: &str) -> Option<Refusal> {
-    let volumes = agent.volumes.lock().unattached(uid);
+pub(super) async fn refuse_unattached(room: &PodContext, uid: &str, missing: &str) -> Option<Refusal> {
+    let volumes = room.volumes.lock().unattached(uid);
     for volume in volumes {
-        let driver = agent.drivers_of_cluster.get("", &volume.driver)?;
+        let driver = room.drivers_of_cluster.get("", &volume.driver)?;
         if driver.spec.node_allocatable_update_period_seconds.is_none_or(|seconds| seconds == 0) {
             continue;
         }
-        let name = attachment_name(&volume.handle, &volume.driver, &agent.config.node_name);
-        let Ok(attachment) = agent.client.all::<VolumeAttachment>().get(&name).await else { continue };
+        let name = attachment_name(&volume.handle, &volume.driver, &room.config.node_name);
+        let Ok(attachment) = room.client.all::<VolumeAttachment>().get(&name).await else { continue };
         let error = attachment.status.as_ref().and_then(|s| s.attach_error.as_ref());
         if error.and_then(|e| e.error_code) != Some(RESOURCE_EXHAUSTED) {
             continue;
         }
-        if let Err(error) = update_allocatable(&agent.plugin_room, &volume.driver).await {
+        if let Err(error) = update_allocatable(&room.plugin_room, &volume.driver).await {
             let (driver, error) = (volume.driver.as_str().into(), error.to_string());
-            agent.ctx.emit(AllocatableFailed { driver, error, node: agent.config.name() });
+            room.ctx.emit(AllocatableFailed { driver, error, node: room.config.name() });
         }
         let message = format!("Node has reached its volume attachment limit, rejecting pod. {missing}");
         return Some(Refusal::new(NO_ATTACHMENT_LEFT, message));

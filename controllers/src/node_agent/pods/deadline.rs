@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 
-use crate::node_agent::agent::Agent;
+use super::context::PodContext;
 
 /// Returns the longest time for which the pod may be active.
 pub(super) fn limit(pod: &Pod) -> Option<i64> {
@@ -20,23 +20,23 @@ fn left(limit: i64, start: Timestamp, now: Timestamp) -> Duration {
 }
 
 /// Orders the worker of a pod to stop at the pod's deadline. If the deadline changes meanwhile, the new one applies.
-pub(super) fn watch(agent: &Arc<Agent>, uid: &str, pod: &Pod) {
+pub(super) fn watch(room: &Arc<PodContext>, uid: &str, pod: &Pod) {
     if limit(pod).is_none() {
         return;
     }
     let known = pod.status.as_ref().and_then(|status| status.start_time.as_ref()).map(|time| time.0);
-    let known = known.filter(|_| !substrate::mutant!(agent.ctx, "deadline-from-restart"));
-    let start = known.unwrap_or_else(|| agent.ctx.now().wall);
-    let (agent, uid) = (agent.clone(), uid.to_owned());
-    agent.clone().ctx.spawn(async move {
+    let known = known.filter(|_| !substrate::mutant!(room.ctx, "deadline-from-restart"));
+    let start = known.unwrap_or_else(|| room.ctx.now().wall);
+    let (room, uid) = (room.clone(), uid.to_owned());
+    room.clone().ctx.spawn(async move {
         loop {
-            let pod = agent.pods.lock().get(&uid);
+            let pod = room.pods.lock().get(&uid);
             let Some(limit) = pod.as_deref().and_then(limit) else { return };
-            let left = left(limit, start, agent.ctx.now().wall);
+            let left = left(limit, start, room.ctx.now().wall);
             if left.is_zero() {
-                return agent.pods.lock().expire(&uid);
+                return room.pods.lock().expire(&uid);
             }
-            agent.ctx.sleep(left).await;
+            room.ctx.sleep(left).await;
         }
     });
 }

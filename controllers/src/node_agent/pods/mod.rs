@@ -3,6 +3,7 @@
 //! May use all rooms but the [server](super::server).
 
 pub mod admission;
+pub(super) mod context;
 mod deadline;
 mod housekeeping;
 mod pod_volumes;

@@ -9,11 +9,11 @@ use rand_core::Rng;
 use substrate::latest;
 use substrate::seed::unit;
 
+use super::context::PodContext;
 use super::housekeeping::forget;
 use super::pod_volumes::{mounted, wait_for_unmount};
 use crate::kube::reference;
 use crate::machine::api::{ContainerState, PodRecord, State};
-use crate::node_agent::agent::Agent;
 use crate::node_agent::containers::ephemeral_starts::start_new;
 use crate::node_agent::containers::hooks::{post_start, stop_in_order};
 use crate::node_agent::containers::image_change::{stop_changed, with_latest_images};
@@ -39,63 +39,63 @@ const RUNTIME_RETRY: Duration = Duration::from_secs(1);
 
 /// Runs a pod (if `run`), stops it on order, and cleans up after it.
 pub(super) async fn worker(
-    agent: Arc<Agent>,
+    room: Arc<PodContext>,
     uid: String,
     pod: Arc<Pod>,
     run: bool,
     mut orders: latest::Receiver<Orders>,
 ) {
     let reports = latest::Sender::new(Report::Nothing);
-    agent.ctx.spawn(reporter(agent.status_room.clone(), pod.clone(), reports.subscribe()));
-    let mut status_reporter = StatusReporter::new(&agent.status_room, &pod, reports);
-    let known = agent.runtime.get(&uid);
+    room.ctx.spawn(reporter(room.status_room.clone(), pod.clone(), reports.subscribe()));
+    let mut status_reporter = StatusReporter::new(&room.status_room, &pod, reports);
+    let known = room.runtime.get(&uid);
     if let Some(record) = &known {
         status_reporter.adopt(record);
     }
     let had = known.is_some_and(|record| record.is_alive());
-    let asked = if run { live(&agent, &uid, &pod, &mut status_reporter, &mut orders).await } else { had };
+    let asked = if run { live(&room, &uid, &pod, &mut status_reporter, &mut orders).await } else { had };
     if orders.borrow().expired && status_reporter.facts.refusal.is_none() {
         status_reporter.expired();
     }
-    let early = substrate::mutant!(agent.ctx, "unmount-before-stop");
+    let early = substrate::mutant!(room.ctx, "unmount-before-stop");
     if asked && !early {
-        stop(&agent, &uid, &pod, &mut orders).await;
+        stop(&room, &uid, &pod, &mut orders).await;
     }
-    let record = agent.runtime.get(&uid);
+    let record = room.runtime.get(&uid);
     status_reporter.facts.waiting.clear();
     if let Some(record) = &record {
         status_reporter.adopt(record);
     }
     let since = record.as_ref().and_then(PodRecord::since).or(status_reporter.since);
     let ended = record.as_ref().and_then(PodRecord::ended);
-    let stopped = Phase::Stopped(since, ended.unwrap_or_else(|| agent.ctx.now().wall));
+    let stopped = Phase::Stopped(since, ended.unwrap_or_else(|| room.ctx.now().wall));
     if run || had {
         status_reporter.phase(stopped.clone());
     }
-    if substrate::mutant!(agent.ctx, "finished-pod-stays-mounted") {
+    if substrate::mutant!(room.ctx, "finished-pod-stays-mounted") {
         ordered_to_stop(&mut orders).await;
     }
-    agent.pods.lock().release_volumes(&uid);
-    agent.changes.signal();
-    if substrate::mutant!(agent.ctx, "pod-removed-before-unmount") {
+    room.pods.lock().release_volumes(&uid);
+    room.changes.signal();
+    if substrate::mutant!(room.ctx, "pod-removed-before-unmount") {
         status_reporter.reports.send_replace(Report::Finish(stopped.clone(), status_reporter.facts.clone()));
     }
-    if !substrate::mutant!(agent.ctx, "unmount-skipped") {
-        wait_for_unmount(&agent, &uid).await;
+    if !substrate::mutant!(room.ctx, "unmount-skipped") {
+        wait_for_unmount(&room, &uid).await;
         // Includes mounts that kubelet could not reconstruct at its start.
-        while mounted_below(&agent.volume_room, &uid).await {
-            agent.ctx.sleep(HOUSEKEEPING).await;
+        while mounted_below(&room.volume_room, &uid).await {
+            room.ctx.sleep(HOUSEKEEPING).await;
         }
-        remove_pod_dirs(&agent.volume_room, &uid).await;
+        remove_pod_dirs(&room.volume_room, &uid).await;
     }
     if asked && early {
-        stop(&agent, &uid, &pod, &mut orders).await;
+        stop(&room, &uid, &pod, &mut orders).await;
     }
     status_reporter.reports.send_replace(Report::Finish(stopped, status_reporter.facts.clone()));
     let deleted = orders.borrow().deleted;
-    agent.pods.lock().end(uid, deleted);
+    room.pods.lock().end(uid, deleted);
     if deleted {
-        forget(&agent, &pod);
+        forget(&room, &pod);
     }
 }
 
@@ -114,27 +114,27 @@ async fn unless_ordered<T>(orders: &mut latest::Receiver<Orders>, work: impl Fut
 
 /// Starts a pod and keeps it running until it must stop. Returns true if its containers run, or may run.
 async fn live(
-    agent: &Arc<Agent>,
+    room: &Arc<PodContext>,
     uid: &str,
     pod: &Arc<Pod>,
     status_reporter: &mut StatusReporter,
     orders: &mut latest::Receiver<Orders>,
 ) -> bool {
-    let mut rng = agent.ctx.rng(&format!("pod {uid}"));
+    let mut rng = room.ctx.rng(&format!("pod {uid}"));
     let object = Arc::new(reference::<Pod>(pod));
-    let (settings, wrong) = settings(pod, &agent.config.workload);
+    let (settings, wrong) = settings(pod, &room.config.workload);
     for message in wrong {
-        agent.recorder.event(object.clone(), "Warning", "InvalidAnnotation", message);
+        room.recorder.event(object.clone(), "Warning", "InvalidAnnotation", message);
     }
-    let mut asked = agent.runtime.alive(uid).is_some();
+    let mut asked = room.runtime.alive(uid).is_some();
     let started = started_before(pod).map_or(0, |restarts| restarts + 1);
-    let (mut restarts, mut pulls) = (Restarts::new(&agent.ctx, agent.config.programs), Pulls::default());
-    let mut probes = Probes::new(&agent.ctx);
+    let (mut restarts, mut pulls) = (Restarts::new(&room.ctx, room.config.programs), Pulls::default());
+    let mut probes = Probes::new(&room.ctx);
     // The machine's last record of the pod. It counts after the machine has lost it, too.
     let mut last: Option<PodRecord> = None;
     let next = |last: &Option<PodRecord>| last.as_ref().map_or(started, |record| started.max(record.attempt + 1));
     loop {
-        let record = agent.runtime.get(uid);
+        let record = room.runtime.get(uid);
         if let Some(record) = &record {
             status_reporter.adopt(record);
         }
@@ -144,11 +144,11 @@ async fn live(
             Some(since) => status_reporter.phase(Phase::Running(since)),
             None => status_reporter.phase(Phase::Waiting),
         }
-        let lost = record.is_none() && substrate::mutant!(agent.ctx, "lost-pod-runs-again");
+        let lost = record.is_none() && substrate::mutant!(room.ctx, "lost-pod-runs-again");
         if has_finished(pod, record.as_ref(), next(&last) > 0) && !lost {
             return asked;
         }
-        match unless_ordered(orders, mounted(agent, uid, pod, &object, &mut rng)).await {
+        match unless_ordered(orders, mounted(room, uid, pod, &object, &mut rng)).await {
             None => return asked,
             Some(Err(refusal)) => {
                 status_reporter.refused(refusal);
@@ -156,15 +156,15 @@ async fn live(
             }
             Some(Ok(())) => {}
         }
-        if agent.runtime.alive(uid).is_none() {
-            last = agent.runtime.get(uid).or(last);
+        if room.runtime.alive(uid).is_none() {
+            last = room.runtime.get(uid).or(last);
             let attempt = next(&last);
             if attempt > 0 {
                 let message = "Pod sandbox changed, it will be killed and re-created.";
-                agent.recorder.event(object.clone(), "Normal", "SandboxChanged", message);
+                room.recorder.event(object.clone(), "Normal", "SandboxChanged", message);
             }
-            let pod = &with_latest_images(pod, agent.pods.lock().get(uid).as_deref());
-            let Some(prepared) = unless_ordered(orders, prepared(&agent.program_room, uid, pod)).await else {
+            let pod = &with_latest_images(pod, room.pods.lock().get(uid).as_deref());
+            let Some(prepared) = unless_ordered(orders, prepared(&room.program_room, uid, pod)).await else {
                 return asked;
             };
             let prepared = match prepared {
@@ -173,8 +173,8 @@ async fn live(
                     status_reporter.facts.unprepared = why.of_container();
                     status_reporter.phase(Phase::Waiting);
                     let Unprepared { reason, message } = why;
-                    agent.recorder.event(object.clone(), "Warning", reason, message);
-                    if unless_ordered(orders, agent.ctx.sleep(SYNC_BACKOFF)).await.is_none() {
+                    room.recorder.event(object.clone(), "Warning", reason, message);
+                    if unless_ordered(orders, room.ctx.sleep(SYNC_BACKOFF)).await.is_none() {
                         return asked;
                     }
                     continue;
@@ -182,38 +182,36 @@ async fn live(
             };
             status_reporter.facts.unprepared = None;
             for why in prepared.programs.values().flat_map(|program| &program.without) {
-                agent.recorder.event(object.clone(), "Warning", "VolumeNotMounted", why.clone());
+                room.recorder.event(object.clone(), "Warning", "VolumeNotMounted", why.clone());
             }
-            let spec = pod_spec(&agent.program_room, uid, pod, (attempt, last.as_ref()), &settings, prepared);
-            let lists = agent.runtime.lists();
+            let spec = pod_spec(&room.program_room, uid, pod, (attempt, last.as_ref()), &settings, prepared);
+            let lists = room.runtime.lists();
             asked = true;
             // Await the answer: a stop that overtakes this request would stop nothing.
-            if let Err(error) = agent.runtime.run(&agent.ctx, &spec).await {
+            if let Err(error) = room.runtime.run(&room.ctx, &spec).await {
                 let message = format!("Failed to create pod sandbox: {error}");
-                agent.recorder.event(object.clone(), "Warning", "FailedCreatePodSandBox", message);
-                if unless_ordered(orders, agent.ctx.sleep(SYNC_BACKOFF)).await.is_none() {
+                room.recorder.event(object.clone(), "Warning", "FailedCreatePodSandBox", message);
+                if unless_ordered(orders, room.ctx.sleep(SYNC_BACKOFF)).await.is_none() {
                     return asked;
                 }
                 continue;
             }
             let starts =
                 |name: &String| spec.containers.iter().any(|one| one.name == *name && spec.starts_at_once(one));
-            emit_start_events(&agent.container_room, pod, &object, |container| starts(&container.name));
+            emit_start_events(&room.container_room, pod, &object, |container| starts(&container.name));
             let started: Vec<String> =
                 spec.containers.iter().map(|one| one.name.clone()).filter(|name| starts(name)).collect();
-            if unless_ordered(orders, wait_for_report(agent, uid, attempt, lists)).await.is_none()
-                || unless_ordered(orders, post_start(&agent.container_room, uid, pod, &object, &started))
-                    .await
-                    .is_none()
+            if unless_ordered(orders, wait_for_report(room, uid, attempt, lists)).await.is_none()
+                || unless_ordered(orders, post_start(&room.container_room, uid, pod, &object, &started)).await.is_none()
             {
                 return asked;
             }
         }
-        let Some(record) = agent.runtime.alive(uid) else { continue };
+        let Some(record) = room.runtime.alive(uid) else { continue };
         status_reporter.adopt(&record);
-        if agent.config.programs {
-            probes.adopt(pod, &record, agent.ctx.now().mono, |wait| agent.ctx.scaled(wait));
-            if unless_ordered(orders, restart_failed(&agent.container_room, uid, pod, &object, &mut probes))
+        if room.config.programs {
+            probes.adopt(pod, &record, room.ctx.now().mono, |wait| room.ctx.scaled(wait));
+            if unless_ordered(orders, restart_failed(&room.container_room, uid, pod, &object, &mut probes))
                 .await
                 .is_none()
             {
@@ -221,23 +219,23 @@ async fn live(
             }
             (status_reporter.facts.unready, status_reporter.facts.starting) = (probes.unready(), probes.starting());
         }
-        let spec = latest_spec(agent, uid);
+        let spec = latest_spec(room, uid);
         // A container that waits may have another image now.
-        let latest = agent.pods.lock().get(uid).unwrap_or_else(|| pod.clone());
-        let stopped = unless_ordered(orders, stop_changed(&agent.container_room, uid, &latest, &record, &object)).await;
+        let latest = room.pods.lock().get(uid).unwrap_or_else(|| pod.clone());
+        let stopped = unless_ordered(orders, stop_changed(&room.container_room, uid, &latest, &record, &object)).await;
         let Some(replaced) = stopped else { return asked };
-        let record = if replaced.is_empty() { Some(record) } else { agent.runtime.alive(uid) };
+        let record = if replaced.is_empty() { Some(record) } else { room.runtime.alive(uid) };
         let Some(record) = record else { continue };
         if !replaced.is_empty() {
             status_reporter.adopt(&record);
         }
         let (due, started) = match record.since() {
             None => (None, Vec::new()),
-            Some(_) if substrate::mutant!(agent.ctx, "container-not-restarted") => (None, Vec::new()),
+            Some(_) if substrate::mutant!(room.ctx, "container-not-restarted") => (None, Vec::new()),
             Some(_) => {
                 let waits = (&mut restarts, &mut pulls, &replaced);
                 restart_containers(
-                    &agent.container_room,
+                    &room.container_room,
                     uid,
                     &latest,
                     &record,
@@ -248,11 +246,11 @@ async fn live(
                 .await
             }
         };
-        if unless_ordered(orders, post_start(&agent.container_room, uid, pod, &object, &started)).await.is_none() {
+        if unless_ordered(orders, post_start(&room.container_room, uid, pod, &object, &started)).await.is_none() {
             return asked;
         }
         let again = async {
-            if record.since().is_none() { None } else { start_new(&agent.container_room, uid, &record, &object).await }
+            if record.since().is_none() { None } else { start_new(&room.container_room, uid, &record, &object).await }
         };
         let Some(again) = unless_ordered(orders, again).await else { return asked };
         let due = [due, again].into_iter().flatten().min();
@@ -262,8 +260,8 @@ async fn live(
         }
         let kept = async {
             tokio::select! { biased;
-                () = keep(agent, uid, pod, (&record, spec), due, &mut rng) => {}
-                () = prober::run(&agent.container_room, uid, pod, &object, &mut probes) => {}
+                () = keep(room, uid, pod, (&record, spec), due, &mut rng) => {}
+                () = prober::run(&room.container_room, uid, pod, &object, &mut probes) => {}
             }
         };
         if unless_ordered(orders, kept).await.is_none() {
@@ -274,10 +272,10 @@ async fn live(
 }
 
 /// Waits until the runtime reports the pod's containers, or has been listed again since list number `lists`.
-async fn wait_for_report(agent: &Agent, uid: &str, attempt: u32, lists: u64) {
-    let mut changes = agent.runtime.changes();
+async fn wait_for_report(room: &PodContext, uid: &str, attempt: u32, lists: u64) {
+    let mut changes = room.runtime.changes();
     let here = |record: PodRecord| record.attempt >= attempt && record.since().is_some();
-    while !agent.runtime.get(uid).is_some_and(here) && agent.runtime.lists() == lists {
+    while !room.runtime.get(uid).is_some_and(here) && room.runtime.lists() == lists {
         // The sender lives in the agent.
         let _ = changes.changed().await;
     }
@@ -287,67 +285,67 @@ async fn wait_for_report(agent: &Agent, uid: &str, attempt: u32, lists: u64) {
 type SpecVersion = (Option<i64>, usize);
 
 /// Returns the version of the latest spec of a pod.
-fn latest_spec(agent: &Agent, uid: &str) -> SpecVersion {
-    agent.pods.lock().get(uid).map_or((None, 0), |pod| (pod.metadata.generation, ephemeral::count(&pod)))
+fn latest_spec(room: &PodContext, uid: &str) -> SpecVersion {
+    room.pods.lock().get(uid).map_or((None, 0), |pod| (pod.metadata.generation, ephemeral::count(&pod)))
 }
 
 /// Checks a running pod periodically, until one of its containers or its spec changes, or `due`. `known` is the machine's
 /// record, and the version of the spec.
 async fn keep(
-    agent: &Agent,
+    room: &PodContext,
     uid: &str,
     pod: &Pod,
     known: (&PodRecord, SpecVersion),
     due: Option<Duration>,
     rng: &mut impl Rng,
 ) {
-    let mut changes = agent.runtime.changes();
-    let mut next = next_sync(agent, rng);
-    let is_known = |now: &PodRecord| now == known.0 && latest_spec(agent, uid) == known.1;
-    while agent.runtime.get(uid).is_some_and(|now| is_known(&now)) {
+    let mut changes = room.runtime.changes();
+    let mut next = next_sync(room, rng);
+    let is_known = |now: &PodRecord| now == known.0 && latest_spec(room, uid) == known.1;
+    while room.runtime.get(uid).is_some_and(|now| is_known(&now)) {
         tokio::select! { biased;
             _ = changes.changed() => continue,
-            () = agent.ctx.sleep_until(due.unwrap_or_default()), if due.is_some() => return,
-            () = agent.ctx.sleep_until(next) => {}
+            () = room.ctx.sleep_until(due.unwrap_or_default()), if due.is_some() => return,
+            () = room.ctx.sleep_until(next) => {}
         }
-        if republishes(agent, uid) {
-            agent.changes.signal();
+        if republishes(room, uid) {
+            room.changes.signal();
         }
-        if asks_to_grow(&agent.volume_room, uid, pod).await {
-            agent.pods.lock().look_up_again(uid);
-            agent.changes.signal();
+        if asks_to_grow(&room.volume_room, uid, pod).await {
+            room.pods.lock().look_up_again(uid);
+            room.changes.signal();
         }
-        next = next_sync(agent, rng);
+        next = next_sync(room, rng);
     }
 }
 
 /// Returns the time of a running pod's next sync.
-fn next_sync(agent: &Agent, rng: &mut impl Rng) -> Duration {
-    let period = agent.config.timers.pod_sync;
-    agent.ctx.now().mono + agent.ctx.scaled(period + period.mul_f64(SYNC_JITTER * unit(rng)))
+fn next_sync(room: &PodContext, rng: &mut impl Rng) -> Duration {
+    let period = room.config.timers.pod_sync;
+    room.ctx.now().mono + room.ctx.scaled(period + period.mul_f64(SYNC_JITTER * unit(rng)))
 }
 
 /// Requests another publish of the pod's volumes whose drivers set CSIDriver.spec.requiresRepublish. Returns true if
 /// there are any.
-fn republishes(agent: &Agent, uid: &str) -> bool {
-    let mounted = agent.volumes.lock().mounted(uid);
+fn republishes(room: &PodContext, uid: &str) -> bool {
+    let mounted = room.volumes.lock().mounted(uid);
     let wants = |driver: &str| {
-        let driver = agent.drivers_of_cluster.get("", driver);
+        let driver = room.drivers_of_cluster.get("", driver);
         driver.is_some_and(|d| d.spec.requires_republish == Some(true))
     };
     let mut any = false;
-    let most = if substrate::mutant!(agent.ctx, "one-volume-republished") { 1 } else { usize::MAX };
+    let most = if substrate::mutant!(room.ctx, "one-volume-republished") { 1 } else { usize::MAX };
     for (_, spec) in mounted.into_iter().filter(|(_, spec)| wants(&spec.driver)).take(most) {
-        agent.volumes.lock().require_remount(uid, &spec.name);
+        room.volumes.lock().require_remount(uid, &spec.name);
         any = true;
     }
     any
 }
 
 /// Stops a pod's containers and waits for their end. A shorter grace period may be ordered meanwhile.
-async fn stop(agent: &Agent, uid: &str, pod: &Pod, orders: &mut latest::Receiver<Orders>) {
+async fn stop(room: &PodContext, uid: &str, pod: &Pod, orders: &mut latest::Receiver<Orders>) {
     let object = reference::<Pod>(pod);
-    let record = agent.runtime.get(uid);
+    let record = room.runtime.get(uid);
     let has_exited = |name: &str| {
         let Some(record) = &record else { return false };
         // A container that waits for its image, or for an init container, has not started.
@@ -357,42 +355,42 @@ async fn stop(agent: &Agent, uid: &str, pod: &Pod, orders: &mut latest::Receiver
     };
     for container in pod.spec.iter().flat_map(restartable).filter(|container| !has_exited(&container.name)) {
         let message = format!("Stopping container {}", container.name);
-        agent.recorder.event(of_container(&object, pod, &container.name), "Normal", "Killing", message);
+        room.recorder.event(of_container(&object, pod, &container.name), "Normal", "Killing", message);
     }
-    let latest = agent.pods.lock().get(uid);
+    let latest = room.pods.lock().get(uid);
     if let Some(latest) = &latest {
         for name in ephemeral::running(latest, record.as_ref()) {
             let message = format!("Stopping container {name}");
-            agent.recorder.event(of_container(&object, latest, &name), "Normal", "Killing", message);
+            room.recorder.event(of_container(&object, latest, &name), "Normal", "Killing", message);
         }
     }
     let object = Arc::new(object);
     let mut hooks = true;
     loop {
         let mut grace = orders.borrow_and_update().terminate.unwrap_or_default();
-        if substrate::mutant!(agent.ctx, "grace-period-not-granted") {
+        if substrate::mutant!(room.ctx, "grace-period-not-granted") {
             grace = Duration::ZERO;
         }
-        let running = agent.runtime.alive(uid);
+        let running = room.runtime.alive(uid);
         tokio::select! { biased;
             // A shorter grace period: the hooks have had theirs.
             _ = orders.changed() => {
                 hooks = false;
                 continue;
             }
-            rest = stop_in_order(&agent.container_room, uid, pod, &object, running.as_ref(), grace, hooks) => grace = rest,
+            rest = stop_in_order(&room.container_room, uid, pod, &object, running.as_ref(), grace, hooks) => grace = rest,
         }
         hooks = false;
-        match agent.runtime.stop(&agent.ctx, uid, grace).await {
+        match room.runtime.stop(&room.ctx, uid, grace).await {
             Ok(true) => {}
             Ok(false) => return,
             Err(_) => {
-                agent.ctx.sleep(RUNTIME_RETRY).await;
+                room.ctx.sleep(RUNTIME_RETRY).await;
                 continue;
             }
         }
         tokio::select! { biased;
-            () = agent.runtime.ended(uid) => return,
+            () = room.runtime.ended(uid) => return,
             // The table keeps the sender.
             _ = orders.changed() => {}
         }

@@ -9,10 +9,10 @@ use http_body_util::BodyExt;
 use k8s_openapi::api::core::v1::Pod;
 use substrate::body::{BoxError, full};
 
+use super::context::PodContext;
 use super::housekeeping::housekeeping;
 use crate::kube::reference;
 use crate::machine::api::Trouble;
-use crate::node_agent::agent::Agent;
 use crate::node_agent::events::RuntimeFailed;
 use crate::node_agent::runtime::{LIMIT, send};
 
@@ -20,20 +20,20 @@ use crate::node_agent::runtime::{LIMIT, send};
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Follows the runtime's events forever.
-pub(crate) async fn follow(agent: Arc<Agent>) {
+pub(crate) async fn follow(room: Arc<PodContext>) {
     loop {
-        let error = match news(&agent).await {
+        let error = match news(&room).await {
             Ok(()) => "the stream of news ended".to_owned(),
             Err(error) => error.to_string(),
         };
-        agent.ctx.emit(RuntimeFailed { error, node: agent.config.name() });
-        agent.ctx.sleep(RETRY).await;
+        room.ctx.emit(RuntimeFailed { error, node: room.config.name() });
+        room.ctx.sleep(RETRY).await;
     }
 }
 
 /// Reads one event stream to its end.
-async fn news(agent: &Arc<Agent>) -> Result<(), BoxError> {
-    let answer = send(&agent.runtime.service, Method::GET, "/v1/pods?watch=true", full(""), true).await?;
+async fn news(room: &Arc<PodContext>) -> Result<(), BoxError> {
+    let answer = send(&room.runtime.service, Method::GET, "/v1/pods?watch=true", full(""), true).await?;
     if !answer.status().is_success() {
         return Err(format!("the container runtime answered {}", answer.status()).into());
     }
@@ -44,11 +44,11 @@ async fn news(agent: &Arc<Agent>) -> Result<(), BoxError> {
         text.extend_from_slice(&data);
         while let Some(end) = memchr::memchr(b'\n', &text) {
             let line = text.split_to(end + 1);
-            if let Some(trouble) = agent.runtime.take(serde_json::from_slice(&line)?) {
-                report(agent, trouble);
+            if let Some(trouble) = room.runtime.take(serde_json::from_slice(&line)?) {
+                report(room, trouble);
             } else {
-                housekeeping(agent);
-                agent.changes.signal();
+                housekeeping(room);
+                room.changes.signal();
             }
         }
         if text.len() > LIMIT {
@@ -59,9 +59,9 @@ async fn news(agent: &Arc<Agent>) -> Result<(), BoxError> {
 }
 
 /// Emits a workload's message as an event of its pod.
-fn report(agent: &Agent, trouble: Trouble) {
-    let pod = agent.pods.lock().get(&trouble.uid);
+fn report(room: &PodContext, trouble: Trouble) {
+    let pod = room.pods.lock().get(&trouble.uid);
     if let Some(pod) = pod {
-        agent.recorder.event(reference::<Pod>(&pod), "Warning", &trouble.reason, trouble.message);
+        room.recorder.event(reference::<Pod>(&pod), "Warning", &trouble.reason, trouble.message);
     }
 }

@@ -7,12 +7,12 @@ use k8s_openapi::api::core::v1::Pod;
 use substrate::latest;
 
 use super::admission::admit;
+use super::context::PodContext;
 use super::deadline;
 use super::housekeeping::{forget, housekeeping};
 use super::pod_worker::worker;
 use crate::kube::Delta;
 use crate::mirror_pod::is_stand_in;
-use crate::node_agent::agent::Agent;
 use crate::node_agent::containers::of_pod::grace_of;
 use crate::node_agent::pod_table::orders::Orders;
 use crate::node_agent::pod_table::pods::{Entry, grace};
@@ -24,71 +24,71 @@ use crate::node_agent::volumes::pod_dirs::{HOUSEKEEPING, mounted_below, remove_p
 use crate::node_agent::volumes::populate::populate_pod;
 
 /// Follows the pod source; never returns.
-pub(crate) async fn run(agent: Arc<Agent>) {
-    agent.pod_source.synced().await;
+pub(crate) async fn run(room: Arc<PodContext>) {
+    room.pod_source.synced().await;
     // Only the runtime knows which containers run.
-    agent.runtime.synced().await;
+    room.runtime.synced().await;
     // Admission needs the node's labels and taints.
-    agent.node.synced().await;
-    let mut changes = agent.pod_source.subscribe();
+    room.node.synced().await;
+    let mut changes = room.pod_source.subscribe();
     let mut first: Vec<Delta<Pod>> = std::iter::from_fn(|| changes.try_recv()).collect();
     // The oldest pods are admitted first. The sort is stable: changes of one pod keep their order.
     first.sort_by_key(|change| match change {
         Delta::Applied { new: pod, .. } | Delta::Deleted(pod) => pod.metadata.creation_timestamp.clone(),
     });
     for change in first {
-        take(&agent, change).await;
+        take(&room, change).await;
     }
     let first = {
-        let mut pods = agent.pods.lock();
+        let mut pods = room.pods.lock();
         pods.listed = true;
-        if substrate::mutant!(agent.ctx, "populated-too-early") { Vec::new() } else { pods.wanted().1 }
+        if substrate::mutant!(room.ctx, "populated-too-early") { Vec::new() } else { pods.wanted().1 }
     };
-    housekeeping(&agent);
-    agent.ctx.spawn(remove_orphaned_dirs(agent.clone()));
-    agent.ctx.spawn(first_pass(agent.clone(), first));
+    housekeeping(&room);
+    room.ctx.spawn(remove_orphaned_dirs(room.clone()));
+    room.ctx.spawn(first_pass(room.clone(), first));
     while let Some(change) = changes.recv().await {
-        take(&agent, change).await;
+        take(&room, change).await;
     }
 }
 
 /// Removes empty directories that an earlier kubelet left of deleted pods (`cleanupOrphanedPodDirs`). Directories with
 /// volumes are removed when the volumes are unmounted.
-async fn remove_orphaned_dirs(agent: Arc<Agent>) {
+async fn remove_orphaned_dirs(room: Arc<PodContext>) {
     let uids = loop {
-        match agent.config.disk.list_dir(&agent.paths.pods()).await {
+        match room.config.disk.list_dir(&room.paths.pods()).await {
             Ok(uids) => break uids.unwrap_or_default(),
-            Err(_) => agent.ctx.sleep(HOUSEKEEPING).await,
+            Err(_) => room.ctx.sleep(HOUSEKEEPING).await,
         }
     };
     for uid in uids {
-        if !agent.pods.lock().knows(&uid) && !mounted_below(&agent.volume_room, &uid).await {
-            remove_pod_dirs(&agent.volume_room, &uid).await;
+        if !room.pods.lock().knows(&uid) && !mounted_below(&room.volume_room, &uid).await {
+            remove_pod_dirs(&room.volume_room, &uid).await;
         }
     }
 }
 
 /// Runs the populator's first pass after all sources were ready. After it, mounts on disk that no pod wants may be
 /// unmounted (`hasAddedPods`). A pod is included even if its volumes could not be looked up.
-async fn first_pass(agent: Arc<Agent>, pods: Vec<Arc<Pod>>) {
+async fn first_pass(room: Arc<PodContext>, pods: Vec<Arc<Pod>>) {
     for pod in pods {
-        populate_pod(&agent.volume_room, &pod).await;
+        populate_pod(&room.volume_room, &pod).await;
     }
-    agent.volumes.lock().set_populated();
-    agent.changes.signal();
+    room.volumes.lock().set_populated();
+    room.changes.signal();
 }
 
-async fn take(agent: &Arc<Agent>, change: Delta<Pod>) {
+async fn take(room: &Arc<PodContext>, change: Delta<Pod>) {
     match change {
         // The process that a stand-in pod represents runs without this agent.
         Delta::Applied { new: pod, .. } | Delta::Deleted(pod) if is_stand_in(&pod) => {}
         Delta::Applied { old, new } => {
             if let Some(old) = old.filter(|old| old.metadata.uid != new.metadata.uid) {
-                gone(agent, &old);
+                gone(room, &old);
             }
-            applied(agent, new).await;
+            applied(room, new).await;
         }
-        Delta::Deleted(pod) => gone(agent, &pod),
+        Delta::Deleted(pod) => gone(room, &pod),
     }
 }
 
@@ -100,47 +100,47 @@ fn phase(pod: &Pod) -> &str {
     pod.status.as_ref().and_then(|s| s.phase.as_deref()).unwrap_or_default()
 }
 
-async fn applied(agent: &Arc<Agent>, pod: Arc<Pod>) {
+async fn applied(room: &Arc<PodContext>, pod: Arc<Pod>) {
     let uid = uid(&pod);
-    agent.config.logs.seen(&pod);
+    room.config.logs.seen(&pod);
     let over = matches!(phase(&pod), "Succeeded" | "Failed");
-    let alive = agent.runtime.alive(&uid).is_some();
+    let alive = room.runtime.alive(&uid).is_some();
     // Containers of a finished pod are stopped like those of a deleted one.
     let terminate = (pod.metadata.deletion_timestamp.is_some() || over && alive).then(|| {
-        match substrate::mutant!(agent.ctx, "delete-grace-ignored") {
+        match substrate::mutant!(room.ctx, "delete-grace-ignored") {
             true => grace_of(&pod),
             false => grace(&pod),
         }
     });
-    if renewed(agent, &uid, &pod, terminate) || over && terminate.is_none() {
+    if renewed(room, &uid, &pod, terminate) || over && terminate.is_none() {
         return;
     }
     // A pod that is finished, or deleted before it began, is only cleaned up. It keeps its volumes while its containers
     // may run.
     let run = !over && terminate.is_none();
     if run {
-        if agent.pods.lock().over.contains(&uid) {
+        if room.pods.lock().over.contains(&uid) {
             return;
         }
-        if let Err(refusal) = admit(agent, &pod).await {
-            return refuse(agent, uid, pod, refusal);
+        if let Err(refusal) = admit(room, &pod).await {
+            return refuse(room, uid, pod, refusal);
         }
     }
     let orders = latest::Sender::new(Orders { terminate, ..Orders::default() });
     let receiver = orders.subscribe();
     let wants_volumes = run || alive;
     let entry = Entry { pod: pod.clone(), wants_volumes, unprocessed: wants_volumes, orders };
-    agent.pods.lock().entries.insert(uid.clone(), entry);
+    room.pods.lock().entries.insert(uid.clone(), entry);
     if run {
-        deadline::watch(agent, &uid, &pod);
+        deadline::watch(room, &uid, &pod);
     }
-    agent.ctx.spawn(worker(agent.clone(), uid, pod, run, receiver));
-    agent.changes.signal();
+    room.ctx.spawn(worker(room.clone(), uid, pod, run, receiver));
+    room.changes.signal();
 }
 
 /// Gives a pod's worker its new object. Returns false if there is no worker.
-fn renewed(agent: &Arc<Agent>, uid: &str, pod: &Arc<Pod>, terminate: Option<Duration>) -> bool {
-    let mut pods = agent.pods.lock();
+fn renewed(room: &Arc<PodContext>, uid: &str, pod: &Arc<Pod>, terminate: Option<Duration>) -> bool {
+    let mut pods = room.pods.lock();
     let Some(entry) = pods.entries.get_mut(uid) else { return false };
     let has_other_limit = deadline::limit(&entry.pod) != deadline::limit(pod);
     let has_other_containers = ephemeral::count(&entry.pod) != ephemeral::count(pod);
@@ -148,7 +148,7 @@ fn renewed(agent: &Arc<Agent>, uid: &str, pod: &Arc<Pod>, terminate: Option<Dura
     let has_other_spec = !is_deleted && entry.pod.metadata.generation != pod.metadata.generation;
     entry.pod = pod.clone();
     if is_deleted {
-        let is_deaf = substrate::mutant!(agent.ctx, "shorter-grace-ignored");
+        let is_deaf = substrate::mutant!(room.ctx, "shorter-grace-ignored");
         entry.orders.send_if_modified(|orders| {
             let changed = orders.terminate != terminate && !(is_deaf && orders.terminate.is_some());
             if changed {
@@ -158,25 +158,25 @@ fn renewed(agent: &Arc<Agent>, uid: &str, pod: &Arc<Pod>, terminate: Option<Dura
         });
     }
     drop(pods);
-    if has_other_limit && !substrate::mutant!(agent.ctx, "changed-deadline-ignored") {
-        deadline::watch(agent, uid, pod);
+    if has_other_limit && !substrate::mutant!(room.ctx, "changed-deadline-ignored") {
+        deadline::watch(room, uid, pod);
     }
     if has_other_containers || has_other_spec {
-        agent.runtime.wake();
+        room.runtime.wake();
     }
     true
 }
 
 /// Reports that a pod is refused (`rejectPod`). It gets no worker.
-fn refuse(agent: &Arc<Agent>, uid: String, pod: Arc<Pod>, refusal: Refusal) {
-    agent.pods.lock().over.insert(uid);
+fn refuse(room: &Arc<PodContext>, uid: String, pod: Arc<Pod>, refusal: Refusal) {
+    room.pods.lock().over.insert(uid);
     let reports = latest::Sender::new(Report::Nothing);
-    agent.ctx.spawn(reporter(agent.status_room.clone(), pod.clone(), reports.subscribe()));
-    StatusReporter::new(&agent.status_room, &pod, reports).refused(refusal);
+    room.ctx.spawn(reporter(room.status_room.clone(), pod.clone(), reports.subscribe()));
+    StatusReporter::new(&room.status_room, &pod, reports).refused(refusal);
 }
 
-fn gone(agent: &Arc<Agent>, pod: &Pod) {
-    let mut pods = agent.pods.lock();
+fn gone(room: &Arc<PodContext>, pod: &Pod) {
+    let mut pods = room.pods.lock();
     pods.over.remove(&uid(pod));
     match pods.entries.get_mut(&uid(pod)) {
         Some(entry) => entry.orders.send_modify(|orders| {
@@ -185,7 +185,7 @@ fn gone(agent: &Arc<Agent>, pod: &Pod) {
         }),
         None => {
             drop(pods);
-            forget(agent, pod);
+            forget(room, pod);
         }
     }
 }
