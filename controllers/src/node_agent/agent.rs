@@ -1,6 +1,5 @@
 //! State shared by the tasks of one node agent.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -19,31 +18,22 @@ use super::pod_table::pods::Pods;
 use super::pods::context::PodContext;
 use super::programs::context::ProgramContext;
 use super::runtime::Runtime;
-use super::server::volume_stats::VolumeStats;
+use super::server::context::ServerContext;
 use super::status::context::StatusContext;
 use super::volume_manager::VolumeManager;
 use super::volumes::context::VolumeContext;
 use super::volumes::devices::Devices;
 use crate::kube::{Client, EventRecorder, Informer, ListParams};
 use crate::state_publisher::LoopStatePublisher;
+use std::collections::BTreeMap;
 
 /// Shared state of a running node agent.
 pub struct Agent {
-    pub(super) ctx: Ctx,
-    pub(super) config: Arc<NodeAgentConfig>,
-    pub(super) paths: Paths,
-    /// The machine's container runtime.
-    pub(super) runtime: Arc<Runtime>,
-    /// Answers of the drivers about volumes of pods.
-    pub(super) volume_stats: Mutex<VolumeStats>,
-    pub(super) volumes: Arc<Mutex<VolumeManager>>,
-    /// Registered drivers.
-    pub(super) drivers: Arc<Mutex<BTreeMap<String, Driver>>>,
-    pub(super) pods: Arc<Mutex<Pods>>,
     pub(super) node_room: Arc<NodeContext>,
     pub(super) plugin_room: Arc<PluginContext>,
     pub(super) volume_room: Arc<VolumeContext>,
     pub(super) pod_room: Arc<PodContext>,
+    pub(super) server_room: Arc<ServerContext>,
 }
 
 impl Agent {
@@ -145,19 +135,16 @@ impl Agent {
             container_room: container_room.clone(),
             status_room: status_room.clone(),
         });
-        Arc::new(Self {
-            ctx,
-            config,
-            paths,
-            runtime,
+        let server_room = Arc::new(ServerContext {
+            ctx: ctx.clone(),
+            config: config.clone(),
+            paths: paths.clone(),
+            volumes: volumes.clone(),
+            pods: pods.clone(),
+            drivers: drivers.clone(),
+            runtime: runtime.clone(),
             volume_stats: Mutex::default(),
-            volumes,
-            drivers,
-            pods,
-            node_room,
-            plugin_room,
-            volume_room,
-            pod_room,
-        })
+        });
+        Arc::new(Self { node_room, plugin_room, volume_room, pod_room, server_room })
     }
 }

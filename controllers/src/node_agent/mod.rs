@@ -72,8 +72,9 @@ pub use volumes::{pod_facts, populate, reconstruct};
 /// The future is boxed here so that the agent is compiled once, with this crate's optimisation, not in each caller.
 pub fn run(ctx: Ctx, client: Client, config: NodeAgentConfig) -> BoxFuture<'static, ()> {
     Box::pin(async move {
+        let plugins = config.plugins.clone();
         let agent = Agent::new(&ctx, &client, config);
-        server::stats::serve(&agent);
+        server::stats::serve(&agent.server_room);
         // The pod watch, the volume manager and the lease do not wait for the Node object.
         ctx.spawn(volumes::reconciler::run(agent.volume_room.clone()));
         ctx.spawn(volumes::reconciler::follow_node(agent.volume_room.clone()));
@@ -84,7 +85,7 @@ pub fn run(ctx: Ctx, client: Client, config: NodeAgentConfig) -> BoxFuture<'stat
         ctx.spawn(node::node_status::run(agent.node_room.clone()));
         ctx.spawn(plugins::allocatable::run(agent.plugin_room.clone()));
         plugins::registration::initialize_csi_node(&agent.plugin_room, &node).await;
-        match agent.config.plugins.clone() {
+        match plugins {
             Plugins::Known(mut plugins) => {
                 let Some(last) = plugins.pop() else { return std::future::pending().await };
                 for plugin in plugins {

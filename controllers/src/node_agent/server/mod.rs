@@ -3,6 +3,7 @@
 //! May use the [volumes](super::volumes) with their [manager](super::volume_manager), the [status](super::status) of pods,
 //! and the [table of pods](super::pod_table). No other room uses it.
 
+pub(super) mod context;
 pub(super) mod log_service;
 mod log_target;
 mod resource_metrics;
