@@ -20,10 +20,10 @@
 //! 10. `pods`: admission and workers of pods.
 //! 11. `server`: logs and statistics at kubelet's port.
 
-mod agent;
 mod changes;
 pub mod config;
 mod containers;
+mod contexts;
 pub mod events;
 pub mod expansion;
 pub mod logs;
@@ -54,8 +54,8 @@ use futures_util::future::BoxFuture;
 use substrate::Ctx;
 
 use crate::kube::Client;
-use agent::Agent;
 pub use config::{KnownPlugin, NodeAgentConfig, PLUGINS_REGISTRY, Plugins, WorkloadDefaults};
+use contexts::Contexts;
 pub use logs::Logs;
 pub use node::node_object;
 pub use plugins::csi;
@@ -73,27 +73,27 @@ pub use volumes::{pod_facts, populate, reconstruct};
 pub fn run(ctx: Ctx, client: Client, config: NodeAgentConfig) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         let plugins = config.plugins.clone();
-        let agent = Agent::new(&ctx, &client, config);
-        server::stats::serve(&agent.server_room);
+        let rooms = Contexts::new(&ctx, &client, config);
+        server::stats::serve(&rooms.server);
         // The pod watch, the volume manager and the lease do not wait for the Node object.
-        ctx.spawn(volumes::reconciler::run(agent.volume_room.clone()));
-        ctx.spawn(volumes::reconciler::follow_node(agent.volume_room.clone()));
-        ctx.spawn(pods::runtime_news::follow(agent.pod_room.clone()));
-        ctx.spawn(pods::source::run(agent.pod_room.clone()));
-        ctx.spawn(node::lease::run(agent.node_room.clone()));
-        let node = node::node_status::register(&agent.node_room).await;
-        ctx.spawn(node::node_status::run(agent.node_room.clone()));
-        ctx.spawn(plugins::allocatable::run(agent.plugin_room.clone()));
-        plugins::registration::initialize_csi_node(&agent.plugin_room, &node).await;
+        ctx.spawn(volumes::reconciler::run(rooms.volumes.clone()));
+        ctx.spawn(volumes::reconciler::follow_node(rooms.volumes.clone()));
+        ctx.spawn(pods::runtime_news::follow(rooms.pods.clone()));
+        ctx.spawn(pods::source::run(rooms.pods.clone()));
+        ctx.spawn(node::lease::run(rooms.node.clone()));
+        let node = node::node_status::register(&rooms.node).await;
+        ctx.spawn(node::node_status::run(rooms.node.clone()));
+        ctx.spawn(plugins::allocatable::run(rooms.plugins.clone()));
+        plugins::registration::initialize_csi_node(&rooms.plugins, &node).await;
         match plugins {
             Plugins::Known(mut plugins) => {
                 let Some(last) = plugins.pop() else { return std::future::pending().await };
                 for plugin in plugins {
-                    ctx.spawn(plugins::socket::follow(agent.plugin_room.clone(), plugin));
+                    ctx.spawn(plugins::socket::follow(rooms.plugins.clone(), plugin));
                 }
-                plugins::socket::follow(agent.plugin_room.clone(), last).await
+                plugins::socket::follow(rooms.plugins.clone(), last).await
             }
-            Plugins::Directory(path) => plugins::plugin_dir::run(agent.plugin_room.clone(), path).await,
+            Plugins::Directory(path) => plugins::plugin_dir::run(rooms.plugins.clone(), path).await,
         }
     })
 }

@@ -1,5 +1,7 @@
-//! State shared by the tasks of one node agent.
+//! Contexts of the rooms of one node agent. A context has the fields that the functions of its room use; rooms share the
+//! state that several of them use.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -25,19 +27,19 @@ use super::volumes::context::VolumeContext;
 use super::volumes::devices::Devices;
 use crate::kube::{Client, EventRecorder, Informer, ListParams};
 use crate::state_publisher::LoopStatePublisher;
-use std::collections::BTreeMap;
 
-/// Shared state of a running node agent.
-pub struct Agent {
-    pub(super) node_room: Arc<NodeContext>,
-    pub(super) plugin_room: Arc<PluginContext>,
-    pub(super) volume_room: Arc<VolumeContext>,
-    pub(super) pod_room: Arc<PodContext>,
-    pub(super) server_room: Arc<ServerContext>,
+/// Contexts of the rooms whose tasks [`run`](super::run) starts.
+pub(super) struct Contexts {
+    pub node: Arc<NodeContext>,
+    pub plugins: Arc<PluginContext>,
+    pub volumes: Arc<VolumeContext>,
+    pub pods: Arc<PodContext>,
+    /// The server of the process reads statistics as long as this is there.
+    pub server: Arc<ServerContext>,
 }
 
-impl Agent {
-    pub(super) fn new(ctx: &Ctx, client: &Client, config: NodeAgentConfig) -> Arc<Self> {
+impl Contexts {
+    pub fn new(ctx: &Ctx, client: &Client, config: NodeAgentConfig) -> Self {
         let named = ListParams::fields(format!("metadata.name={}", config.node_name));
         let mine = ListParams::fields(format!("spec.nodeName={}", config.node_name));
         let timers = &config.timers;
@@ -145,6 +147,6 @@ impl Agent {
             runtime: runtime.clone(),
             volume_stats: Mutex::default(),
         });
-        Arc::new(Self { node_room, plugin_room, volume_room, pod_room, server_room })
+        Self { node: node_room, plugins: plugin_room, volumes: volume_room, pods: pod_room, server: server_room }
     }
 }
