@@ -1,12 +1,13 @@
 //! The node agent: kubelet's admission of pods, its volume side, and the status of pods and of the node.
 //!
 //! Pure parts: the [volume manager](volume_manager), the [Node object](node_object), [pod status](pod_status), the
-//! restarts of containers, and the check of a new pod ([`admission::check`]). The rest is async: it watches, calls, and reports back. A crash ends the
-//! process without any clean-up. A restarted agent derives its state from the API server, from its disk, and from the
-//! machine's [container runtime](crate::machine), whose containers and logs outlive it.
+//! restarts of containers, and the check of a new pod ([`admission::check`]). The rest is async: it watches, calls, and
+//! reports back. A crash ends the process without any clean-up. A restarted agent derives its state from the API server,
+//! from its disk, and from the machine's [container runtime](crate::machine), whose containers and logs outlive it.
 //!
 //! Each directory is a room: a part with one task. A room may import rooms above it in this list, and the files beside the
-//! rooms, which import no room. The test `rooms` checks it.
+//! rooms, which import no room. The tests in `rooms.rs` check it. A room with tasks or calls has a context: the fields that
+//! its functions use (`context.rs` in the room). `contexts.rs` builds all of them.
 //!
 //! 1. `volume_manager`: wanted and mounted volumes, as a pure machine.
 //! 2. `node`: the Node object and its lease.

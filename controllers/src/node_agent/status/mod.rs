@@ -1,7 +1,7 @@
 //! The status of pods, from the records of the machine to the API server.
 //!
-//! May use the [rules](super::rules) for containers, the room of [containers](super::containers), the
-//! [table of pods](super::pod_table), and the room of the [Node](super::node), for addresses.
+//! May use the [rules](super::rules) for containers, the [table of pods](super::pod_table), and the room of the
+//! [Node](super::node), for addresses.
 
 pub(super) mod container_status;
 pub(super) mod context;
