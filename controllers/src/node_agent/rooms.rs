@@ -107,6 +107,22 @@ fn the_files_beside_the_rooms_import_no_room() {
 }
 
 #[test]
+fn a_room_hands_the_context_of_another_room_on_and_reads_no_field_of_it() {
+    let (mut wrong, mut seen) = (Vec::new(), 0);
+    for file in ROOMS.iter().flat_map(|(room, _)| sources(&root().join(room))) {
+        for part in code(&file).split("_room").skip(1) {
+            let field = part.trim_start().strip_prefix('.').map(str::trim_start);
+            seen += 1;
+            if field.is_some_and(|field| !field.starts_with("clone()")) {
+                wrong.push(format!("{}: {}", file.display(), part.lines().next().unwrap_or_default()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(seen > 20, "{seen} contexts of other rooms are too few: are they found?");
+}
+
+#[test]
 fn imports_are_found_by_their_first_name() {
     let text = "use crate::node_agent::a::b;\nlet x = super::super::c::d(my_crate::node_agent::no);";
     assert_eq!(names(text, "crate::node_agent::"), BTreeSet::from(["a"]));
