@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use substrate::Ctx;
 use tokio::sync::Notify;
 
+use super::admission::context::AdmissionContext;
 use super::changes::Changes;
 use super::config::NodeAgentConfig;
 use super::containers::context::ContainerContext;
@@ -79,6 +80,16 @@ impl Contexts {
             changes: changes.clone(),
             readiness: readiness.clone(),
         });
+        let admission_room = Arc::new(AdmissionContext {
+            ctx: ctx.clone(),
+            client: client.clone(),
+            config: config.clone(),
+            node: node.clone(),
+            drivers_of_cluster: drivers_of_cluster.clone(),
+            volumes: volumes.clone(),
+            pods: pods.clone(),
+            plugin_room: plugin_room.clone(),
+        });
         let volume_room = Arc::new(VolumeContext {
             ctx: ctx.clone(),
             client: client.clone(),
@@ -120,18 +131,13 @@ impl Contexts {
         });
         let pod_room = Arc::new(PodContext {
             ctx: ctx.clone(),
-            client: client.clone(),
             config: config.clone(),
-            paths: paths.clone(),
             recorder: recorder.clone(),
-            node: node.clone(),
-            drivers_of_cluster: drivers_of_cluster.clone(),
             pod_source: pod_source.clone(),
-            volumes: volumes.clone(),
             pods: pods.clone(),
             runtime: runtime.clone(),
             changes: changes.clone(),
-            plugin_room: plugin_room.clone(),
+            admission_room: admission_room.clone(),
             volume_room: volume_room.clone(),
             program_room: program_room.clone(),
             container_room: container_room.clone(),

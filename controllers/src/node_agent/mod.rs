@@ -13,14 +13,16 @@
 //! 2. `node`: the Node object and its lease.
 //! 3. `plugins`: drivers, their registration, and the calls to them.
 //! 4. `pod_table`: pods with a worker.
-//! 5. `volumes`: mounts and unmounts.
-//! 6. `rules`: restarts, image pulls and probe results of containers, as pure machines.
-//! 7. `programs`: commands, environment and mounts of containers.
-//! 8. `containers`: starts, hooks and probes of containers.
-//! 9. `status`: the status of pods.
-//! 10. `pods`: admission and workers of pods.
-//! 11. `server`: logs and statistics at kubelet's port.
+//! 5. `admission`: the check of a new pod.
+//! 6. `volumes`: mounts and unmounts.
+//! 7. `rules`: restarts, image pulls and probe results of containers, as pure machines.
+//! 8. `programs`: commands, environment and mounts of containers.
+//! 9. `containers`: starts, hooks and probes of containers.
+//! 10. `status`: the status of pods.
+//! 11. `pods`: the pod source and the workers of pods.
+//! 12. `server`: logs and statistics at kubelet's port.
 
+pub mod admission;
 mod changes;
 pub mod config;
 mod containers;
@@ -60,7 +62,6 @@ use contexts::Contexts;
 pub use logs::Logs;
 pub use node::node_object;
 pub use plugins::csi;
-pub use pods::admission;
 pub use programs::workload;
 pub use registration_socket::RegistrationSocket;
 pub use server::log_service::service;

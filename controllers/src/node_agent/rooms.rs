@@ -9,15 +9,13 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("node", &["volume_manager"]),
     ("plugins", &["volume_manager", "node"]),
     ("pod_table", &[]),
+    ("admission", &["volume_manager", "node", "plugins", "pod_table"]),
     ("volumes", &["volume_manager", "plugins", "pod_table"]),
     ("rules", &["pod_table"]),
     ("programs", &["volume_manager", "node", "volumes", "rules"]),
     ("containers", &["pod_table", "rules", "programs"]),
     ("status", &["node", "pod_table", "rules"]),
-    (
-        "pods",
-        &["volume_manager", "node", "plugins", "pod_table", "volumes", "rules", "programs", "containers", "status"],
-    ),
+    ("pods", &["pod_table", "admission", "volumes", "rules", "programs", "containers", "status"]),
     ("server", &["volume_manager", "plugins", "pod_table", "volumes", "status"]),
 ];
 

@@ -1,8 +1,9 @@
-//! Pods on this node: their source, their admission, and the worker of each, from its first sync to its last unmount.
+//! Pods on this node: their source, and the worker of each, from its admission to its last unmount.
 //!
-//! May use all rooms but the [server](super::server).
+//! May use the rooms of [admission](super::admission), [volumes](super::volumes), [containers](super::containers) with their
+//! [programs](super::programs) and [rules](super::rules), the [status](super::status), and the
+//! [table of pods](super::pod_table).
 
-pub mod admission;
 pub(super) mod context;
 mod deadline;
 mod housekeeping;

@@ -11,7 +11,7 @@ use substrate::seed::unit;
 
 use super::context::PodContext;
 use super::housekeeping::forget;
-use super::pod_volumes::{mounted, wait_for_unmount};
+use super::pod_volumes::mounted;
 use crate::kube::reference;
 use crate::machine::api::{ContainerState, PodRecord, State};
 use crate::node_agent::containers::ephemeral_starts::start_new;
@@ -33,6 +33,8 @@ use crate::node_agent::status::pod_status::started_before;
 use crate::node_agent::status::status_reporter::StatusReporter;
 use crate::node_agent::volumes::expand::asks_to_grow;
 use crate::node_agent::volumes::pod_dirs::{HOUSEKEEPING, mounted_below, remove_pod_dirs};
+use crate::node_agent::volumes::republish::republishes;
+use crate::node_agent::volumes::waits::wait_for_unmount;
 
 /// Wait after a failed call to the runtime.
 const RUNTIME_RETRY: Duration = Duration::from_secs(1);
@@ -81,7 +83,7 @@ pub(super) async fn worker(
         status_reporter.reports.send_replace(Report::Finish(stopped.clone(), status_reporter.facts.clone()));
     }
     if !substrate::mutant!(room.ctx, "unmount-skipped") {
-        wait_for_unmount(&room, &uid).await;
+        wait_for_unmount(&room.volume_room, &uid).await;
         // Includes mounts that kubelet could not reconstruct at its start.
         while mounted_below(&room.volume_room, &uid).await {
             room.ctx.sleep(HOUSEKEEPING).await;
@@ -308,7 +310,7 @@ async fn keep(
             () = room.ctx.sleep_until(due.unwrap_or_default()), if due.is_some() => return,
             () = room.ctx.sleep_until(next) => {}
         }
-        if republishes(room, uid) {
+        if republishes(&room.volume_room, uid) {
             room.changes.signal();
         }
         if asks_to_grow(&room.volume_room, uid, pod).await {
@@ -323,23 +325,6 @@ async fn keep(
 fn next_sync(room: &PodContext, rng: &mut impl Rng) -> Duration {
     let period = room.config.timers.pod_sync;
     room.ctx.now().mono + room.ctx.scaled(period + period.mul_f64(SYNC_JITTER * unit(rng)))
-}
-
-/// Requests another publish of the pod's volumes whose drivers set CSIDriver.spec.requiresRepublish. Returns true if
-/// there are any.
-fn republishes(room: &PodContext, uid: &str) -> bool {
-    let mounted = room.volumes.lock().mounted(uid);
-    let wants = |driver: &str| {
-        let driver = room.drivers_of_cluster.get("", driver);
-        driver.is_some_and(|d| d.spec.requires_republish == Some(true))
-    };
-    let mut any = false;
-    let most = if substrate::mutant!(room.ctx, "one-volume-republished") { 1 } else { usize::MAX };
-    for (_, spec) in mounted.into_iter().filter(|(_, spec)| wants(&spec.driver)).take(most) {
-        room.volumes.lock().require_remount(uid, &spec.name);
-        any = true;
-    }
-    any
 }
 
 /// Stops a pod's containers and waits for their end. A shorter grace period may be ordered meanwhile.

@@ -6,13 +6,13 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use substrate::latest;
 
-use super::admission::admit;
 use super::context::PodContext;
 use super::deadline;
 use super::housekeeping::{forget, housekeeping};
 use super::pod_worker::worker;
 use crate::kube::Delta;
 use crate::mirror_pod::is_stand_in;
+use crate::node_agent::admission::predicates::{admit, synced};
 use crate::node_agent::containers::of_pod::grace_of;
 use crate::node_agent::pod_table::orders::Orders;
 use crate::node_agent::pod_table::pods::{Entry, grace};
@@ -20,8 +20,8 @@ use crate::node_agent::refusal::Refusal;
 use crate::node_agent::rules::ephemeral;
 use crate::node_agent::status::pod_report::{Report, reporter};
 use crate::node_agent::status::status_reporter::StatusReporter;
-use crate::node_agent::volumes::pod_dirs::{HOUSEKEEPING, mounted_below, remove_pod_dirs};
-use crate::node_agent::volumes::populate::populate_pod;
+use crate::node_agent::volumes::pod_dirs::remove_orphaned_dirs;
+use crate::node_agent::volumes::populate::first_pass;
 
 /// Follows the pod source; never returns.
 pub(crate) async fn run(room: Arc<PodContext>) {
@@ -29,7 +29,7 @@ pub(crate) async fn run(room: Arc<PodContext>) {
     // Only the runtime knows which containers run.
     room.runtime.synced().await;
     // Admission needs the node's labels and taints.
-    room.node.synced().await;
+    synced(&room.admission_room).await;
     let mut changes = room.pod_source.subscribe();
     let mut first: Vec<Delta<Pod>> = std::iter::from_fn(|| changes.try_recv()).collect();
     // The oldest pods are admitted first. The sort is stable: changes of one pod keep their order.
@@ -45,37 +45,11 @@ pub(crate) async fn run(room: Arc<PodContext>) {
         if substrate::mutant!(room.ctx, "populated-too-early") { Vec::new() } else { pods.wanted().1 }
     };
     housekeeping(&room);
-    room.ctx.spawn(remove_orphaned_dirs(room.clone()));
-    room.ctx.spawn(first_pass(room.clone(), first));
+    room.ctx.spawn(remove_orphaned_dirs(room.volume_room.clone()));
+    room.ctx.spawn(first_pass(room.volume_room.clone(), first));
     while let Some(change) = changes.recv().await {
         take(&room, change).await;
     }
-}
-
-/// Removes empty directories that an earlier kubelet left of deleted pods (`cleanupOrphanedPodDirs`). Directories with
-/// volumes are removed when the volumes are unmounted.
-async fn remove_orphaned_dirs(room: Arc<PodContext>) {
-    let uids = loop {
-        match room.config.disk.list_dir(&room.paths.pods()).await {
-            Ok(uids) => break uids.unwrap_or_default(),
-            Err(_) => room.ctx.sleep(HOUSEKEEPING).await,
-        }
-    };
-    for uid in uids {
-        if !room.pods.lock().knows(&uid) && !mounted_below(&room.volume_room, &uid).await {
-            remove_pod_dirs(&room.volume_room, &uid).await;
-        }
-    }
-}
-
-/// Runs the populator's first pass after all sources were ready. After it, mounts on disk that no pod wants may be
-/// unmounted (`hasAddedPods`). A pod is included even if its volumes could not be looked up.
-async fn first_pass(room: Arc<PodContext>, pods: Vec<Arc<Pod>>) {
-    for pod in pods {
-        populate_pod(&room.volume_room, &pod).await;
-    }
-    room.volumes.lock().set_populated();
-    room.changes.signal();
 }
 
 async fn take(room: &Arc<PodContext>, change: Delta<Pod>) {
@@ -122,7 +96,7 @@ async fn applied(room: &Arc<PodContext>, pod: Arc<Pod>) {
         if room.pods.lock().over.contains(&uid) {
             return;
         }
-        if let Err(refusal) = admit(room, &pod).await {
+        if let Err(refusal) = admit(&room.admission_room, &pod).await {
             return refuse(room, uid, pod, refusal);
         }
     }

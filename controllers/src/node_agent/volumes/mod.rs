@@ -17,6 +17,8 @@ pub mod pod_facts;
 pub mod populate;
 pub(super) mod reconciler;
 pub mod reconstruct;
+pub(super) mod republish;
 mod step;
 mod unmount;
 mod volume_paths;
+pub(super) mod waits;

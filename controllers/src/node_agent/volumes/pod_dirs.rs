@@ -13,6 +13,22 @@ use crate::node_agent::volume_manager::VolumeSpec;
 /// Interval of kubelet's housekeeping (`housekeepingPeriod`).
 pub(crate) const HOUSEKEEPING: Duration = Duration::from_secs(2);
 
+/// Removes empty directories that an earlier kubelet left of deleted pods (`cleanupOrphanedPodDirs`). Directories with
+/// volumes are removed when the volumes are unmounted.
+pub(crate) async fn remove_orphaned_dirs(room: Arc<VolumeContext>) {
+    let uids = loop {
+        match room.config.disk.list_dir(&room.paths.pods()).await {
+            Ok(uids) => break uids.unwrap_or_default(),
+            Err(_) => room.ctx.sleep(HOUSEKEEPING).await,
+        }
+    };
+    for uid in uids {
+        if !room.pods.lock().knows(&uid) && !mounted_below(&room, &uid).await {
+            remove_pod_dirs(&room, &uid).await;
+        }
+    }
+}
+
 /// Removes the directory of a volume that could not be cleaned up, if it is empty and has no mount
 /// (`removeOrphanedPodVolumeDirs`), then the pod's empty directories.
 pub(super) async fn remove_orphan(room: &Arc<VolumeContext>, uid: &str, spec: &VolumeSpec) {

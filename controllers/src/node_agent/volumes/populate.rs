@@ -246,6 +246,16 @@ fn sizes(pv: &PersistentVolume, claim: &PersistentVolumeClaim) -> Sizes {
     }
 }
 
+/// Runs the populator's first pass after all sources were ready. After it, mounts on disk that no pod wants may be
+/// unmounted (`hasAddedPods`). A pod is included even if its volumes could not be looked up.
+pub(crate) async fn first_pass(room: Arc<VolumeContext>, pods: Vec<Arc<Pod>>) {
+    for pod in pods {
+        populate_pod(&room, &pod).await;
+    }
+    room.volumes.lock().set_populated();
+    room.changes.signal();
+}
+
 #[cfg(test)]
 mod tests {
     use substrate::json::{Value, json};

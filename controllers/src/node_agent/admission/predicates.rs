@@ -8,7 +8,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Node, Pod, PodSpec};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 
-use super::context::PodContext;
+use super::context::AdmissionContext;
 use crate::node_agent::events::AllocatableFailed;
 use crate::node_agent::names::attachment_name;
 use crate::node_agent::node::node_object::{StatusInputs, initial};
@@ -112,12 +112,17 @@ pub fn check<'a>(pod: &Pod, node: &Node, others: impl Iterator<Item = &'a Pod> +
     Ok(())
 }
 
+/// Waits until the node's labels and taints are known.
+pub(crate) async fn synced(room: &AdmissionContext) {
+    room.node.synced().await;
+}
+
 /// Admits a pod to this node. If its node selector or affinity does not match, the check is repeated with the node from
 /// the API server, because the cached labels may be old.
 ///
 /// # Errors
 /// The reason for a refusal.
-pub(super) async fn admit(room: &PodContext, pod: &Pod) -> Result<(), Refusal> {
+pub(crate) async fn admit(room: &AdmissionContext, pod: &Pod) -> Result<(), Refusal> {
     let others = room.pods.lock().active();
     let admits = |node: &Node| check(pod, node, others.iter().map(|other| &**other));
     let name = &room.config.node_name;
@@ -136,7 +141,7 @@ pub(super) async fn admit(room: &PodContext, pod: &Pod) -> Result<(), Refusal> {
 /// Returns a refusal for a pod whose volumes could not be attached in time, if the driver says that the node can attach
 /// no more and its CSIDriver sets `nodeAllocatableUpdatePeriodSeconds` (upstream `VerifyExhaustedResource`). It then
 /// asks the driver for its limit at once. `missing` describes the volumes.
-pub(super) async fn refuse_unattached(room: &PodContext, uid: &str, missing: &str) -> Option<Refusal> {
+pub(crate) async fn refuse_unattached(room: &AdmissionContext, uid: &str, missing: &str) -> Option<Refusal> {
     let volumes = room.volumes.lock().unattached(uid);
     for volume in volumes {
         let driver = room.drivers_of_cluster.get("", &volume.driver)?;
