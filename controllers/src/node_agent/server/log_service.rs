@@ -153,7 +153,7 @@ async fn fetch(
     }
 }
 
-/// Returns the number of starts before that of a container's id ([`container_id`](crate::node_agent::status::container_status::container_id)).
+/// Returns the number of starts before that of a container's id (`container_id` in the room of the status).
 pub(crate) fn attempt(id: &str) -> u32 {
     // `mooring://UID/NAME`, and `/N` after a restart.
     id.rsplit('/').next().filter(|_| id.matches('/').count() == 4).and_then(|last| last.parse().ok()).unwrap_or(0)

@@ -10,4 +10,4 @@ mod log_target;
 mod resource_metrics;
 pub(super) mod stats;
 mod summary;
-pub(super) mod volume_stats;
+mod volume_stats;

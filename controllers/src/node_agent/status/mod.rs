@@ -3,7 +3,7 @@
 //! May use the [rules](super::rules) for containers, the [table of pods](super::pod_table), and the room of the
 //! [Node](super::node), for addresses.
 
-pub(super) mod container_status;
+mod container_status;
 pub(super) mod context;
 mod deadline_words;
 mod ephemeral_status;
