@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use csi_mock::disk::Disk;
 use substrate::HttpService;
+use substrate::json::Text;
 
 use super::logs::Logs;
 use super::registration_socket::RegistrationSocket;
@@ -158,5 +159,10 @@ impl NodeAgentConfig {
             host_paths: false,
             timers: Timers::default(),
         }
+    }
+
+    /// Returns the node's name, for events.
+    pub(super) fn name(&self) -> Text {
+        self.node_name.as_str().into()
     }
 }

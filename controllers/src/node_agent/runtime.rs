@@ -23,7 +23,7 @@ pub(super) const LIMIT: usize = 16 << 20;
 
 /// Error of a request to the runtime.
 #[derive(Debug, displaydoc::Display, thiserror::Error)]
-pub(super) enum RuntimeError {
+pub(crate) enum RuntimeError {
     /// the container runtime answered {0}: {1}
     Refused(StatusCode, String),
     /// the container runtime did not answer: {0}
@@ -58,7 +58,7 @@ impl Known {
 }
 
 /// Client of the runtime.
-pub(super) struct Runtime {
+pub(crate) struct Runtime {
     pub(super) service: HttpService,
     known: Mutex<Known>,
     changes: latest::Sender<()>,

@@ -10,8 +10,8 @@ use substrate::json::from_value;
 use substrate::{Ctx, HttpService};
 
 use super::*;
-use crate::node_agent::health;
-use crate::node_agent::http_get::{Answer, HttpGet, NoAnswer};
+use crate::node_agent::containers::health;
+use crate::node_agent::containers::http_get::{Answer, HttpGet, NoAnswer};
 use crate::node_agent::serve::Listener;
 
 const AGENT: HeaderValue = HeaderValue::from_static("kube-probe/1.36");

@@ -2,7 +2,7 @@
 //!
 //! The populator fills the desired state. The machine compares it with the actual state and returns the operations to
 //! start. Each operation is a short list of steps: the async loop performs them one by one and reports back. This module
-//! does not wait, call, or read a clock.
+//! does not wait, call, or read a clock. It uses no other room.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use crate::metrics::plugin;
 use crate::pending::PendingOperations;
 
 pub mod actual;
+pub mod affinity;
 mod debug_state;
 pub mod desired;
 pub mod operation;

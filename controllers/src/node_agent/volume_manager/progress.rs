@@ -23,7 +23,7 @@ impl VolumeManager {
             }
             Operation::Mount { volume, uid } => {
                 if let Some(pv) = &task.spec.object
-                    && let Err(error) = super::super::affinity::check(pv, node.name, node.labels)
+                    && let Err(error) = super::affinity::check(pv, node.name, node.labels)
                 {
                     let mode = if block { "MapVolume" } else { "MountVolume" };
                     let what = format!("{mode}.NodeAffinity check failed");

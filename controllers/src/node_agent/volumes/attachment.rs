@@ -1,21 +1,29 @@
 //! Attachment of a volume, as the Node and the VolumeAttachment report it.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 
-use crate::node_agent::agent::Agent;
-use crate::node_agent::csi::PublishContext;
+use super::context::VolumeContext;
 use crate::node_agent::names::attachment_name;
+use crate::node_agent::plugins::csi::PublishContext;
 use crate::node_agent::volume_manager::{StepError, Task, VolumeSpec};
 
-pub(super) async fn verify_attached(agent: &Agent, spec: &VolumeSpec) -> Result<(), StepError> {
-    let node = agent
+/// Returns the names in `status.volumesAttached` of `node`.
+pub(super) fn names_of_attached(node: &Node) -> BTreeSet<String> {
+    let status = node.status.as_ref();
+    status.and_then(|s| s.volumes_attached.as_ref()).into_iter().flatten().map(|v| v.name.clone()).collect()
+}
+
+pub(super) async fn verify_attached(room: &VolumeContext, spec: &VolumeSpec) -> Result<(), StepError> {
+    let node = room
         .client
         .all::<Node>()
-        .get(&agent.config.node_name)
+        .get(&room.config.node_name)
         .await
         .map_err(|e| StepError::Transient(format!("failed fetching node: {e}")))?;
-    if Agent::attached(&node).contains(spec.name.as_str()) || substrate::mutant!(agent.ctx, "attachment-not-awaited") {
+    if names_of_attached(&node).contains(spec.name.as_str()) || substrate::mutant!(room.ctx, "attachment-not-awaited") {
         Ok(())
     } else {
         Err(StepError::Transient("Volume not attached according to node status".to_owned()))
@@ -23,13 +31,13 @@ pub(super) async fn verify_attached(agent: &Agent, spec: &VolumeSpec) -> Result<
 }
 
 /// Reads the VolumeAttachment once. It must be attached. Returns the publish_context.
-pub(super) async fn attachment(agent: &Agent, spec: &VolumeSpec) -> Result<PublishContext, StepError> {
-    let name = attachment_name(&spec.handle, &spec.driver, &agent.config.node_name);
-    let attachment = agent.client.all::<VolumeAttachment>().get(&name).await.map_err(|e| {
+pub(super) async fn attachment(room: &VolumeContext, spec: &VolumeSpec) -> Result<PublishContext, StepError> {
+    let name = attachment_name(&spec.handle, &spec.driver, &room.config.node_name);
+    let attachment = room.client.all::<VolumeAttachment>().get(&name).await.map_err(|e| {
         StepError::Transient(format!("volume {} has GET error for volume attachment {name}: {e}", spec.handle))
     })?;
     match attached(&attachment, spec) {
-        Err(_) if substrate::mutant!(agent.ctx, "attachment-not-awaited") => Ok(PublishContext::new()),
+        Err(_) if substrate::mutant!(room.ctx, "attachment-not-awaited") => Ok(PublishContext::new()),
         context => context.map_err(StepError::Transient),
     }
 }
@@ -52,11 +60,11 @@ fn attached(attachment: &VolumeAttachment, spec: &VolumeSpec) -> Result<PublishC
     }
 }
 
-pub(super) async fn publish_context(agent: &Agent, task: &Task) -> Result<PublishContext, StepError> {
-    if substrate::mutant!(agent.ctx, "publish-context-not-passed") {
+pub(super) async fn publish_context(room: &VolumeContext, task: &Task) -> Result<PublishContext, StepError> {
+    if substrate::mutant!(room.ctx, "publish-context-not-passed") {
         return Ok(PublishContext::new());
     }
-    if task.attachable { attachment(agent, &task.spec).await } else { Ok(PublishContext::new()) }
+    if task.attachable { attachment(room, &task.spec).await } else { Ok(PublishContext::new()) }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! PersistentVolumes that are paths of the machine: no driver handles them (upstream `pkg/volume/hostpath/host_path.go`,
 //! `pkg/volume/local/local.go`). The containers mount the path itself.
 
-use crate::node_agent::host_path;
+use super::host_path;
 use crate::node_agent::volume_manager::{StepError, VolumeSpec};
 
 /// Checks or makes the path of a volume. None if the volume is not a path of the machine.

@@ -4,28 +4,28 @@ use std::path::Path;
 
 use csi_mock::disk::{Mount, MountKind};
 
-use super::{disk_error, driver};
-use crate::node_agent::agent::Agent;
-use crate::node_agent::block;
+use super::block;
+use super::context::VolumeContext;
+use super::reconstruct::data_of;
+use super::step::{disk_error, driver};
 use crate::node_agent::names::vol_data_path;
-use crate::node_agent::reconstruct::data_of;
 use crate::node_agent::volume_manager::{StepError, VolumeSpec};
 
-pub(super) async fn unpublish(agent: &Agent, uid: &str, spec: &VolumeSpec) -> Result<(), StepError> {
+pub(super) async fn unpublish(room: &VolumeContext, uid: &str, spec: &VolumeSpec) -> Result<(), StepError> {
     if spec.path_of_machine().is_some() {
         return Ok(());
     }
-    let driver = driver(agent, spec, "Unmounter.TearDownAt failed to get CSI client")?;
-    let target = agent.target_path(uid, spec);
+    let driver = driver(room, spec, "Unmounter.TearDownAt failed to get CSI client")?;
+    let target = room.paths.target_of(uid, spec);
     driver.unpublish(&spec.handle, &target).await?;
-    if spec.block { Ok(()) } else { clear(agent, &target).await }
+    if spec.block { Ok(()) } else { clear(room, &target).await }
 }
 
 /// Unpublishes the volume of a directory. Its metadata was unreadable when kubelet started. If it still is, the driver
 /// is unknown, and only an administrator can help (`NewUnmounter`).
-pub(super) async fn clean_up(agent: &Agent, uid: &str, spec: &VolumeSpec) -> Result<(), StepError> {
-    let disk = &agent.config.disk;
-    let (dir, target) = (agent.paths.volume_dir(uid, &spec.pv), agent.target_path(uid, spec));
+pub(super) async fn clean_up(room: &VolumeContext, uid: &str, spec: &VolumeSpec) -> Result<(), StepError> {
+    let disk = &room.config.disk;
+    let (dir, target) = (room.paths.volume_dir(uid, &spec.pv), room.paths.target_of(uid, spec));
     let Some(data) = data_of(disk, &dir).await.map_err(|e| disk_error(&e))? else {
         let file = vol_data_path(&target);
         return Err(StepError::Transient(format!(
@@ -36,26 +36,26 @@ pub(super) async fn clean_up(agent: &Agent, uid: &str, spec: &VolumeSpec) -> Res
         )));
     };
     let known = VolumeSpec::reconstructed(&data.driver_name, &data.volume_handle, &spec.pv, false);
-    unpublish(agent, uid, &known).await
+    unpublish(room, uid, &known).await
 }
 
-pub(super) async fn unstage(agent: &Agent, spec: &VolumeSpec) -> Result<(), StepError> {
+pub(super) async fn unstage(room: &VolumeContext, spec: &VolumeSpec) -> Result<(), StepError> {
     if spec.path_of_machine().is_some() {
         return Ok(());
     }
-    let driver = driver(agent, spec, "attacher.UnmountDevice failed to create newCsiDriverClient")?;
-    let staging = agent.staging_path(spec);
+    let driver = driver(room, spec, "attacher.UnmountDevice failed to create newCsiDriverClient")?;
+    let staging = room.paths.staging_of(spec);
     if spec.block {
-        block::unreferenced(agent, spec).await?;
+        block::unreferenced(room, spec).await?;
         if driver.stage_unstage {
             driver.unstage(&spec.handle, &staging).await?;
         }
-        block::clear(agent, spec).await;
+        block::clear(room, spec).await;
         return Ok(());
     }
-    let mounts = agent.config.disk.mounts().await.map_err(|e| disk_error(&e))?;
+    let mounts = room.config.disk.mounts().await.map_err(|e| disk_error(&e))?;
     let references = device_mount_refs(&mounts, &spec.handle, &staging);
-    if !references.is_empty() && !substrate::mutant!(agent.ctx, "mount-references-ignored") {
+    if !references.is_empty() && !substrate::mutant!(room.ctx, "mount-references-ignored") {
         return Err(StepError::Transient(format!(
             "GetDeviceMountRefs check failed: the device mount path {:?} is still mounted by other references [{}]",
             staging.display().to_string(),
@@ -65,7 +65,7 @@ pub(super) async fn unstage(agent: &Agent, spec: &VolumeSpec) -> Result<(), Step
     if driver.stage_unstage {
         driver.unstage(&spec.handle, &staging).await?;
     }
-    clear(agent, &staging).await
+    clear(room, &staging).await
 }
 
 /// Returns the mounts of a volume outside its staging path (`GetDeviceMountRefs`). The disk knows staging mounts of
@@ -77,9 +77,9 @@ fn device_mount_refs(mounts: &[Mount], volume: &str, staging: &Path) -> Vec<Stri
 
 /// Removes a staging or target path, the metadata beside it and their directory (`removeMountDir`). A failed removal
 /// fails the operation, which is retried.
-pub(super) async fn clear(agent: &Agent, path: &Path) -> Result<(), StepError> {
-    let disk = &agent.config.disk;
-    if substrate::mutant!(agent.ctx, "removal-failures-ignored") {
+pub(super) async fn clear(room: &VolumeContext, path: &Path) -> Result<(), StepError> {
+    let disk = &room.config.disk;
+    if substrate::mutant!(room.ctx, "removal-failures-ignored") {
         let _ = disk.remove_dir(path).await;
         let _ = disk.remove_file(&vol_data_path(path)).await;
         return Ok(());

@@ -39,7 +39,10 @@ pub const ELSEWHERE: &[(&str, &str)] = &[
     ("attached-device-not-grown", "only devices of live clusters have files; mock-ec2/tests/it/mutants.rs shows it"),
     ("ended-guest-keeps-mounts", "a machine that stops reports its mounts itself"),
     ("recreated-owner-accepted", "the collector has looked for the owner that is gone by its uid before"),
-    ("stray-failures-add-up", "simulated containers are not probed; controllers/src/node_agent/probes.rs shows it"),
+    (
+        "stray-failures-add-up",
+        "simulated containers are not probed; controllers/src/node_agent/rules/probes.rs shows it",
+    ),
     (
         "hook-time-not-counted",
         "a simulated container stops at once after its hook; controllers/src/node_agent/tests/mutants.rs shows it",
