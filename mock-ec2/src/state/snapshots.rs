@@ -282,7 +282,8 @@ impl State {
         // After the cooling-off period of compliance mode, neither the mode nor an earlier end can be set (EC2 API
         // reference, LockSnapshot).
         let longer = |old: &SnapshotLock| {
-            lock.mode == LockMode::Compliance && lock.cool_off_hours.is_none() && lock.expires >= old.expires
+            let keeps_mode = lock.mode == LockMode::Compliance || self.seeded_bugs.loosens_locks;
+            keeps_mode && lock.cool_off_hours.is_none() && lock.expires >= old.expires
         };
         if old.is_some_and(|old| old.state(call.now.wall) == "compliance" && !longer(old)) {
             let text = format!("The lock of snapshot '{id}' can only be made longer.");
