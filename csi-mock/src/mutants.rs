@@ -384,4 +384,44 @@ pub const MUTANTS: &[Mutant] = &[
         about: "ControllerExpandVolume answers with the requested size, although the volume is larger",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "refused-value-told-internal",
+        about: "CreateVolume answers INTERNAL to a value that the cloud refuses",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "zone-capacity-not-checked",
+        about: "CreateVolume creates a volume in a zone whose capacity is used up",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "full-instance-told-internal",
+        about: "ControllerPublishVolume answers INTERNAL if the cloud says that the instance is full",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "refused-name-forgotten",
+        about: "ControllerPublishVolume asks again for a device name that the cloud has refused as in use",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "published-volume-grown",
+        about: "ControllerExpandVolume grows a published volume, although the driver offers expansion of detached volumes only",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "type-not-modified",
+        about: "ControllerModifyVolume leaves out the type of the volume",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "tag-not-removed",
+        about: "ControllerModifyVolume removes no tag",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "inode-size-given-as-ratio",
+        about: "NodeStageVolume gives mkfs.ext4 the size of an inode as the number of bytes for each inode",
+        recreates: "no public issue is known",
+    },
 ];

@@ -312,6 +312,11 @@ pub const MUTANTS: &[Mutant] = &[
         about: "a page of instance types, tags and others begins with the last item of the page before",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "compliance-lock-loosened",
+        about: "LockSnapshot changes the mode of a lock in compliance mode after its cooling-off period",
+        recreates: "no public issue is known",
+    },
 ];
 
 /// Returns the seeded bugs that are switched on in the world of `ctx`.
@@ -378,5 +383,6 @@ pub(crate) fn seeded_bugs(ctx: &Ctx) -> SeededBugs {
         keeps_waiting: mutant!(ctx, "freed-slot-not-used"),
         spares_last_volume: mutant!(ctx, "volume-quota-off-by-one"),
         repeats_last: mutant!(ctx, "page-repeats-last"),
+        loosens_locks: mutant!(ctx, "compliance-lock-loosened"),
     }
 }

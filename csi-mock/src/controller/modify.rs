@@ -88,7 +88,8 @@ impl ControllerService {
         let _held = self.calls.lock(id)?;
         let volume = self.volume(id).await?;
         let published = !volume.attachment_set.item.is_empty();
-        if volume.size < wanted && published && settings.has(Feature::ExpansionOffline) {
+        let grows = mutant!(self.calls.ctx(), "published-volume-grown");
+        if volume.size < wanted && published && settings.has(Feature::ExpansionOffline) && !grows {
             return Err(Status::failed_precondition(format!(
                 "volume `{id}` is published, and this driver expands volumes only while they are not"
             )));
@@ -183,6 +184,9 @@ impl ControllerService {
         if mutant!(self.calls.ctx(), "throughput-not-modified") {
             form.retain(|(key, _)| key != "Throughput");
         }
+        if mutant!(self.calls.ctx(), "type-not-modified") {
+            form.retain(|(key, _)| key != "VolumeType");
+        }
         if !form.is_empty() {
             form.push(pair("VolumeId", id));
             self.ec2.modify_volume(form).await.map_err(|e| refused(&what, id, &e))?;
@@ -194,7 +198,7 @@ impl ControllerService {
         if !change.tags.is_empty() {
             self.ec2.create_tags(id, &change.tags).await.map_err(|e| refused(&what, id, &e))?;
         }
-        if !change.untagged.is_empty() {
+        if !change.untagged.is_empty() && !mutant!(self.calls.ctx(), "tag-not-removed") {
             self.ec2.delete_tags(id, &change.untagged).await.map_err(|e| refused(&what, id, &e))?;
         }
         self.wait_modified(id).await?;

@@ -164,7 +164,12 @@ impl ControllerService {
         match error.code() {
             "VolumeInUse" => self.in_use(call, volume, node, (&what, &error)).await,
             "InvalidParameterValue" if error.message().contains("already in use") => {
-                self.memory().names.refuse(now, node, &name);
+                if !mutant!(self.calls.ctx(), "refused-name-forgotten") {
+                    self.memory().names.refuse(now, node, &name);
+                }
+                Err(internal(&what, &error))
+            }
+            "AttachmentLimitExceeded" if mutant!(self.calls.ctx(), "full-instance-told-internal") => {
                 Err(internal(&what, &error))
             }
             "AttachmentLimitExceeded" => Err(Status::resource_exhausted(format!("{what}: {error}"))),

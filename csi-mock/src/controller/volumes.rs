@@ -172,7 +172,7 @@ impl ControllerService {
             return Ok(());
         }
         let free = self.free_gib(Some(zone)).await?;
-        if order.size > free {
+        if order.size > free && !mutant!(self.calls.ctx(), "zone-capacity-not-checked") {
             return Err(Status::resource_exhausted(format!(
                 "zone {zone} has {free} GiB left, volume `{}` needs {}",
                 order.name, order.size
@@ -244,6 +244,9 @@ impl ControllerService {
             "InvalidZone.NotFound" => Err(Status::resource_exhausted(format!("{what}: {error}"))),
             "InvalidVolume.NotFound" | "InvalidSnapshot.NotFound" => {
                 Err(Status::not_found(format!("volume_content_source: {what}: {error}")))
+            }
+            "InvalidParameterValue" if mutant!(self.calls.ctx(), "refused-value-told-internal") => {
+                Err(internal(&what, &error))
             }
             "InvalidParameterCombination"
             | "InvalidParameterDependency"

@@ -231,6 +231,9 @@ impl NodeService {
         if mutant!(self.calls.ctx(), "format-options-dropped") {
             stage.format.clear();
         }
+        if mutant!(self.calls.ctx(), "inode-size-given-as-ratio") {
+            stage.format.iter_mut().filter(|option| *option == "-I").for_each(|option| "-i".clone_into(option));
+        }
         stage
     }
 

@@ -13,8 +13,17 @@ use substrate::json::Text;
 use super::{Checked, Found, Id};
 use crate::model::{RunModel, Stored};
 
-/// Parameters of a StorageClass whose values become options of mkfs (aws-ebs-csi-driver, docs/parameters.md).
-const FORMAT_PARAMETERS: [&str; 5] = ["blockSize", "inodeSize", "bytesPerInode", "numberOfInodes", "ext4ClusterSize"];
+/// Parameters of a StorageClass with a value, and their options of mkfs.ext4 and mkfs.xfs (aws-ebs-csi-driver,
+/// docs/parameters.md and pkg/driver/node.go, `NodeStageVolume`).
+const FORMAT_PARAMETERS: [(&str, &str, &str); 5] = [
+    ("blockSize", "-b", "-b"),
+    ("inodeSize", "-I", "-i"),
+    ("bytesPerInode", "-i", "-i"),
+    ("numberOfInodes", "-N", "-N"),
+    ("ext4ClusterSize", "-C", "-C"),
+];
+/// Parameters that are on with the value `true`, and the feature of mkfs.ext4 that each switches on.
+const FORMAT_FEATURES: [(&str, &str); 2] = [("ext4BigAlloc", "bigalloc"), ("ext4EncryptionSupport", "encrypt")];
 
 /// Checks an event.
 pub(super) fn check(model: &RunModel, checked: &mut Checked, event: &Event) -> Option<Found> {
@@ -70,11 +79,19 @@ fn wrongly_formatted(model: &RunModel, pv: &Stored<Volume>, staged: &DiskStaged)
     Some(format!("without the {parameter} {value} that its StorageClass asks for"))
 }
 
-/// Returns a parameter of a class whose value is in no option of mkfs.
+/// Returns a parameter of a class whose option mkfs was not given.
 fn missing_option<'a>(class: &'a Spec, staged: &DiskStaged) -> Option<(&'a Text, &'a Text)> {
-    let is_given = |value: &str| staged.format.iter().any(|option| option.rsplit('=').next() == Some(value));
+    let is_given =
+        |flag: &str, value: &str| staged.format.windows(2).any(|pair| &*pair[0] == flag && &*pair[1] == value);
     class.parameters.iter().find(|(key, value)| {
-        FORMAT_PARAMETERS.iter().any(|parameter| parameter.eq_ignore_ascii_case(key)) && !is_given(value)
+        let sized = FORMAT_PARAMETERS.iter().find(|(name, ..)| name.eq_ignore_ascii_case(key));
+        let feature = FORMAT_FEATURES.iter().find(|(name, _)| name.eq_ignore_ascii_case(key) && &***value == "true");
+        match (sized, feature) {
+            (Some((_, _, flag)), _) if &*staged.fs_type == "xfs" => !is_given(flag, &format!("size={value}")),
+            (Some((_, flag, _)), _) => !is_given(flag, value),
+            (None, Some((_, feature))) => !is_given("-O", feature),
+            (None, None) => false,
+        }
     })
 }
 
@@ -254,9 +271,28 @@ mod tests {
         assert_eq!(staged(Some("u"), true, &[]), missing);
         assert_eq!(staged(Some("u"), true, &["-b", "4096"]), missing);
         assert!(staged(Some("u"), true, &["-b", "1024"]).is_empty());
-        assert!(staged(Some("u"), true, &["-b", "size=1024"]).is_empty(), "as xfs takes it");
+        assert_eq!(staged(Some("u"), true, &["-I", "1024"]), missing, "another option");
         assert!(staged(Some("u"), false, &[]).is_empty(), "there was a filesystem");
         assert!(staged(None, true, &[]).is_empty(), "made by hand");
+    }
+
+    #[test]
+    fn each_filesystem_has_its_own_options_of_mkfs() {
+        let lacks = |parameter: &str, value: &str, fs_type: &str, format: &[&str]| {
+            let parameters = [(Text::from(parameter), Text::from(value))].into();
+            let class = Spec { parameters, ..Spec::default() };
+            let format = format.iter().map(|option| Text::from(*option)).collect();
+            let staged = DiskStaged { fs_type: fs_type.into(), format, ..DiskStaged::new("V", "i-1", "/staging") };
+            missing_option(&class, &staged).is_some()
+        };
+        assert!(!lacks("inodeSize", "512", "ext4", &["-I", "512"]));
+        assert!(lacks("inodeSize", "512", "ext4", &["-i", "512"]));
+        assert!(!lacks("inodesize", "512", "xfs", &["-i", "size=512"]));
+        assert!(lacks("inodeSize", "512", "xfs", &["-I", "512"]));
+        assert!(!lacks("ext4BigAlloc", "true", "ext4", &["-b", "4096", "-O", "bigalloc"]));
+        assert!(lacks("ext4BigAlloc", "true", "ext4", &["-O", "encrypt"]));
+        assert!(!lacks("ext4EncryptionSupport", "false", "ext4", &[]));
+        assert!(!lacks("type", "gp3", "ext4", &[]));
     }
 
     #[test]

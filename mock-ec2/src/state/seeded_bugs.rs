@@ -130,6 +130,8 @@ pub struct SeededBugs {
     pub spares_last_volume: bool,
     /// A page begins with the last item of the page before, in lists without an index.
     pub repeats_last: bool,
+    /// A lock in compliance mode gets another mode.
+    pub loosens_locks: bool,
 }
 
 /// Attachments hidden from callers of the API while their devices exist.

@@ -279,7 +279,13 @@ impl State {
         let id = &request.snapshot;
         let old = self.snapshot(id)?.lock.as_ref();
         let lock = new_lock(call.now.wall, request)?;
-        if old.is_some_and(|old| old.state(call.now.wall) == "compliance" && lock.expires < old.expires) {
+        // After the cooling-off period of compliance mode, neither the mode nor an earlier end can be set (EC2 API
+        // reference, LockSnapshot).
+        let longer = |old: &SnapshotLock| {
+            let keeps_mode = lock.mode == LockMode::Compliance || self.seeded_bugs.loosens_locks;
+            keeps_mode && lock.cool_off_hours.is_none() && lock.expires >= old.expires
+        };
+        if old.is_some_and(|old| old.state(call.now.wall) == "compliance" && !longer(old)) {
             let text = format!("The lock of snapshot '{id}' can only be made longer.");
             return Err(Ec2Error::InvalidParameterValue(text));
         }

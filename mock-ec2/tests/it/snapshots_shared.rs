@@ -120,6 +120,26 @@ fn a_lock_is_listed_and_taken_off_unless_it_is_of_compliance() {
 }
 
 #[test]
+fn a_lock_of_compliance_is_only_made_longer() {
+    play(1, config(Instant), |cloud| async move {
+        let (_, snapshot) = snapshot(&cloud).await;
+        let lock = async |rest: &str| {
+            let form = format!("SnapshotId={snapshot}&{rest}");
+            call(&cloud, "LockSnapshot", &form).await.code()
+        };
+        assert_eq!(lock("LockMode=compliance&LockDuration=20&CoolOffPeriod=1").await, "");
+        assert_eq!(lock("LockMode=governance&LockDuration=20").await, "", "the cooling-off period lasts");
+        assert_eq!(lock("LockMode=compliance&LockDuration=10").await, "");
+        for looser in
+            ["compliance&LockDuration=9", "governance&LockDuration=20", "compliance&LockDuration=20&CoolOffPeriod=1"]
+        {
+            assert_eq!(lock(&format!("LockMode={looser}")).await, "InvalidParameterValue", "{looser}");
+        }
+        assert_eq!(lock("LockMode=compliance&LockDuration=11").await, "");
+    });
+}
+
+#[test]
 fn fast_restore_is_described_and_disabled_in_stages() {
     play(1, config(Aws), |cloud| async move {
         let (_, snapshot) = snapshot(&cloud).await;

@@ -411,4 +411,13 @@ pub const FILES: &[(&str, &str)] = &[
     ("features/pods-by-hand-and-their-claims", "foreign-ephemeral-claim-used"),
     ("features/node-expansion-conditions", "unfinished-node-expansion-told"),
     ("features/snapshot-kept-and-deleted-later", "snapshot-retain-ignored"),
+    ("contracts/driver-codes-of-creation", "refused-value-told-internal"),
+    ("features/zone-is-full-of-volumes", "zone-capacity-not-checked"),
+    ("contracts/driver-codes-of-attachment", "full-instance-told-internal"),
+    ("features/device-names-that-are-taken", "refused-name-forgotten"),
+    ("features/expansion-only-while-detached", "published-volume-grown"),
+    ("features/attributes-of-every-kind", "type-not-modified"),
+    ("features/attributes-of-every-kind", "tag-not-removed"),
+    ("features/format-parameters", "inode-size-given-as-ratio"),
+    ("contracts/cloud-dry-runs-and-bounds", "compliance-lock-loosened"),
 ];
