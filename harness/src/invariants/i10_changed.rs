@@ -51,8 +51,8 @@ fn differs(cloud: &VolumeChanged, class: &Spec) -> Option<String> {
             "throughput" => cloud.throughput?.to_string(),
             _ => return None,
         };
-        let is_served = key == "iops" && iops::serves(cloud, cloud.iops?, value);
-        (has != value.as_str() && !is_served).then(|| format!("the {key} {has} instead of {value}"))
+        let is_served = iops::serves((&cloud.volume_type, cloud.size_gib), &key, &has, value);
+        (!is_served).then(|| format!("the {key} {has} instead of {value}"))
     })
 }
 

@@ -135,10 +135,8 @@ fn wrongly_made(model: &RunModel, pv: &Stored<Volume>, claim: &Stored<Claim>, cl
     let differs = |class: &Spec| {
         class.parameters.iter().find_map(|(key, value)| {
             let key = key.to_lowercase();
-            // An account may encrypt volumes by default.
-            let is_served = key == "iops" && cloud.iops.is_some_and(|has| iops::serves(cloud, has, value));
-            let found = has(&key)
-                .filter(|found| *found != value.as_str() && (key != "encrypted" || value == "true") && !is_served)?;
+            let of = (&*cloud.volume_type, cloud.size_gib);
+            let found = has(&key).filter(|found| !iops::serves(of, &key, found, value))?;
             Some(format!("with the {key} {found} in the cloud, and its StorageClass asks for {value}"))
         })
     };

@@ -1,7 +1,5 @@
-//! IOPS that EBS grants. A driver lowers a request to the maximum for the type and the size of a volume, or raises it
+//! Parameters of a class that a volume serves, with the IOPS that EBS grants. A driver lowers a request to the maximum for the type and the size of a volume, or raises it
 //! to the minimum (EBS user guide, "Amazon EBS volume types"; aws-ebs-csi-driver, `capIOPS` in pkg/cloud/cloud.go).
-
-use mock_ec2::events::VolumeChanged;
 
 /// Minimum and maximum IOPS of a type, and the maximum for each GiB.
 fn limits(volume_type: &str) -> Option<(u64, u64, u64)> {
@@ -19,33 +17,57 @@ pub(super) fn most(volume_type: &str, gib: u64) -> Option<u64> {
     Some(most.min((per_gib * gib).max(least)))
 }
 
-/// Returns true if a volume with the IOPS `has` serves a request for `asked`.
-pub(super) fn serves(volume: &VolumeChanged, has: u64, asked: &str) -> bool {
-    let Ok(asked) = asked.parse::<u64>() else { return false };
-    let of_type = limits(&volume.volume_type).zip(most(&volume.volume_type, volume.size_gib));
-    let Some(((least, ..), most)) = of_type else { return has == asked };
-    has == asked || (asked > most && has == most) || (asked < least && has == least)
+/// Returns true if a volume of a type and a size whose parameter `key` is `has` serves a class that asks for `asked`. The
+/// driver takes an IOPS or throughput of 0 for one that is not requested. An account may encrypt volumes by default.
+pub(super) fn serves((volume_type, gib): (&str, u64), key: &str, has: &str, asked: &str) -> bool {
+    match key {
+        _ if has == asked => true,
+        "encrypted" => asked != "true",
+        "throughput" => asked == "0",
+        "iops" if asked == "0" => true,
+        "iops" => {
+            let of_type = limits(volume_type).zip(most(volume_type, gib));
+            let (Ok(has), Ok(asked), Some(((least, ..), most))) = (has.parse::<u64>(), asked.parse::<u64>(), of_type)
+            else {
+                return false;
+            };
+            (asked > most && has == most) || (asked < least && has == least)
+        }
+        _ => false,
+    }
+}
+
+/// Returns true if a volume serves a class now, or did when it was smaller: a growth leaves its IOPS.
+pub(super) fn has_served((volume_type, gib): (&str, u64), key: &str, has: &str, asked: &str) -> bool {
+    (1..=gib).any(|gib| serves((volume_type, gib), key, has, asked))
 }
 
 #[cfg(test)]
 mod tests {
-    use mock_ec2::events::VolumePhase;
-
     use super::*;
 
     #[test]
     fn a_request_beyond_the_limits_is_served_by_the_limit_alone() {
-        let id = "vol-0123456789abcdef0".parse().unwrap();
-        let gp3 = VolumeChanged {
-            volume_type: "gp3".into(),
-            size_gib: 10,
-            ..VolumeChanged::new(id, VolumePhase::Available, "a", 10)
-        };
-        assert!(serves(&gp3, 4_000, "4000"));
-        assert!(!serves(&gp3, 3_000, "4000"));
-        assert!(serves(&gp3, 5_000, "200000"), "500 for each GiB");
-        assert!(!serves(&gp3, 4_999, "200000"));
-        assert!(serves(&gp3, 3_000, "100"));
-        assert!(!serves(&gp3, 3_000, "many"));
+        let iops = |gib: u64, has: &str, asked: &str| serves(("gp3", gib), "iops", has, asked);
+        assert!(iops(10, "4000", "4000"));
+        assert!(!iops(10, "3000", "4000"));
+        assert!(iops(10, "5000", "200000"), "500 for each GiB");
+        assert!(!iops(10, "4999", "200000"));
+        assert!(iops(10, "3000", "100"));
+        assert!(!iops(10, "3000", "many"));
+        assert!(!iops(20, "5000", "200000"));
+        assert!(has_served(("gp3", 20), "iops", "5000", "200000"), "it was smaller");
+        assert!(!has_served(("gp3", 20), "iops", "4999", "200000"));
+    }
+
+    #[test]
+    fn a_request_for_0_is_none() {
+        for key in ["iops", "throughput"] {
+            assert!(serves(("gp3", 10), key, "3000", "0"));
+            assert!(!serves(("gp3", 10), key, "3000", "3001"));
+        }
+        assert!(!serves(("gp3", 10), "type", "gp3", "0"));
+        assert!(serves(("gp3", 10), "encrypted", "true", "false"), "the account encrypts");
+        assert!(!serves(("gp3", 10), "encrypted", "false", "true"));
     }
 }

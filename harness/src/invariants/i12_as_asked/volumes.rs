@@ -5,7 +5,7 @@ use csi_mock::efs::is_handle;
 use fake_apiserver::events::Volume;
 
 use super::Comparison;
-use crate::invariants::Made;
+use crate::invariants::{Made, iops};
 use crate::model::Stored;
 
 impl Comparison<'_> {
@@ -81,9 +81,8 @@ impl Comparison<'_> {
 fn unlike<'a>(cloud: &Made, mut parameters: impl Iterator<Item = (&'a str, &'a str)>) -> Option<String> {
     parameters.find_map(|(key, wanted)| {
         let key = key.to_lowercase();
-        // An account may encrypt volumes by default.
-        let is_free = key == "encrypted" && wanted != "true";
-        let has = cloud.parameters.get(key.as_str()).filter(|has| *has != wanted && !is_free)?;
+        let of = (cloud.parameters.get("type")?.as_str(), cloud.size_gib);
+        let has = cloud.parameters.get(key.as_str()).filter(|has| !iops::has_served(of, &key, has, wanted))?;
         Some(format!("has the {key} {has} in the cloud"))
     })
 }
