@@ -3,12 +3,14 @@
 //! came.
 //!
 //! A step that never comes belongs to the other rules of I8 and to I12. No step is judged for ten minutes after a fault,
-//! for three minutes after a process has started or crashed, for a volume in the ten minutes after one of its calls failed,
-//! and in the live world, where the machine determines the time.
+//! for three minutes after a process has started or crashed, for a volume in the ten minutes after one of its calls failed
+//! or after a Warning about its claim or pod, and in the live world, where the machine determines the time. Nor is
+//! ControllerModifyVolume: csi-resizer waits for a Secret without a Warning.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use controllers::events::EventRecorded;
 use csi_mock::events::{CsiCall, CsiDone};
 use fake_apiserver::events::{Commit, Spec};
 use fake_apiserver::state::EventType;
@@ -19,7 +21,7 @@ use substrate::json::Text;
 
 use super::stale_reads::TEN_MINUTES;
 use super::{Checked, Found, Id};
-use crate::model::RunModel;
+use crate::model::{RunModel, claims_of};
 
 /// Time in milliseconds in which loops that start find what was there before.
 const START: u64 = 3 * 60 * 1000;
@@ -51,7 +53,6 @@ enum Step {
     Capacity,
     NodeGrow,
     ClaimCapacity,
-    Modify,
 }
 
 impl Step {
@@ -79,7 +80,6 @@ impl Step {
             Self::Capacity => ("its PersistentVolume grew", "ControllerExpandVolume answered OK", short),
             Self::NodeGrow => ("NodeExpandVolume was called", "its PersistentVolume grew", pods),
             Self::ClaimCapacity => ("its claim had the new size", "NodeExpandVolume answered OK", short),
-            Self::Modify => ("ControllerModifyVolume was called", "its claim named another class", short),
         }
     }
 
@@ -119,10 +119,31 @@ impl Delays {
             return self.on_call(model, checked, call, ms);
         } else if let Some(done) = event.get::<CsiDone>() {
             self.on_done(model, done, ms);
+        } else if let Some(recorded) = event.get::<EventRecorded>() {
+            if recorded.r#type == "Warning" && recorded.reason != "FailedScheduling" {
+                self.on_warning(model, &recorded.object, ms);
+            }
         } else if let Some(commit) = event.get::<Commit>() {
             return self.on_commit(model, checked, commit, ms);
         }
         None
+    }
+
+    /// Records that a component could not do what an object asks for.
+    fn on_warning(&mut self, model: &RunModel, object: &str, ms: u64) {
+        let claims: Vec<String> = match object.split_once('/') {
+            Some(("persistentvolumeclaim", claim)) => vec![claim.to_owned()],
+            Some(("pod", pod)) => model.objects.pod(pod).into_iter().flat_map(|p| claims_of(pod, &p.state)).collect(),
+            _ => return,
+        };
+        for claim in claims {
+            let uid = model.objects.claim(&claim).map(|claim| claim.state.uid.to_string());
+            let volume = model.objects.handle_of_claim(&claim).map(str::to_owned);
+            for failed in uid.into_iter().chain(volume).chain([claim]) {
+                self.failed.insert(failed.as_str().into(), ms + TEN_MINUTES);
+                self.forget(&failed);
+            }
+        }
     }
 
     /// Forgets all steps; those before `until` are not judged.
@@ -165,7 +186,6 @@ impl Delays {
             }
             "DeleteVolume" => return self.end(checked, (Step::Delete, call.volume.as_deref()?, ""), ms),
             "ControllerExpandVolume" => return self.end(checked, (Step::Grow, call.volume.as_deref()?, ""), ms),
-            "ControllerModifyVolume" => return self.end(checked, (Step::Modify, call.volume.as_deref()?, ""), ms),
             "NodeExpandVolume" => return self.end(checked, (Step::NodeGrow, call.volume.as_deref()?, ""), ms),
             "ControllerPublishVolume" => Step::Publish,
             "ControllerUnpublishVolume" => Step::Unpublish,
@@ -300,16 +320,13 @@ impl Delays {
         None
     }
 
-    /// Compares a claim with what it was before: its request, its size and its VolumeAttributesClass.
+    /// Compares a claim with what it was before: its request and its size.
     fn on_growth(&mut self, model: &RunModel, checked: &mut Checked, commit: &Commit, ms: u64) -> Option<Found> {
         let (now, before) = (commit.spec.as_deref()?, &model.objects.before.claim.as_ref()?.spec);
         let handle = model.objects.volume(commit.pvc.as_ref()?.volume.as_deref()?)?.handle();
         // A growth in progress must come to its end before the next one.
         if now.request > before.request && before.capacity >= before.request {
             self.begin(Step::Grow, handle, "", ms);
-        }
-        if now.attributes_class.is_some() && now.attributes_class != before.attributes_class {
-            self.begin(Step::Modify, handle, "", ms);
         }
         let has_grown = before.capacity.is_some() && now.capacity > before.capacity;
         has_grown.then(|| self.end(checked, (Step::ClaimCapacity, handle, ""), ms)).flatten()
@@ -418,6 +435,17 @@ mod tests {
         assert!(publish(false, 12, fires).is_empty());
         let fails = |world: &World| call(world, "ControllerPublishVolume", "UNAVAILABLE");
         assert!(publish(false, 12, fails).is_empty(), "the caller waits before it tries again");
+        let warns = |object: &'static str| {
+            move |world: &World| {
+                let (source, reason, message) =
+                    ("attachdetach-controller".into(), "FailedAttachVolume".into(), "".into());
+                let recorded =
+                    EventRecorded { source, reason, r#type: "Warning".into(), object: object.into(), message };
+                world.trace().info(&"kube-controller-manager".into(), recorded);
+            }
+        };
+        assert!(publish(false, 12, warns("persistentvolumeclaim/default/data")).is_empty());
+        assert_eq!(publish(false, 12, warns("persistentvolumeclaim/default/other")), [message]);
         let goes = |world: &World| attachment(world, false, false, EventType::Deleted);
         assert!(publish(false, 12, goes).is_empty(), "another attachment of the volume");
     }
