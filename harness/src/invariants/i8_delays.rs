@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use controllers::events::EventRecorded;
 use csi_mock::events::{CsiCall, CsiDone};
-use fake_apiserver::events::{Commit, Spec};
+use fake_apiserver::events::{Commit, Pod, Spec};
 use fake_apiserver::state::EventType;
 use substrate::Event;
 use substrate::events::{FaultFired, ProcessCrashed, ProcessStarted};
@@ -92,12 +92,19 @@ impl Step {
 /// A step of a volume; with the node's name if the step is on a node.
 type Key = (Step, Text, Text);
 
+/// State of a VolumeAttachment.
+#[derive(Clone, Copy, Debug, Default)]
+struct Attached {
+    attached: bool,
+    deleting: bool,
+}
+
 /// Steps that are to come, each with the time in milliseconds of the one before.
 #[derive(Debug, Default)]
 pub(super) struct Delays {
     due: BTreeMap<Key, u64>,
-    /// VolumeAttachments that are attached, or being deleted.
-    attachments: BTreeMap<Text, (bool, bool)>,
+    /// VolumeAttachments by volume and node.
+    attachments: BTreeMap<(Text, Text), Attached>,
     /// Time in milliseconds until which no step is judged.
     disturbed: u64,
     /// The same for volumes of which a call has failed.
@@ -211,14 +218,14 @@ impl Delays {
         let node = model.name(done.node.as_deref().unwrap_or_default());
         // A call may repeat an earlier one, without a further step.
         let is_saved = model.objects.volume_of(volume).is_some();
-        let attachment = model.attachments_of(volume).find(|(_, attachment)| attachment.node() == node);
-        let has = |deleting: bool| attachment.is_some_and(|(_, a)| a.state.deleting == deleting);
-        let is_attached = attachment.is_some_and(|(_, a)| a.state.attached);
+        let attachment = self.attachments.get(&(volume.into(), node.into())).copied();
+        let is_awaited = attachment.is_some_and(|of| !of.attached && !of.deleting);
+        let is_leaving = attachment.is_some_and(|of| of.deleting);
         match &*done.rpc {
             "CreateVolume" if !is_saved => self.begin(Step::Store, volume, "", ms),
             "DeleteVolume" if is_saved => self.begin(Step::Remove, volume, "", ms),
-            "ControllerPublishVolume" if has(false) && !is_attached => self.begin(Step::Attached, volume, node, ms),
-            "ControllerUnpublishVolume" if has(true) => self.begin(Step::Detached, volume, node, ms),
+            "ControllerPublishVolume" if is_awaited => self.begin(Step::Attached, volume, node, ms),
+            "ControllerUnpublishVolume" if is_leaving => self.begin(Step::Detached, volume, node, ms),
             "ControllerExpandVolume" => self.begin(Step::Capacity, volume, "", ms),
             "NodeExpandVolume" => self.begin(Step::ClaimCapacity, volume, "", ms),
             "NodeStageVolume" => self.begin(Step::Mount, volume, node, ms),
@@ -272,12 +279,14 @@ impl Delays {
             }
         } else if let Some(attachment) = &commit.volumeattachment {
             let handle = model.objects.volume(attachment.pv.as_deref()?)?.handle();
-            let node = attachment.node.as_deref()?;
+            let node = attachment.node.as_ref()?;
+            let key = (Text::from(handle), node.clone());
+            let (attached, deleting) = (attachment.attached, attachment.deleting);
             let before = match is_gone {
-                true => self.attachments.remove(object),
-                false => self.attachments.insert(object.into(), (attachment.attached, attachment.deleting)),
+                true => self.attachments.remove(&key),
+                false => self.attachments.insert(key, Attached { attached, deleting }),
             };
-            let (was_attached, was_deleting) = before.unwrap_or_default();
+            let was = before.unwrap_or_default();
             if is_gone {
                 let late = self.end(checked, (Step::Detached, handle, node), ms);
                 self.due.retain(|(step, of, on), _| of != handle || on != node || !step.is_of_attachment());
@@ -285,13 +294,13 @@ impl Delays {
             }
             if before.is_none() {
                 self.begin(Step::Publish, handle, node, ms);
-            } else if attachment.deleting && !was_deleting {
+            } else if deleting && !was.deleting {
                 let late = self.end(checked, (Step::Detach, handle, node), ms);
-                if was_attached {
+                if was.attached {
                     self.begin(Step::Unpublish, handle, node, ms);
                 }
                 return late;
-            } else if attachment.attached && !was_attached {
+            } else if attached && !was.attached {
                 if model.objects.attachments.get(object).is_some_and(|stored| ms < stored.since + ATTACH) {
                     self.begin(Step::Report, handle, node, ms);
                 }
@@ -309,13 +318,8 @@ impl Delays {
                 }
             }
             return late;
-        } else if commit.pod.is_some() {
-            // A pod that comes or goes changes which steps are to come on its node.
-            let node = model.objects.pod(object).and_then(|pod| pod.node().map(str::to_owned));
-            let before = model.objects.before.pod.as_ref();
-            if is_gone || before.is_none_or(|before| before.node() != node.as_deref() || !before.state.deleting) {
-                self.revise(model);
-            }
+        } else if let Some(pod) = &commit.pod {
+            self.revise(model, object, pod);
         }
         None
     }
@@ -332,14 +336,21 @@ impl Delays {
         has_grown.then(|| self.end(checked, (Step::ClaimCapacity, handle, ""), ms)).flatten()
     }
 
-    /// Drops the steps of a kubelet and of attach-detach that pods no longer ask for.
-    fn revise(&mut self, model: &RunModel) {
-        self.due.retain(|(step, volume, node), _| match step {
-            Step::Stage | Step::Mount => wanted(model, volume, node),
-            Step::Unstage | Step::Detach => !wanted(model, volume, node),
-            Step::NodeGrow => model.running_with(volume).is_some(),
-            _ => true,
-        });
+    /// Drops the steps of a pod's volumes that are no longer to come: the pod has come, changed or gone.
+    fn revise(&mut self, model: &RunModel, object: &str, pod: &Pod) {
+        let node = pod.node.clone().unwrap_or_default();
+        for volume in claims_of(object, pod).filter_map(|claim| model.objects.handle_of_claim(&claim)) {
+            let dropped = match wanted(model, volume, &node) {
+                true => [Step::Unstage, Step::Detach],
+                false => [Step::Stage, Step::Mount],
+            };
+            for step in dropped {
+                self.due.remove(&(step, volume.into(), node.clone()));
+            }
+            if model.running_with(volume).is_none() {
+                self.due.remove(&(Step::NodeGrow, volume.into(), Text::default()));
+            }
+        }
     }
 }
 
