@@ -8,7 +8,7 @@ use fake_apiserver::events::{Commit, Spec};
 use mock_ec2::events::VolumeChanged;
 use substrate::Event;
 
-use super::{Checked, Found, Id, iops};
+use super::{Checked, Found, Id, parameters};
 use crate::model::RunModel;
 
 const GIB: u64 = 1 << 30;
@@ -51,7 +51,7 @@ fn differs(cloud: &VolumeChanged, class: &Spec) -> Option<String> {
             "throughput" => cloud.throughput?.to_string(),
             _ => return None,
         };
-        let is_served = iops::serves((&cloud.volume_type, cloud.size_gib), &key, &has, value);
+        let is_served = parameters::serves((&cloud.volume_type, cloud.size_gib), &key, &has, value);
         (!is_served).then(|| format!("the {key} {has} instead of {value}"))
     })
 }

@@ -11,7 +11,7 @@ use mock_ec2::events::{AttachmentChanged, AttachmentPhase, ModificationChanged, 
 use substrate::Event;
 use substrate::json::Text;
 
-use super::{Checked, Found, Id, iops};
+use super::{Checked, Found, Id, parameters};
 use crate::model::RunModel;
 
 /// Volumes of each device name of each instance, and the zone of each volume.
@@ -36,7 +36,7 @@ fn beyond(of_type: &str, gib: u64, iops: Option<u64>, throughput: Option<u64>) -
     if gib < least || gib > most {
         return Some(format!("{gib} GiB, and {of_type} has {least} to {most}"));
     }
-    if let Some((iops, limit)) = iops.zip(iops::most(of_type, gib)).filter(|(iops, limit)| iops > limit) {
+    if let Some((iops, limit)) = iops.zip(parameters::most(of_type, gib)).filter(|(iops, limit)| iops > limit) {
         return Some(format!("{iops} IOPS, and {of_type} of {gib} GiB has at most {limit}"));
     }
     let limit = iops.map(|iops| iops / 4).filter(|_| of_type == "gp3");

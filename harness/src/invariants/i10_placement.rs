@@ -12,7 +12,7 @@ use fake_apiserver::state::EventType;
 use substrate::Event;
 use substrate::json::Text;
 
-use super::{Checked, Found, Id, iops};
+use super::{Checked, Found, Id, parameters};
 use crate::model::{RunModel, Stored};
 
 const GIB: u64 = 1 << 30;
@@ -136,7 +136,7 @@ fn wrongly_made(model: &RunModel, pv: &Stored<Volume>, claim: &Stored<Claim>, cl
         class.parameters.iter().find_map(|(key, value)| {
             let key = key.to_lowercase();
             let of = (&*cloud.volume_type, cloud.size_gib);
-            let found = has(&key).filter(|found| !iops::serves(of, &key, found, value))?;
+            let found = has(&key).filter(|found| !parameters::serves(of, &key, found, value))?;
             Some(format!("with the {key} {found} in the cloud, and its StorageClass asks for {value}"))
         })
     };

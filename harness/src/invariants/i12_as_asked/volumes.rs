@@ -5,7 +5,7 @@ use csi_mock::efs::is_handle;
 use fake_apiserver::events::Volume;
 
 use super::Comparison;
-use crate::invariants::{Made, iops};
+use crate::invariants::{Made, parameters};
 use crate::model::Stored;
 
 impl Comparison<'_> {
@@ -82,7 +82,7 @@ fn unlike<'a>(cloud: &Made, mut parameters: impl Iterator<Item = (&'a str, &'a s
     parameters.find_map(|(key, wanted)| {
         let key = key.to_lowercase();
         let of = (cloud.parameters.get("type")?.as_str(), cloud.size_gib);
-        let has = cloud.parameters.get(key.as_str()).filter(|has| !iops::has_served(of, &key, has, wanted))?;
+        let has = cloud.parameters.get(key.as_str()).filter(|has| !parameters::has_served(of, &key, has, wanted))?;
         Some(format!("has the {key} {has} in the cloud"))
     })
 }

@@ -1,5 +1,6 @@
-//! Parameters of a class that a volume serves, with the IOPS that EBS grants. A driver lowers a request to the maximum for the type and the size of a volume, or raises it
-//! to the minimum (EBS user guide, "Amazon EBS volume types"; aws-ebs-csi-driver, `capIOPS` in pkg/cloud/cloud.go).
+//! Parameters of a class that a volume serves. A driver lowers requested IOPS to the maximum for the type and the size of
+//! a volume, or raises them to the minimum (EBS user guide, "Amazon EBS volume types"; aws-ebs-csi-driver, `capIOPS` in
+//! pkg/cloud/cloud.go).
 
 /// Minimum and maximum IOPS of a type, and the maximum for each GiB.
 fn limits(volume_type: &str) -> Option<(u64, u64, u64)> {
