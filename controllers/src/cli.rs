@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Parser;
-use csi_mock::disk::{self, Backend, Disk};
+use csi_disk::{Backend, Disk};
 use futures_util::FutureExt;
 use futures_util::future::select_all;
 use substrate::admin::Secret;
@@ -85,7 +85,7 @@ fn csi_endpoint(text: &str) -> Result<String, String> {
 
 /// Parses an endpoint that is a unix socket.
 pub(crate) fn socket(text: &str) -> Result<String, String> {
-    let path = csi_mock::serve::socket_path(text)?;
+    let path = substrate::listen::socket_path(text)?;
     Ok(format!("unix://{}", path.display()))
 }
 
@@ -282,7 +282,7 @@ impl DiskArgs {
             BackendChoice::Loop => Some(Backend::Loop),
             BackendChoice::Directory => Some(Backend::Directory),
         };
-        disk::open(backend, &self.run, node, &self.root, &self.volume_dir)
+        csi_disk::open(backend, &self.run, node, &self.root, &self.volume_dir)
             .with_context(|| format!("--root {}", self.root.display()))
     }
 }
@@ -362,7 +362,7 @@ async fn node_agent(world: World, host: Host, args: NodeAgent) -> anyhow::Result
     let machine = args.runtime.is_none().then(|| {
         let (name, node, disk) = (runtime_name.clone(), args.node_name.clone(), disk.clone());
         Process::start(&world, &args.node_name, move |ctx| {
-            let config = MachineConfig::new(&node, disk::faulty(&ctx, disk.clone()));
+            let config = MachineConfig::new(&node, csi_disk::faulty(&ctx, disk.clone()));
             ctx.world().fabric().bind(&ctx, &name, machine::start(&ctx, config));
             std::future::pending()
         })
@@ -375,7 +375,7 @@ async fn node_agent(world: World, host: Host, args: NodeAgent) -> anyhow::Result
         Some(socket) => Link::over(&ctx, &runtime_name, socket),
         None => Link::connect(&ctx, &runtime_name),
     };
-    let disk = disk::faulty(&ctx, disk);
+    let disk = csi_disk::faulty(&ctx, disk);
     let (plugins, logs_from) = (Plugins::Directory(registry), runtime.clone());
     let mut config = NodeAgentConfig::new(&args.node_name, &args.instance_id, &args.zone, disk, plugins, runtime);
     config.root = args.disk.root.clone();

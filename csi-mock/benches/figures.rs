@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use csi_mock::disk::{Disk, MemoryDisks, Plug, Publish, Stage};
+use csi_disk::{Disk, MemoryDisks, Plug, Publish, Stage};
 use csi_mock::node::{self, NodeConfig};
 use csi_proto::Channel;
 use csi_proto::csi::node_client::NodeClient;
@@ -159,7 +159,7 @@ fn resident() -> Vec<f64> {
 #[cfg(target_os = "linux")]
 mod devices {
     use super::*;
-    use csi_mock::disk::LoopDisk;
+    use csi_disk::LoopDisk;
 
     const RUNS: usize = 15;
 
@@ -187,10 +187,10 @@ mod devices {
     }
 
     pub fn all() {
-        if let Err(missing) = csi_mock::disk::capability().loop_backend {
+        if let Err(missing) = csi_disk::capability().loop_backend {
             return println!("loop devices: not measured here: {missing}");
         }
-        csi_mock::disk::private_mounts().unwrap();
+        csi_disk::private_mounts().unwrap();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         runtime.block_on(async {
             let dir = tempfile::tempdir().unwrap();
@@ -225,7 +225,7 @@ mod devices {
             report("the same of a volume that has its filesystem", "ms", 60.0, false, warm);
 
             let socket = dir.path().join("csi.sock");
-            csi_mock::serve::unix(&ctx, &socket, service.clone()).unwrap();
+            substrate::listen::unix(&ctx, &socket, service.clone()).unwrap();
             file(&volumes, VOLUME);
             disk.plug(&plug(VOLUME, "/dev/xvdaa")).await.unwrap();
             let mut node = NodeClient::new(Channel(substrate::dial::unix(&socket)));

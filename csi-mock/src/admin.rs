@@ -20,8 +20,8 @@ use substrate::admin::{self, FaultsApi, Secret};
 use substrate::fault::Plane;
 
 use crate::calls::Calls;
-use crate::disk::Disk;
 use crate::settings::Change;
+use csi_disk::Disk;
 
 /// State of the endpoints.
 #[derive(Clone, Debug)]

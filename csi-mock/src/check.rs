@@ -42,7 +42,7 @@ pub fn node_id(value: &str) -> Result<&str, Status> {
 /// # Errors
 /// INVALID_ARGUMENT if it is invalid.
 pub fn path<'a>(field: &str, value: &'a str) -> Result<&'a str, Status> {
-    sized(field, value, crate::disk::MAX_PATH)?;
+    sized(field, value, csi_disk::MAX_PATH)?;
     if !value.starts_with('/') {
         return Err(invalid(field, format_args!("`{value}` must be an absolute path")));
     }

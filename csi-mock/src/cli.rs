@@ -19,13 +19,13 @@ use tokio::sync::mpsc;
 use crate::calls::Calls;
 use crate::capabilities::Capabilities;
 use crate::controller::{self, ControllerConfig, Credentials};
-use crate::disk::{self, Backend, Disk};
 use crate::identity::DRIVER_NAME;
 use crate::node::{self, DEFAULT_MAX_VOLUMES, NodeConfig};
-use crate::plug::{self, PlugConfig};
 use crate::serve::Endpoint;
 use crate::settings::{LockKey, Settings};
 use crate::{admin, identity, registration, serve};
+use csi_disk::plug::{self, PlugConfig};
+use csi_disk::{Backend, Disk};
 
 /// Default endpoint of mock-ec2.
 const DEFAULT_EC2: &str = "http://127.0.0.1:4566";
@@ -273,8 +273,8 @@ impl Plan {
             BackendChoice::Auto => volumes.is_none().then_some(Backend::Directory),
         };
         let volumes = &volumes.clone().unwrap_or_else(|| root.join(".mooring").join("volumes"));
-        let disk = disk::open(backend, &self.args.run, &self.node_name(), root, volumes)?;
-        match (disk.backend(), disk::capability().loop_backend) {
+        let disk = csi_disk::open(backend, &self.args.run, &self.node_name(), root, volumes)?;
+        match (disk.backend(), csi_disk::capability().loop_backend) {
             (Backend::Directory, Err(why)) if backend.is_none() => {
                 eprintln!("csi-mock: disks are directories, without block devices, mkfs or mounts, because: {why}");
             }
@@ -328,7 +328,7 @@ impl Plan {
                 Some(id) => id.clone(),
                 None => controller::launch(ctx, &self.controller(ec2.clone()), &name, &self.args.zone).await?,
             };
-            let disk = disk::faulty(ctx, disk);
+            let disk = csi_disk::faulty(ctx, disk);
             let config = NodeConfig {
                 driver_name: self.args.driver_name.clone(),
                 max_volumes: self.args.volume_attach_limit,
@@ -360,7 +360,7 @@ impl Plan {
         // The driver must answer before kubelet learns of it.
         if let Some(socket) = self.registration_socket() {
             let driver = endpoint.strip_prefix("unix://").unwrap_or(&endpoint);
-            serve::unix(ctx, &socket, registration::start(ctx, &self.args.driver_name, driver))?;
+            substrate::listen::unix(ctx, &socket, registration::start(ctx, &self.args.driver_name, driver))?;
         }
         let mut ready = json!({ "endpoint": endpoint });
         if let Some(address) = self.args.admin_listen {
@@ -435,13 +435,13 @@ fn main_of(args: Vec<OsString>) -> ExitCode {
 }
 
 #[cfg(target_os = "linux")]
-fn private_mounts() -> Result<(), disk::DiskError> {
-    disk::private_mounts()
+fn private_mounts() -> Result<(), csi_disk::DiskError> {
+    csi_disk::private_mounts()
 }
 
 #[cfg(not(target_os = "linux"))]
-fn private_mounts() -> Result<(), disk::DiskError> {
-    Err(disk::DiskError::Environment("mount namespaces exist on Linux only".to_owned()))
+fn private_mounts() -> Result<(), csi_disk::DiskError> {
+    Err(csi_disk::DiskError::Environment("mount namespaces exist on Linux only".to_owned()))
 }
 
 #[cfg(test)]

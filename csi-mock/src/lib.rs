@@ -1,11 +1,11 @@
-//! A CSI driver with real disks: controller service over the EC2 API, node service over a [`disk::Disk`].
+//! A CSI driver with real disks: controller service over the EC2 API, node service over a [`Disk`](csi_disk::Disk).
 //!
 //! It has every RPC of CSI 1.12 behind switches, with the parameters, messages and codes of the EBS driver. The node
-//! service does not touch block devices or paths itself, but calls the [`disk::Disk`] of its node. In the simulation that
+//! service does not touch block devices or paths itself, but calls the [`Disk`](csi_disk::Disk) of its node. In the simulation that
 //! is a memory model, in the live world real mounts. `csi-mock/README.md` is for users of the program.
 //!
 //! ```
-//! use csi_mock::disk::MemoryDisks;
+//! use csi_disk::MemoryDisks;
 //! use csi_mock::node::{self, NodeConfig};
 //! use csi_proto::Channel;
 //! use csi_proto::csi::NodeGetInfoRequest;
@@ -28,8 +28,7 @@
 //!
 //! - [`controller`] is the Controller service over the EC2 Query API, [`node`] the Node service, `identity` the third.
 //! - [`calls`] has the common parts of each RPC: trace events, fault points, the log entry, the lock on the volume.
-//! - [`disk`] has block devices, mounts and files behind one trait: memory, directories, and loop devices on Linux.
-//! - [`plug`] adds and removes the devices of a node as the cloud attaches and detaches volumes.
+//! - Devices, mounts and files are those of the crate `csi-disk`.
 //! - [`registration`] registers the driver with kubelet.
 //! - [`efs`] is a second driver, for shared file systems.
 //! - [`settings`] and [`capabilities`] are switches that can change while it runs; `admin` is their API.
@@ -38,18 +37,15 @@
 //!
 //! # Never
 //!
-//! The node service asks the cloud nothing. A disk formats and detaches only devices of its own ledger. No path and no
-//! command comes from the network.
+//! The node service asks the cloud nothing. No path and no command comes from the network.
 
 mod admin;
-mod authority;
 mod caller;
 pub mod calls;
 pub mod capabilities;
 mod check;
 mod cli;
 pub mod controller;
-pub mod disk;
 pub mod efs;
 pub mod events;
 mod falsify;
@@ -61,7 +57,6 @@ mod metrics;
 pub mod mutants;
 pub mod node;
 mod peer;
-pub mod plug;
 pub mod registration;
 pub mod serve;
 pub mod settings;

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::calls::Calls;
-use crate::disk::Disk;
+use csi_disk::Disk;
 
 /// Writes the header of a metric family: name, type and help.
 fn family(text: &mut String, name: &str, kind: &str, help: &str) {

@@ -1,4 +1,4 @@
-//! Seeded bugs of the driver and of its disk, with their origins.
+//! Seeded bugs of the driver, with their origins.
 
 use substrate::mutant::Mutant;
 
@@ -23,11 +23,6 @@ pub const MUTANTS: &[Mutant] = &[
         name: "unpublish-leaves-directory",
         about: "NodeUnpublishVolume leaves a file in the target directory, so that the directory cannot be removed",
         recreates: "kubernetes#60987",
-    },
-    Mutant {
-        name: "sync-does-nothing",
-        about: "a disk in memory answers that bytes are durable when they are not, and an unmount writes nothing back",
-        recreates: "kubernetes#83590",
     },
     Mutant {
         name: "unpublish-answers-early",
@@ -182,11 +177,6 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "failed-stage-stays-mounted",
         about: "NodeStageVolume leaves the filesystem mounted when it fails after the mount",
-        recreates: "no public issue is known",
-    },
-    Mutant {
-        name: "raw-sync-does-nothing",
-        about: "a sync of a raw device answers OK and makes nothing durable",
         recreates: "no public issue is known",
     },
     Mutant {

@@ -17,11 +17,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use csi_disk::plug::{self, PlugConfig};
+use csi_disk::{Disk, LoopDisk, capability};
 use csi_mock::capabilities::Capabilities;
 use csi_mock::controller::ControllerConfig;
-use csi_mock::disk::{Disk, LoopDisk, capability};
 use csi_mock::node::NodeConfig;
-use csi_mock::plug::{self, PlugConfig};
 use csi_mock::settings::Settings;
 use csi_proto::Channel;
 use csi_proto::csi::controller_client::ControllerClient;

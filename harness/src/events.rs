@@ -66,6 +66,7 @@ pub fn all() -> Vec<EventKind> {
         mock_ec2::events::EVENTS,
         fake_apiserver::events::EVENTS,
         csi_mock::events::EVENTS,
+        csi_disk::events::EVENTS,
         controllers::events::EVENTS,
         controllers::node_agent::events::EVENTS,
         controllers::machine::events::EVENTS,

@@ -6,7 +6,12 @@ use substrate::words::nearest;
 /// All seeded bugs; none in a release without the feature `mutants`.
 pub fn all() -> Vec<Mutant> {
     if substrate::mutant::BUILT_IN {
-        let servers = [mock_ec2::mutants::MUTANTS, fake_apiserver::mutants::MUTANTS, csi_mock::mutants::MUTANTS];
+        let servers = [
+            mock_ec2::mutants::MUTANTS,
+            fake_apiserver::mutants::MUTANTS,
+            csi_mock::mutants::MUTANTS,
+            csi_disk::mutants::MUTANTS,
+        ];
         let servers = servers.into_iter().flatten();
         servers.chain(controllers::mutants::all()).chain(controllers::node_agent::mutants::MUTANTS).copied().collect()
     } else {

@@ -1,10 +1,12 @@
 //! Serves a peer on sockets: TCP with or without TLS, and any accepted stream. Each server's `serve` chooses the
 //! addresses.
 
+mod authority;
 mod exchange;
 mod life;
 #[cfg(test)]
 mod tests;
+mod unix;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +23,8 @@ use crate::process::Ctx;
 
 pub(crate) use exchange::Incoming;
 pub use life::ConnectionTimeouts;
+pub use unix::{SocketError, accept_unix, bind_unix, socket_path, unix};
+
 use life::{ConnectionSet, Life, Membership, ObservedStream};
 
 /// Verified client certificate, DER, with the further certificates that the client sent: an extension of every request

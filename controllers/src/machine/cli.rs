@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Parser;
-use csi_mock::disk;
-use csi_mock::plug::{self, PlugConfig};
+use csi_disk::plug::{self, PlugConfig};
 use substrate::admin::Secret;
 use substrate::dial;
 use substrate::fault::Span;
@@ -79,13 +78,13 @@ fn machine_main(args: Vec<OsString>) -> ExitCode {
 }
 
 async fn machine(world: World, host: Host, args: Args) -> anyhow::Result<()> {
-    let path = csi_mock::serve::socket_path(&args.endpoint).map_err(|e| anyhow::anyhow!("--endpoint: {e}"))?;
+    let path = substrate::listen::socket_path(&args.endpoint).map_err(|e| anyhow::anyhow!("--endpoint: {e}"))?;
     let disk = args.disk.open(&args.node_name)?;
     // The program is this one process: it ends when the process does.
     let name = world.options().process.clone().unwrap_or_else(|| args.node_name.clone());
     let process = Process::start(&world, &name, |_| std::future::pending());
     let Some(ctx) = process.ctx() else { return Ok(()) };
-    let disk = disk::faulty(&ctx, disk);
+    let disk = csi_disk::faulty(&ctx, disk);
     if let (Some(endpoint), Some(instance)) = (&args.ec2_endpoint, &args.instance_id) {
         let ec2 = dial::http(endpoint).map_err(|e| anyhow::anyhow!("--ec2-endpoint: {e}"))?;
         let token = args.ec2_admin_token.as_ref().map(|token| token.reveal().to_owned());
@@ -96,7 +95,7 @@ async fn machine(world: World, host: Host, args: Args) -> anyhow::Result<()> {
     let config = MachineConfig::new(&args.node_name, disk);
     let container_start = args.container_start.unwrap_or(config.container_start);
     let service = super::start(&ctx, MachineConfig { container_start, ..config });
-    csi_mock::serve::unix(&ctx, &path, service).context("--endpoint")?;
+    substrate::listen::unix(&ctx, &path, service).context("--endpoint")?;
     let content = json!({ "node": args.node_name, "endpoint": args.endpoint });
     host.ready(&content)?;
     wait(&process).await;

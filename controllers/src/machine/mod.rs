@@ -35,7 +35,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use csi_mock::disk::Disk;
+use csi_disk::Disk;
 use substrate::{Ctx, HttpService, latest};
 use tokio::sync::mpsc;
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use csi_mock::disk::{MemoryDisks, faulty};
+use csi_disk::{MemoryDisks, faulty};
 use http::{Method, Request};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use csi_mock::disk::{DiskError, FileLock, Mapping, RawDevice};
+use csi_disk::{DiskError, FileLock, Mapping, RawDevice};
 use substrate::latest;
 
 use super::Machine;

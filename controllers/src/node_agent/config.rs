@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use csi_mock::disk::Disk;
+use csi_disk::Disk;
 use substrate::HttpService;
 use substrate::json::Text;
 

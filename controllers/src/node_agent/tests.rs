@@ -23,7 +23,7 @@ mod volume_stats;
 use std::sync::Arc;
 use std::time::Duration;
 
-use csi_mock::disk::{Disk, MemoryDisks, Plug};
+use csi_disk::{Disk, MemoryDisks, Plug};
 use csi_mock::node::NodeConfig;
 use csi_mock::settings::Settings;
 use substrate::json::{Text, Value, json};
@@ -119,7 +119,7 @@ impl Rig {
                 socket: socket.clone(),
             }]);
             let runtime = Link::connect(&ctx, "runtime-node-a");
-            let disk = csi_mock::disk::faulty(&ctx, disk.clone());
+            let disk = csi_disk::faulty(&ctx, disk.clone());
             let config = NodeAgentConfig::new("node-a", "i-1", "us-east-1a", disk, plugins, runtime.clone());
             ctx.world().fabric().bind(&ctx, "kubelet-node-a", service(&ctx, &config.logs, runtime));
             let client = Client::new(&ctx, Link::connect(&ctx, "apiserver"), "kubelet");

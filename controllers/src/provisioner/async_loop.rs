@@ -39,6 +39,9 @@ use crate::kube::queue::Outcome;
 use crate::kube::{ApiError, Client, Delta, EventRecorder, Informer, Kind, ListParams, WorkQueue, reference};
 use crate::metrics::{Metrics, families};
 
+/// Name of the EFS driver (its `pkg/driver/driver.go`).
+const EFS_DRIVER: &str = "efs.csi.aws.com";
+
 /// Attempts at the DeleteVolume that removes a volume that is too small (`deleteVolumeRetryCount`).
 const CLEANUP_TRIES: usize = 5;
 
@@ -89,7 +92,7 @@ impl Reached {
         let driver = connection.driver().await;
         let driver = Driver { capabilities: Capabilities::from(&driver), name: driver.name, connection };
         let mut config = config;
-        if driver.name == csi_mock::efs::EFS_DRIVER_NAME {
+        if driver.name == EFS_DRIVER {
             // The deployment of the EFS driver does not set `--default-fstype`.
             config.default_fs_type.clear();
         }

@@ -14,11 +14,11 @@ use super::server::FileServer;
 use crate::calls::{About, Call, Calls};
 use crate::capabilities::Feature;
 use crate::check;
-use crate::disk::{Disk, Share};
 use crate::events::{DiskPublished, DiskUnpublished};
 use crate::identity::WELL_KNOWN_ZONE_KEY;
 use crate::kept::Message;
 use crate::node::status;
+use csi_disk::{Disk, Share};
 
 /// Configuration of the node service of one node.
 #[derive(Clone, Debug)]
@@ -105,7 +105,7 @@ impl NodeService {
         let volume = check::required("volume_id", &request.volume_id)?;
         let target = check::path("target_path", &request.target_path)?;
         let _held = self.calls.lock_at(volume, target)?;
-        let could_not = |error: crate::disk::DiskError| {
+        let could_not = |error: csi_disk::DiskError| {
             let status = status(&error);
             Status::new(status.code(), format!("Could not unmount \"{target}\": {error}"))
         };

@@ -16,9 +16,9 @@ use csi_proto::csi::node_server::NodeServer;
 use substrate::{Ctx, HttpService};
 
 use crate::calls::Calls;
-use crate::disk::Disk;
 use crate::identity::{self, DRIVER_NAME};
 use crate::settings::Settings;
+use csi_disk::Disk;
 
 pub use service::NodeService;
 pub(crate) use service::status;

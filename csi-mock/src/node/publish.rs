@@ -14,9 +14,9 @@ use super::table::{PublishArguments, Verdict};
 use crate::calls::Call;
 use crate::capabilities::Feature;
 use crate::check;
-use crate::disk::{DiskError, MountKind, Publish};
 use crate::events::{DiskPublished, DiskUnpublished, DiskUnstaged};
 use crate::format;
+use csi_disk::{DiskError, MountKind, Publish};
 
 impl NodeService {
     pub(super) async fn publish(

@@ -21,8 +21,8 @@ use super::table::Table;
 use crate::calls::{About, Calls};
 use crate::capabilities::Feature;
 use crate::check::{self, Capability};
-use crate::disk::{Device, Disk, DiskError, Mount, MountKind};
 use crate::identity::{WELL_KNOWN_ZONE_KEY, ZONE_KEY};
+use csi_disk::{Device, Disk, DiskError, Mount, MountKind};
 
 /// The Node service of one node.
 #[derive(Clone, Debug)]

@@ -14,9 +14,9 @@ use super::service::{NodeService, status};
 use super::table::{StageArguments, Verdict};
 use crate::calls::Call;
 use crate::check::{self, Capability};
-use crate::disk::{DiskError, MountKind, Stage, Staged};
 use crate::events::{CsiWrongDevice, DiskDoubleMount, DiskStaged, DiskUnstaged, Rule};
 use crate::format;
+use csi_disk::{DiskError, MountKind, Stage, Staged};
 
 /// Key of the device name in the publish context from the controller (EBS driver).
 pub(super) const DEVICE_PATH: &str = "devicePath";

@@ -13,8 +13,8 @@ use super::service::{NodeService, status};
 use crate::calls::Call;
 use crate::capabilities::Feature;
 use crate::check::{self, invalid};
-use crate::disk::{DiskError, Mount};
 use crate::events::DiskExpanded;
+use csi_disk::{DiskError, Mount};
 
 fn not_mounted(volume: &str, path: &str) -> Status {
     Status::not_found(format!("volume `{volume}` is not mounted at `{path}`"))

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use csi_disk::plug::{self, PlugConfig};
+use csi_disk::{Disk, MemoryDisks};
 use csi_mock::capabilities::{Capabilities, Feature};
 use csi_mock::controller::ControllerConfig;
-use csi_mock::disk::{self, Disk, MemoryDisks};
 use csi_mock::node::NodeConfig;
-use csi_mock::plug::{self, PlugConfig};
 use csi_mock::settings::Settings;
 use csi_proto::Channel;
 use csi_proto::csi::controller_client::ControllerClient;
@@ -88,7 +88,7 @@ fn driver(
     let node = NodeConfig {
         max_volumes: 3,
         settings: settings.clone(),
-        ..NodeConfig::new("node-a", &nodes[0], "us-east-1a", disk::faulty(&ctx, disk.clone()))
+        ..NodeConfig::new("node-a", &nodes[0], "us-east-1a", csi_disk::faulty(&ctx, disk.clone()))
     };
     ctx.spawn(plug::run(ctx.clone(), PlugConfig::new(cloud.clone(), &nodes[0], "node-a", disk.clone())));
     let service = csi_mock::start(&ctx, controller, node);

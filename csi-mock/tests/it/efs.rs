@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use csi_mock::disk::MemoryDisks;
+use csi_disk::MemoryDisks;
 use csi_mock::efs::{self, DEFAULT_FILE_SYSTEM, EfsNodeConfig, FileServer, FileSystemSpec};
 use csi_proto::Channel;
 use csi_proto::csi::controller_client::ControllerClient;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use csi_mock::disk::{MemoryDisks, Plug};
+use csi_disk::{MemoryDisks, Plug};
 use csi_mock::node::{self, NodeConfig};
 use csi_proto::Channel;
 use csi_proto::csi::identity_client::IdentityClient;
@@ -172,7 +172,7 @@ fn a_volume_is_restaged_after_power_loss() {
         let node = Node::new(&ctx).await;
         node.stage(RW).await.unwrap();
         node.publish("/pods/p/a", RW, false).await.unwrap();
-        csi_mock::disk::power_loss(&world, &*node.disks.node("node-a")).await.unwrap();
+        csi_disk::power_loss(&world, &*node.disks.node("node-a")).await.unwrap();
         assert_eq!(code(node.stage(Mode::SingleNodeMultiWriter).await), Code::NotFound, "the device is gone");
         assert_eq!(code(node.publish("/pods/p/a", RW, false).await), Code::FailedPrecondition);
         node.unpublish("/pods/p/a").await.unwrap();

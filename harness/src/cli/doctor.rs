@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
-use csi_mock::disk;
 use serde::Serialize;
 use serde_json::json;
 
@@ -64,7 +63,7 @@ fn look() -> Vec<Check> {
     let mut checks = vec![Check { what: "simulation".to_owned(), good: true, message: "works as any user".to_owned() }];
     checks.push(Check { what: "allocator".to_owned(), good: true, message: crate::allocator::name().to_owned() });
     checks.push(room_check(&std::env::temp_dir()));
-    let capability = disk::capability();
+    let capability = csi_disk::capability();
     checks.push(match capability.loop_backend.clone().err() {
         None => Check { what: "loop devices".to_owned(), good: true, message: "work here".to_owned() },
         Some(why) => Check { what: "loop devices".to_owned(), good: false, message: why },

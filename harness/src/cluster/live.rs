@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use controllers::node_agent::PLUGINS_REGISTRY;
-use csi_mock::disk::{self, Disk};
+use csi_disk::Disk;
 use fake_apiserver::tls::{Authority, TlsError};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use substrate::World;
@@ -77,7 +77,7 @@ impl Site {
     /// # Errors
     /// If `choice` does not work here.
     pub fn prepare(choice: Option<BackendChoice>, parent: Option<&Path>) -> Result<Self, SiteError> {
-        let (backend, why_not_loop) = match (choice, disk::capability().loop_backend.err()) {
+        let (backend, why_not_loop) = match (choice, csi_disk::capability().loop_backend.err()) {
             (Some(BackendChoice::Directory), _) => (BackendChoice::Directory, None),
             (_, None) => (BackendChoice::Loop, None),
             (Some(BackendChoice::Loop), Some(why)) => return Err(SiteError::NoLoop(why)),
@@ -180,12 +180,11 @@ impl Site {
         for dir in [&root, &volumes] {
             std::fs::create_dir_all(dir).map_err(|e| failed(format!("{}: {e}", dir.display())))?;
         }
-        let disk: Result<Arc<dyn Disk>, disk::DiskError> = match self.backend {
-            BackendChoice::Loop => {
-                disk::LoopDisk::new(node, &root, &volumes, &self.run_name()).map(|d| -> Arc<dyn Disk> { Arc::new(d) })
-            }
+        let disk: Result<Arc<dyn Disk>, csi_disk::DiskError> = match self.backend {
+            BackendChoice::Loop => csi_disk::LoopDisk::new(node, &root, &volumes, &self.run_name())
+                .map(|d| -> Arc<dyn Disk> { Arc::new(d) }),
             BackendChoice::Directory => {
-                disk::DirectoryDisk::new(node, &root, &volumes).map(|d| -> Arc<dyn Disk> { Arc::new(d) })
+                csi_disk::DirectoryDisk::new(node, &root, &volumes).map(|d| -> Arc<dyn Disk> { Arc::new(d) })
             }
         };
         disk.map_err(|e| failed(e.to_string()))

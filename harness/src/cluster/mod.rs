@@ -40,8 +40,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use csi_mock::disk::Disk;
-use csi_mock::events::DiskCrashed;
+use csi_disk::Disk;
+use csi_disk::events::DiskCrashed;
 pub use substrate::admin::Secret;
 use substrate::{Ctx, HttpService, World, WorldKind};
 

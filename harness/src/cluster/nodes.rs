@@ -8,10 +8,10 @@ use std::time::Duration;
 use controllers::kube::Client;
 use controllers::machine::{self, MachineConfig};
 use controllers::node_agent::{self, KnownPlugin, NodeAgentConfig, PLUGINS_REGISTRY, Plugins, RegistrationSocket};
-use csi_mock::disk::{self, Disk, Pace};
+use csi_disk::plug::{self, PlugConfig};
+use csi_disk::{Disk, Pace};
 use csi_mock::efs::{self, EFS_DRIVER_NAME, EfsNodeConfig};
 use csi_mock::node::NodeConfig;
-use csi_mock::plug::{self, PlugConfig};
 use substrate::events::ProcessFailed;
 use substrate::{Ctx, Process, WorldKind};
 
@@ -78,10 +78,10 @@ impl StartContext {
     /// Disk for process `ctx`. Simulated disks get latency; faults act on the use of either kind.
     fn disk(&self, ctx: &Ctx, machine: &Machine) -> Arc<dyn Disk> {
         let disk = match pace(self.spec.latency) {
-            Some(pace) if self.world.kind() == WorldKind::Simulated => disk::paced(ctx, machine.disk.clone(), pace),
+            Some(pace) if self.world.kind() == WorldKind::Simulated => csi_disk::paced(ctx, machine.disk.clone(), pace),
             _ => machine.disk.clone(),
         };
-        disk::faulty(ctx, disk)
+        csi_disk::faulty(ctx, disk)
     }
 
     /// Runs the parts that live as long as the machine has power: containers and device slots.

@@ -11,7 +11,7 @@ use crate::events::ClusterRested;
 use crate::invariants::{AppliedObjects, Disagreement, Invariants, Machines, StoredObjects};
 use crate::spec::custom::Customs;
 use crate::spec::object::{Kind, ObjectRef};
-use csi_mock::disk::MountKind;
+use csi_disk::MountKind;
 use csi_mock::efs::of_access_point;
 use substrate::fault::Span;
 

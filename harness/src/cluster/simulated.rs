@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use csi_mock::disk::{Disk, MemoryDisks};
+use csi_disk::{Disk, MemoryDisks};
 use mock_ec2::VolumeBytes;
 use substrate::World;
 

@@ -218,7 +218,7 @@ impl Wiring for Sockets {
             .and_then(|l| l.set_nonblocking(true).map(|()| l))
             .and_then(tokio::net::UnixListener::from_std)
             .map_err(|e| format!("{name} cannot listen on {}: {e}", path.display()))?;
-        ctx.spawn(csi_mock::serve::accept(ctx.clone(), listener, service));
+        ctx.spawn(listen::accept_unix(ctx.clone(), listener, service));
         Ok(())
     }
 

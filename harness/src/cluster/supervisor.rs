@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controllers::events::LeaderLost;
-use csi_mock::events::DiskCrashed;
+use csi_disk::events::DiskCrashed;
 use mock_ec2::events::{InstanceChanged, InstancePhase};
 use substrate::events::{FaultFired, ProcessFailed};
 use substrate::fault::{Effect, Names};

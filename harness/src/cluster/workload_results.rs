@@ -4,7 +4,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
 
 use controllers::machine::events::{WorkloadCorrupt, WorkloadStarted, WorkloadSynced};
-use csi_mock::events::DiskCrashed;
+use csi_disk::events::DiskCrashed;
 use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
 use substrate::Event;

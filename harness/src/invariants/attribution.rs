@@ -7,7 +7,8 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use controllers::node_agent::names::Paths;
-use csi_mock::events::{CsiCall, CsiDone, DiskCrashed, DiskPublished, DiskStaged, DiskUnpublished, DiskUnstaged};
+use csi_disk::events::DiskCrashed;
+use csi_mock::events::{CsiCall, CsiDone, DiskPublished, DiskStaged, DiskUnpublished, DiskUnstaged};
 use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
 use mock_ec2::events::{AttachmentChanged, AttachmentPhase, VolumeChanged, VolumePhase};

@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 
 use controllers::node_agent::events::Mounted;
-use csi_mock::events::{CsiCall, CsiDone, DiskCrashed, DiskUnpublished};
+use csi_disk::events::DiskCrashed;
+use csi_mock::events::{CsiCall, CsiDone, DiskUnpublished};
 use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
 use mock_ec2::events::{InstanceChanged, InstancePhase};

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use controllers::machine::events::{WorkloadKilled, WorkloadStarted, WorkloadStopped};
 use controllers::node_agent::events::{LookupFailed, Mounted};
-use csi_mock::events::{DiskCrashed, DiskUnpublished};
+use csi_disk::events::DiskCrashed;
+use csi_mock::events::DiskUnpublished;
 use substrate::Event;
 use substrate::events::{ProcessCrashed, ProcessStarted};
 

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use csi_mock::disk::{Mount, MountKind};
+use csi_disk::{Mount, MountKind};
 use csi_mock::efs::is_handle;
 use fake_apiserver::events::Node;
 use substrate::json::Text;

@@ -14,8 +14,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use controllers::machine::events::{WorkloadCorrupt, WorkloadStarted, WorkloadStopped, WorkloadSynced};
+use csi_disk::events::DiskCrashed;
 use csi_mock::efs::is_handle;
-use csi_mock::events::{DiskCrashed, DiskPublished, DiskStaged, DiskUnpublished};
+use csi_mock::events::{DiskPublished, DiskStaged, DiskUnpublished};
 use mock_ec2::events::{SnapshotChanged, SnapshotPhase, VolumeChanged, VolumePhase};
 use substrate::Event;
 use substrate::events::ProcessCrashed;

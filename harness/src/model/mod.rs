@@ -16,7 +16,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controllers::events::Detach;
-use csi_mock::events::{CsiCall, CsiDone, DiskCrashed, DiskPublished, DiskStaged, DiskUnpublished, DiskUnstaged};
+use csi_disk::events::DiskCrashed;
+use csi_mock::events::{CsiCall, CsiDone, DiskPublished, DiskStaged, DiskUnpublished, DiskUnstaged};
 use fake_apiserver::events::Commit;
 use mock_ec2::events::{
     AttachmentChanged, AttachmentPhase, InstanceChanged, InstancePhase, VolumeChanged, VolumePhase,

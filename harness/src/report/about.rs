@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use controllers::machine::events::WorkloadSynced;
 use controllers::node_agent::events::Registered;
-use csi_mock::events::{CsiCall, CsiDone, DiskCrashed};
+use csi_disk::events::DiskCrashed;
+use csi_mock::events::{CsiCall, CsiDone};
 use fake_apiserver::events::Commit;
 use substrate::events::{FaultFired, ProcessCrashed, ProcessFailed, ProcessPanicked};
 use substrate::json::Value;

@@ -4,9 +4,10 @@ use controllers::events::NodeUnknown;
 use controllers::events::{Attach, CsiAnswered, CsiAsked, Detach, EventRecorded, LeaderLost, NodeNotReady, NodeReady};
 use controllers::machine::events::{WorkloadCorrupt, WorkloadFailed, WorkloadStarted, WorkloadStopped, WorkloadSynced};
 use controllers::node_agent::events::{Expanded, Mapped, Mounted, OperationFailed, Remounted, Unmounted};
+use csi_disk::events::{DiskCrashed, DiskError, DiskPlugged, DiskResized, DiskUnplugged};
 use csi_mock::events::{
-    CsiCall, CsiDone, CsiViolation, CsiWrongDevice, DiskCrashed, DiskDoubleMount, DiskError, DiskExpanded, DiskPlugged,
-    DiskPublished, DiskResized, DiskStaged, DiskUnplugged, DiskUnpublished, DiskUnstaged, Ec2Answered,
+    CsiCall, CsiDone, CsiViolation, CsiWrongDevice, DiskDoubleMount, DiskExpanded, DiskPublished, DiskStaged,
+    DiskUnpublished, DiskUnstaged, Ec2Answered,
 };
 use fake_apiserver::events::{Commit, RequestEnded, WatchClosed, WatchOpened, WatchSent};
 use fake_apiserver::state::EventType;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use controllers::node_agent::names::{Paths, attachment_name};
-use csi_mock::disk::Disk;
+use csi_disk::Disk;
 use csi_mock::efs::{EFS_DRIVER_NAME, is_handle};
 use fake_apiserver::events::Commit;
 use serde::{Deserialize, Serialize};

@@ -17,6 +17,7 @@ const COMPONENTS: &[(&str, &[EventKind])] = &[
     ("mock-ec2", mock_ec2::events::EVENTS),
     ("fake-apiserver", fake_apiserver::events::EVENTS),
     ("csi-mock", csi_mock::events::EVENTS),
+    ("Disks", csi_disk::events::EVENTS),
     ("The control loops", controllers::events::EVENTS),
     ("The node agent", controllers::node_agent::events::EVENTS),
     ("The machine", controllers::machine::events::EVENTS),

@@ -228,7 +228,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::time::Duration;
 
-    use csi_mock::disk::MemoryDisks;
+    use csi_disk::MemoryDisks;
     use substrate::Now;
 
     use substrate::json::{Value, json};

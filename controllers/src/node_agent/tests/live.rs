@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use csi_mock::disk::DirectoryDisk;
+use csi_disk::DirectoryDisk;
 use substrate::clock::TimeScale;
 
 use super::*;
@@ -13,10 +13,10 @@ fn driver(world: &World, root: &Path, disk: &Arc<dyn Disk>) -> Process {
     let disk = disk.clone();
     Process::start(world, "csi-node-a", move |ctx| {
         let config = NodeConfig::new("node-a", "i-1", "us-east-1a", disk.clone());
-        csi_mock::serve::unix(&ctx, &socket, csi_mock::node::start(&ctx, config)).expect("the driver's socket");
+        substrate::listen::unix(&ctx, &socket, csi_mock::node::start(&ctx, config)).expect("the driver's socket");
         let endpoint = socket.display().to_string();
         let registrar = csi_mock::registration::start(&ctx, "ebs.csi.aws.com", &endpoint);
-        csi_mock::serve::unix(&ctx, &registry.join("ebs.csi.aws.com-reg.sock"), registrar).expect("its registrar's");
+        substrate::listen::unix(&ctx, &registry.join("ebs.csi.aws.com-reg.sock"), registrar).expect("its registrar's");
         std::future::pending()
     })
 }
@@ -39,7 +39,7 @@ async fn lifecycle(root: &Path) {
     let dialled = format!("unix://{}", runtime_socket.display());
     let machine = Process::start(&world, "node-a", move |ctx| {
         let runtime = machine::start(&ctx, MachineConfig::new("node-a", machine_disk.clone()));
-        csi_mock::serve::unix(&ctx, &runtime_socket, runtime).expect("the runtime's socket");
+        substrate::listen::unix(&ctx, &runtime_socket, runtime).expect("the runtime's socket");
         std::future::pending()
     });
     let kubelet = Process::start(&world, "node-a/kubelet", move |ctx| {

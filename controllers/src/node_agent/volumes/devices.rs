@@ -4,7 +4,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use csi_mock::disk::RawDevice;
+use csi_disk::RawDevice;
 
 use crate::node_agent::names::VolumeName;
 

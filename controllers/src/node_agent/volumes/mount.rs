@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use csi_mock::disk::{DiskError, GroupChange};
+use csi_disk::{DiskError, GroupChange};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::storage::v1::CSIDriverSpec;
 

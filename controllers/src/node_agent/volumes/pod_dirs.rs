@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use csi_mock::disk::DiskError;
+use csi_disk::DiskError;
 
 use super::context::VolumeContext;
 use crate::node_agent::volume_manager::VolumeSpec;

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use csi_mock::disk::{Disk, DiskError, MountKind};
+use csi_disk::{Disk, DiskError, MountKind};
 use serde::{Deserialize, Serialize};
 
 use super::context::VolumeContext;

@@ -1,6 +1,6 @@
 //! Parts that the steps of operations share: the driver of a volume, the metadata of a volume, and errors of the disk.
 
-use csi_mock::disk::DiskError;
+use csi_disk::DiskError;
 
 use super::context::VolumeContext;
 use super::reconstruct::VolumeData;

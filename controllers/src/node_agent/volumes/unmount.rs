@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use csi_mock::disk::{Mount, MountKind};
+use csi_disk::{Mount, MountKind};
 
 use super::block;
 use super::context::VolumeContext;

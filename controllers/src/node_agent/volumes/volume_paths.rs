@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use csi_mock::disk::Mapping;
+use csi_disk::Mapping;
 
 use crate::node_agent::names::Paths;
 use crate::node_agent::volume_manager::VolumeSpec;

@@ -5,9 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use csi_disk::faults::DISK;
+use csi_disk::{Disk, DiskError, GroupChange, Mapping, MemoryDisks, Plug, Publish, RawDevice, Stage};
 use csi_mock::capabilities::Capabilities;
-use csi_mock::disk::{self, Disk, DiskError, GroupChange, Mapping, MemoryDisks, Plug, Publish, RawDevice, Stage};
-use csi_mock::faults::{CONTROLLER, DISK, IDENTITY, NODE_SERVICE, OPERATIONS, REGISTRATION};
+use csi_mock::faults::{CONTROLLER, IDENTITY, NODE_SERVICE, OPERATIONS, REGISTRATION};
 use csi_mock::registration;
 use csi_proto::Channel;
 use csi_proto::csi::snapshot_metadata_client::SnapshotMetadataClient;
@@ -317,7 +318,7 @@ impl Rig {
         if operation == "expand" {
             bare.resize(FILES, 2 << 20).await.unwrap();
         }
-        let disk = disk::faulty(&process.ctx().unwrap(), bare.clone());
+        let disk = csi_disk::faulty(&process.ctx().unwrap(), bare.clone());
         let opened = matches!(operation, "read_at" | "write_at" | "unmap");
         let raw = if opened { Some(disk.map(&mapping()).await.unwrap()) } else { None };
         Self { world: world.clone(), disks, bare, disk, raw }
@@ -326,7 +327,7 @@ impl Rig {
     /// Performs an operation, and marks it as done if that is the caller's task.
     async fn act(&self, operation: &'static str) -> Result<(), DiskError> {
         self.operate(operation).await?;
-        if !disk::EMITTING.contains(&operation) {
+        if !csi_disk::EMITTING.contains(&operation) {
             return Ok(());
         }
         let (volume, path) = match operation {

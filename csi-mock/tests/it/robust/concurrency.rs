@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use csi_disk::MemoryDisks;
+use csi_disk::plug::{self, PlugConfig};
 use csi_mock::capabilities::Capabilities;
 use csi_mock::controller::ControllerConfig;
-use csi_mock::disk::MemoryDisks;
 use csi_mock::events::{CsiDone, DiskPublished, DiskStaged, DiskUnpublished, DiskUnstaged};
 use csi_mock::node::NodeConfig;
-use csi_mock::plug::{self, PlugConfig};
 use csi_mock::settings::Settings;
 use csi_proto::csi::*;
 use mock_ec2::{Config, Ec2, InstanceSpec};

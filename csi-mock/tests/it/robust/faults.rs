@@ -4,7 +4,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use csi_mock::capabilities::Capabilities;
-use csi_mock::disk;
 use csi_mock::events::{CsiFalsified, CsiWrongDevice};
 use csi_proto::csi::*;
 use substrate::fault::{Effect, Fault, Lease, Match, Moment, Plane, Span, When};
@@ -165,7 +164,7 @@ fn a_storm_of_aborted_ends_when_it_ends() {
 fn the_disk_plane_fails_waits_lies_and_tears() {
     in_simulation(async |b| {
         let volume = b.published("v").await;
-        let faulty = disk::faulty(&b.ctx, b.disk.clone());
+        let faulty = csi_disk::faulty(&b.ctx, b.disk.clone());
         let file = Path::new("/pods/p/mount/f");
         fault(&b, Plane::Disk, "append", first(), Effect::IoError("ENOSPC".into()));
         let full = faulty.append(file, b"x").await.unwrap_err();
@@ -245,10 +244,10 @@ fn the_device_of_another_volume_is_not_taken_for_ours() {
         b.attach(&ours).await;
         b.attach(&other).await;
         b.stage(&ours).await;
-        let faulty = disk::faulty(&b.ctx, b.disk.clone());
+        let faulty = csi_disk::faulty(&b.ctx, b.disk.clone());
         fault(&b, Plane::Disk, "find", first(), Effect::WrongDevice(true));
         let found = faulty.find(&ours).await.unwrap_err();
-        assert!(matches!(found, disk::DiskError::NotOurs { .. }), "{found}");
+        assert!(matches!(found, csi_disk::DiskError::NotOurs { .. }), "{found}");
         assert_eq!(faulty.find(&ours).await.unwrap().unwrap().volume, ours);
     });
 }

@@ -47,7 +47,7 @@ fn seen(mutant: Option<&str>) -> Seen {
         b.attach(&volume).await;
         b.stage(&volume).await;
         b.publish(&volume).await;
-        let disk = csi_mock::disk::faulty(&b.ctx, b.disk.clone());
+        let disk = csi_disk::faulty(&b.ctx, b.disk.clone());
         disk.append(Path::new(FILE), b"record").await.unwrap();
         disk.sync(Path::new(FILE)).await.unwrap();
         b.unpublish(&volume).await;

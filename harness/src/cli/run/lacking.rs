@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use csi_mock::disk::{self, Capability};
+use csi_disk::Capability;
 use serde_json::Value;
 
 use crate::cluster::live::BackendChoice;
@@ -13,7 +13,7 @@ use crate::spec::object::{Kind, ObjectRef};
 
 /// Reason why `scenario` cannot pass live with disks of `backend` on this machine, if there is one.
 pub(super) fn of(scenario: &Scenario, backend: BackendChoice) -> Option<Failure> {
-    let capability = disk::capability();
+    let capability = csi_disk::capability();
     let why = why_not(scenario, backend, &capability)?;
     let failure = Failure::new("environment", format!("{}: {why}", scenario.source));
     Some(failure.action("run it without --live").action("`mooring doctor` says what this machine lacks"))
@@ -74,7 +74,7 @@ fn growing(scenario: &Scenario) -> Option<ObjectRef> {
 
 #[cfg(test)]
 mod tests {
-    use csi_mock::disk::{Backend, Check};
+    use csi_disk::{Backend, Check};
 
     use super::*;
 
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn doctor_looks_whether_a_mounted_filesystem_can_grow() {
         if cfg!(target_os = "linux") {
-            assert!(disk::capability().checks.iter().any(|check| check.name == GROWS));
+            assert!(csi_disk::capability().checks.iter().any(|check| check.name == GROWS));
         }
     }
 }

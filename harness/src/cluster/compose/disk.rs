@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use csi_mock::disk::{
+use csi_disk::{
     Backend, Device, Disk, DiskError, DiskFuture, GroupChange, Mapping, Mount, MountKind, Plug, Publish, Published,
     RawDevice, Stage, Staged, Usage,
 };

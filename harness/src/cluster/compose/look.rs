@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use csi_mock::disk::{self, Backend};
+use csi_disk::Backend;
 use serde_json::{Value, json};
 use substrate::host;
 
@@ -57,7 +57,7 @@ fn look(args: &Args) -> Result<Value, String> {
     let text = |key: &str| node[key].as_str().ok_or_else(|| format!("{}: lacks {key}", args.node.display()));
     let backend = if text("backend")? == "loop" { Backend::Loop } else { Backend::Directory };
     let (root, volumes) = (Path::new(text("root")?), Path::new(text("volumeDir")?));
-    let disk = disk::open(Some(backend), text("run")?, text("node")?, root, volumes).map_err(|e| e.to_string())?;
+    let disk = csi_disk::open(Some(backend), text("run")?, text("node")?, root, volumes).map_err(|e| e.to_string())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
     let seen = crate::block_on(
         &runtime,
@@ -69,7 +69,7 @@ fn look(args: &Args) -> Result<Value, String> {
             })
         }),
     );
-    seen.map_err(|e: disk::DiskError| e.to_string())
+    seen.map_err(|e: csi_disk::DiskError| e.to_string())
 }
 
 #[cfg(test)]

@@ -195,7 +195,7 @@ enum Change {
 #[cfg(target_os = "linux")]
 fn prepare(backend: BackendChoice) -> Result<(), String> {
     match backend {
-        BackendChoice::Loop => csi_mock::disk::make_control().map_err(|e| e.to_string()),
+        BackendChoice::Loop => csi_disk::make_control().map_err(|e| e.to_string()),
         BackendChoice::Directory => Ok(()),
     }
 }

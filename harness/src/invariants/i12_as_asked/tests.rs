@@ -1,4 +1,4 @@
-use csi_mock::disk::{Mount, MountKind};
+use csi_disk::{Mount, MountKind};
 use csi_mock::events::CsiCall;
 use fake_apiserver::events::Driver;
 use serde_json::{Value, json};

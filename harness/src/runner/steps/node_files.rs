@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use controllers::node_agent::names::{Paths, VOL_DATA, vol_data_path};
-use csi_mock::disk::{Disk, DiskError};
+use csi_disk::{Disk, DiskError};
 
 use super::{Failure, Run};
 use crate::events::VolumeRecordRemoved;

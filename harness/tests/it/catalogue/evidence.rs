@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use csi_mock::events::{CsiCall, CsiDone, CsiFalsified, CsiWrongDevice, DiskPlugged};
+use csi_disk::events::DiskPlugged;
+use csi_mock::events::{CsiCall, CsiDone, CsiFalsified, CsiWrongDevice};
 use fake_apiserver::events::{WatchSent, WatchSpoiled};
 use mock_ec2::events::{
     AttachmentChanged, AttachmentPhase, InstanceChanged, InstancePhase, ModificationChanged, ModificationState,
@@ -253,7 +254,7 @@ impl Scene<'_> {
 
     fn of_disk(&self, effect: &Effect) -> bool {
         let failed = |errno: &str| {
-            let errno = csi_mock::disk::errno(errno).map(std::io::Error::from).map(|e| e.to_string());
+            let errno = csi_disk::errno(errno).map(std::io::Error::from).map(|e| e.to_string());
             errno.is_some_and(|text| self.comes(|t| t.has_text(&text)))
         };
         match effect {

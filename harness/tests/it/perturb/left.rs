@@ -6,7 +6,7 @@ use crate::perturb::tools::Folder;
 
 /// Returns the backend of the disks: loop devices if this machine has them.
 pub fn backend() -> &'static str {
-    let loops = csi_mock::disk::capability().loop_backend;
+    let loops = csi_disk::capability().loop_backend;
     let required = std::env::var("MOORING_REQUIRE").unwrap_or_default();
     assert!(loops.is_ok() || !required.split(',').any(|r| r == "root"), "MOORING_REQUIRE names root: {loops:?}");
     if loops.is_ok() { "loop" } else { "directory" }
