@@ -54,33 +54,27 @@
 //! requests for certificates. It connects only to configured webhooks, and to nodes. [`state`] does no IO and reads no
 //! clock.
 
-pub mod cel;
 mod cli;
-pub mod custom;
 pub mod dial;
 pub mod envtest;
 pub mod events;
 pub mod faults;
-mod field_path;
-pub mod fields;
 pub mod fuzz;
-mod go_json;
-mod go_time;
 pub mod journal;
 pub mod keys;
-pub mod kinds;
 pub mod kubeconfig;
 pub mod mutants;
 pub mod patch;
 pub mod serve;
 mod service;
 pub mod state;
-mod text;
 pub mod tls;
 mod trust;
 pub mod wire;
 pub mod x509;
 
+pub use api_model::{cel, custom, fields, kinds};
+use api_model::{field_path, go_json, go_time, text};
 pub use cli::{AdmissionPlugin, main_with};
 pub use service::{
     Apiserver, Audit, Config, Dial, Endpoint, Keep, LogDial, MOST_GATHERED, NodeDial, NodeEndpoint, Origin, Outside,

@@ -7,35 +7,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use imbl::OrdMap;
-use serde::{Deserialize, Serialize};
 
 use super::object::{Key, Object};
 use super::status::Status;
 use super::{LEAST, Limits};
 use crate::kinds::KindRef;
-
-/// Type of a watch event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum EventType {
-    /// The object was created, or now matches the selector.
-    Added,
-    /// The object changed.
-    Modified,
-    /// The object was deleted, or no longer matches the selector.
-    Deleted,
-}
-
-impl EventType {
-    /// Returns the type as it is on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Added => "ADDED",
-            Self::Modified => "MODIFIED",
-            Self::Deleted => "DELETED",
-        }
-    }
-}
+pub use api_model::event_type::EventType;
 
 /// One commit, shared by all watchers.
 #[derive(Debug)]
@@ -291,6 +268,6 @@ mod tests {
             .iter()
             .flat_map(|(_, event)| [event.old.clone(), event.new.clone(), event.gone.get().cloned()]);
         assert!(history.events.len() >= 4);
-        assert_eq!(held.flatten().filter(|object| object.value.is_there()).count(), 0);
+        assert_eq!(held.flatten().filter(|object| object.value.is_parsed()).count(), 0);
     }
 }

@@ -10,7 +10,6 @@ pub(super) mod ephemeral;
 pub(super) mod keys;
 pub(super) mod meta;
 mod mounts;
-pub(super) mod names;
 pub(super) mod node_selector;
 mod operating_system;
 pub(super) mod pod;
@@ -26,6 +25,7 @@ pub(super) mod selector;
 pub(super) mod sources;
 mod surroundings;
 
+pub(super) use api_model::names;
 pub(super) use meta::STANDARD_FINALIZERS;
 use substrate::json::Value;
 

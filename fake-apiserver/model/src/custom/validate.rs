@@ -14,7 +14,7 @@ const UNCHECKED: &str = "some validation rules were not checked because the obje
 /// Adds the errors of `value`, which is at `path`, to `errors`: first those of its schema, then those of its rules,
 /// unless an earlier error prevents their evaluation. Values that an update does not change are not validated again
 /// (validation ratcheting, KEP-4008), except by transition rules.
-pub(crate) fn validate(
+pub fn validate(
     schema: &Schema,
     value: &Value,
     old: Option<&Value>,

@@ -1,7 +1,7 @@
 //! Parser of label selectors, with upstream's error messages (apimachinery `pkg/labels/selector.go`).
 
 use super::label::{Requirement, Test};
-use crate::state::validate::names;
+use crate::names;
 
 /// Operators between a key and values, as messages list them.
 const OPERATORS: &str = "in, notin, =, ==, !=, gt, lt";

@@ -16,7 +16,7 @@ const WORTH: usize = 512;
 
 /// JSON of an object, plain or compressed.
 #[derive(Clone)]
-pub(super) enum Text {
+pub enum Text {
     /// Plain, shared with the line of a watch.
     Plain(Bytes),
     /// Compressed, with its original length.

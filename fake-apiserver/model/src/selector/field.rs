@@ -2,10 +2,10 @@
 
 use substrate::json::{Text, Value};
 
+use crate::fields::value::at;
 use crate::kinds::{self, Kind};
-use crate::state::object::Object;
-use crate::state::status::Status;
-use crate::state::value::at;
+use crate::object::Object;
+use crate::status::Status;
 
 /// A conjunction of comparisons; the empty one matches everything.
 #[derive(Clone, Debug, Default, PartialEq)]

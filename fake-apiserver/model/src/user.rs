@@ -43,7 +43,7 @@ impl Identity {
 }
 
 /// Returns the user of a service account's token.
-pub(super) fn account(namespace: &str, username: &str, uid: &str) -> Identity {
+pub fn account(namespace: &str, username: &str, uid: &str) -> Identity {
     let groups = ["system:serviceaccounts", &format!("system:serviceaccounts:{namespace}"), "system:authenticated"];
     let groups = groups.map(str::to_owned).to_vec();
     Identity { username: username.to_owned(), uid: uid.to_owned(), groups, extra: BTreeMap::new() }

@@ -20,18 +20,18 @@ const LABEL_VALUE: &str = "a valid label must be an empty string or consist of a
     used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
 /// Returns the reasons why `name` is not a DNS subdomain; none if it is.
-pub(in crate::state) fn subdomain(name: &str) -> Vec<String> {
+pub fn subdomain(name: &str) -> Vec<String> {
     reasons(name, 253, "characters", is_subdomain(name), SUBDOMAIN)
 }
 
 /// Returns the reasons why `name` is not a DNS label; none if it is.
-pub(in crate::state) fn label(name: &str) -> Vec<String> {
+pub fn label(name: &str) -> Vec<String> {
     let why = if is_subdomain(name) { "must not contain dots" } else { LABEL };
     reasons(name, 63, "characters", is_label(name), why)
 }
 
 /// Returns the reasons why `name` is not a DNS subdomain with underscores; none if it is.
-pub(super) fn underscored(name: &str) -> Vec<String> {
+pub fn underscored(name: &str) -> Vec<String> {
     let fits = |label: &str| {
         let rest = label.strip_prefix('_').unwrap_or(label);
         let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_');
@@ -42,14 +42,14 @@ pub(super) fn underscored(name: &str) -> Vec<String> {
 }
 
 /// Returns the reasons why `name` is not a DNS label that begins with a letter (RFC 1035); none if it is.
-pub(in crate::state) fn label_of_letter(name: &str) -> Vec<String> {
+pub fn label_of_letter(name: &str) -> Vec<String> {
     let fits = is_label(name) && name.starts_with(|c: char| c.is_ascii_lowercase());
     reasons(name, 63, "characters", fits, LABEL_OF_LETTER)
 }
 
 /// Returns the base of a generated name as upstream validates it: a dash at its end and the character before it become
 /// a letter (`maskTrailingDash`).
-pub(in crate::state) fn masked(base: &str) -> String {
+pub fn masked(base: &str) -> String {
     let mut rest = base.strip_suffix('-').unwrap_or_default().to_owned();
     match rest.pop() {
         Some(_) => rest + "a",
@@ -58,12 +58,12 @@ pub(in crate::state) fn masked(base: &str) -> String {
 }
 
 /// Joins reasons to one text; `None` if there are none.
-pub(in crate::state) fn joined(reasons: &[String]) -> Option<String> {
+pub fn joined(reasons: &[String]) -> Option<String> {
     (!reasons.is_empty()).then(|| reasons.join(","))
 }
 
 /// Returns the reasons why `name` cannot be a segment of a path; none if it can.
-pub(in crate::state) fn path_segment(name: &str) -> Vec<String> {
+pub fn path_segment(name: &str) -> Vec<String> {
     if matches!(name, "." | "..") {
         return vec![format!("may not be '{name}'")];
     }
@@ -71,7 +71,7 @@ pub(in crate::state) fn path_segment(name: &str) -> Vec<String> {
 }
 
 /// Returns the reasons why `key` is not a qualified name (`prefix/name` or `name`); none if it is.
-pub(in crate::state) fn qualified(key: &str) -> Vec<String> {
+pub fn qualified(key: &str) -> Vec<String> {
     let parts: Vec<&str> = key.split('/').collect();
     let (prefix, name) = match parts[..] {
         [name] => (None, name),
@@ -95,7 +95,7 @@ pub(in crate::state) fn qualified(key: &str) -> Vec<String> {
 }
 
 /// Returns the reasons why `value` is not a label value; none if it is.
-pub(in crate::state) fn label_value(value: &str) -> Vec<String> {
+pub fn label_value(value: &str) -> Vec<String> {
     reasons(value, 63, "bytes", value.is_empty() || is_word(value), LABEL_VALUE)
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 /// A path in an object, such as `spec.containers[0].image`. Each step refers to the one above it; the text is built
 /// only for a message.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct FieldPath<'a> {
+pub struct FieldPath<'a> {
     above: Option<&'a FieldPath<'a>>,
     step: Step<'a>,
 }
@@ -20,28 +20,28 @@ enum Step<'a> {
 
 impl<'a> FieldPath<'a> {
     /// Path of the object itself.
-    pub(crate) const OBJECT: Self = Self { above: None, step: Step::Object };
+    pub const OBJECT: Self = Self { above: None, step: Step::Object };
 
     /// Returns the path of a field, or of a map's key in messages that do not distinguish them.
-    pub(crate) fn field(&'a self, name: &'a str) -> Self {
+    pub fn field(&'a self, name: &'a str) -> Self {
         Self { above: Some(self), step: Step::Field(name) }
     }
 
     /// Returns the path of a map's key: formatted like a field, or as `[key]` in the alternate form, as validation
     /// does.
-    pub(crate) fn key(&'a self, name: &'a str) -> Self {
+    pub fn key(&'a self, name: &'a str) -> Self {
         Self { above: Some(self), step: Step::Key(name) }
     }
 
     /// Returns the path of a list's item, from 0.
-    pub(crate) fn item(&'a self, index: usize) -> Self {
+    pub fn item(&'a self, index: usize) -> Self {
         Self { above: Some(self), step: Step::Item(index) }
     }
 }
 
 impl FieldPath<'_> {
     /// Returns the fields of the path as Go's JSON decoder names them, without items and keys.
-    pub(crate) fn fields(&self) -> String {
+    pub fn fields(&self) -> String {
         let above = self.above.map(FieldPath::fields).unwrap_or_default();
         match self.step {
             Step::Field(name) if above.is_empty() => name.to_owned(),

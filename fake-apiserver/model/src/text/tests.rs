@@ -93,7 +93,7 @@ fn in_ascii(text: &str) -> String {
 #[test]
 fn recorded_objects_are_written_as_they_came() {
     let mut compared = 0;
-    for line in include_str!("../../testdata/protobuf-vectors.jsonl").lines() {
+    for line in include_str!("../../../testdata/protobuf-vectors.jsonl").lines() {
         let vector: Value = serde_json::from_str(line).unwrap();
         let (version, name) = (vector["groupVersion"].as_str().unwrap(), vector["kind"].as_str().unwrap());
         let (_, rest) = line.split_once("\"json\": ").unwrap();

@@ -8,12 +8,12 @@ use imbl::OrdMap;
 use super::object::{Key, Object};
 
 /// Returns the common prefix of a namespace's keys; empty for all namespaces and for cluster-scoped kinds.
-pub(super) fn prefix(namespace: Option<&str>) -> String {
+pub fn prefix(namespace: Option<&str>) -> String {
     namespace.map(|n| format!("{n}/")).unwrap_or_default()
 }
 
 /// Returns the objects whose key begins with `prefix`, from `start` on.
-pub(super) fn within<'a>(
+pub fn within<'a>(
     objects: &'a OrdMap<Key, Arc<Object>>,
     prefix: &'a str,
     start: &str,

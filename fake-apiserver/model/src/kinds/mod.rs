@@ -11,7 +11,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 pub use named::*;
-pub(crate) use table::STORED;
+pub use table::STORED;
 use table::{DISCOVERY, KINDS};
 
 use crate::custom::Custom;
@@ -187,7 +187,7 @@ pub fn stored_ref(kind: &KindRef) -> KindRef {
 }
 
 /// Returns the number of built-in kinds; custom ones have greater indices.
-pub(crate) fn count() -> usize {
+pub fn count() -> usize {
     KINDS.len()
 }
 

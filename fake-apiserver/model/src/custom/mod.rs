@@ -18,13 +18,13 @@ mod validate;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub(crate) use declared::declared;
+pub use declared::declared;
 pub use path::Path;
-pub(crate) use prune::embedded_metadata;
+pub use prune::embedded_metadata;
 pub use prune::prune;
 pub use schema::Schema;
 use substrate::json::{Text, Value};
-pub(crate) use validate::validate;
+pub use validate::validate;
 
 use crate::kinds::schema::Type;
 use crate::kinds::{self, Kind, KindRef};

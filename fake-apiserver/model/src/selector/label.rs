@@ -4,8 +4,8 @@
 use substrate::json::{Map, Value};
 
 use super::parser;
-use crate::state::status::Status;
-use crate::state::value::at;
+use crate::fields::value::at;
+use crate::status::Status;
 
 /// A conjunction of requirements; the empty one matches everything.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -57,7 +57,7 @@ pub fn prune(schema: &Schema, value: &mut Value, embedded: bool, path: &mut Stri
 ///
 /// # Errors
 /// The first error of `look`.
-pub(crate) fn embedded_metadata<E>(
+pub fn embedded_metadata<E>(
     schema: &Schema,
     value: &mut Value,
     at: &FieldPath<'_>,

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use substrate::json::Value;
 
 use super::cold::Text;
-use super::history::EventType;
-use super::value;
+use super::event_type::EventType;
+use super::fields::value;
 use crate::kinds::{Kind, schema};
 use crate::text;
 
@@ -147,7 +147,7 @@ impl Object {
 
     /// Returns the object with its text compressed, to be decompressed on each read; `None` if it is packed already or
     /// too short.
-    pub(super) fn packed(&self) -> Option<Arc<Self>> {
+    pub fn packed(&self) -> Option<Arc<Self>> {
         let text = self.value.text.packed()?;
         Some(Arc::new(Self {
             value: Tree { text, parsed: OnceLock::new() },
@@ -161,7 +161,7 @@ impl Object {
     }
 
     /// Returns true if [`packed`](Self::packed) returns an object.
-    pub(super) fn is_packable(&self) -> bool {
+    pub fn is_packable(&self) -> bool {
         self.value.text.is_packable()
     }
 
@@ -197,8 +197,7 @@ pub struct Tree {
 
 impl Tree {
     /// Returns true if the tree is parsed already.
-    #[cfg(test)]
-    pub(super) fn is_there(&self) -> bool {
+    pub fn is_parsed(&self) -> bool {
         self.parsed.get().is_some()
     }
 

@@ -7,7 +7,7 @@ use crate::cel::check::{Declared, Type};
 
 /// Returns the declaration of a value; `None` if the schema does not give its type, so that expressions cannot see it.
 /// `root` is set for a complete Kubernetes object.
-pub(crate) fn declared(schema: &Schema, root: bool) -> Option<Declared> {
+pub fn declared(schema: &Schema, root: bool) -> Option<Declared> {
     let most = |bound: &str| schema.bounds.get(bound).map(|most| most.max(0.0) as u64);
     // A character has up to four bytes.
     let characters = most("maxLength").map(|most| most.saturating_mul(4));

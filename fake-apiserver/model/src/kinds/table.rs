@@ -8,7 +8,7 @@ const ALL: &[&str] = &["create", "delete", "deletecollection", "get", "list", "p
 const WRITE: &[&str] = &["get", "patch", "update"];
 
 /// Number of stored kinds, which come first in [`KINDS`].
-pub(crate) const STORED: usize = 60;
+pub const STORED: usize = 60;
 
 /// Positions in [`KINDS`] in the order of discovery.
 #[rustfmt::skip]
