@@ -35,13 +35,11 @@
 //! # Modules
 //!
 //! - [`state`] is the store as a pure state machine: objects, revisions, history, and the rules of each kind.
-//! - [`kinds`] is one table of all kinds, for discovery, OpenAPI, printing, patching and the store; [`custom`] has the
-//!   kinds of CustomResourceDefinitions.
-//! - [`patch`] has the three kinds of patches, [`fields`] reads and checks fields, [`cel`] evaluates expressions.
-//! - [`wire`] has the formats of requests and answers: JSON, YAML, protobuf, tables, OpenAPI. `text` writes JSON as Go
-//!   does.
-//! - `service` locks the store, applies a command, notifies the watches and answers. It also has admission: webhooks,
-//!   policies, quotas.
+//! - [`kinds`], [`custom`], [`fields`] and [`cel`] are modules of the crate `api-model`; RBAC, policies, quotas and Pod
+//!   Security are in the crate `api-admission`.
+//! - [`patch`] has the three kinds of patches.
+//! - [`wire`] has the formats of requests and answers: JSON, YAML, protobuf, tables, OpenAPI.
+//! - `service` locks the store, applies a command, notifies the watches and answers. It also calls webhooks.
 //! - [`serve`] is the only module that opens listeners; [`tls`], [`x509`], [`keys`] and [`kubeconfig`] are its
 //!   certificates and credentials.
 //! - [`envtest`] has the programs `kube-apiserver` and `etcd` of controller-runtime's envtest; [`journal`] is their data

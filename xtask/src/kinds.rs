@@ -122,7 +122,7 @@ pub fn render(resources: &[Resource]) -> String {
     );
     let _ = writeln!(
         out,
-        "/// Number of stored kinds, which come first in [`KINDS`].\npub(crate) const STORED: usize = {stored};\n"
+        "/// Number of stored kinds, which come first in [`KINDS`].\npub const STORED: usize = {stored};\n"
     );
     let positions: Vec<String> = (0..resources.len()).map(|i| place(i).to_string()).collect();
     let _ = writeln!(

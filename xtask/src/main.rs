@@ -97,15 +97,15 @@ fn main() -> Result<ExitCode, anyhow::Error> {
             let discovery = root.join("testdata/discovery.json");
             let text = std::fs::read_to_string(&discovery).with_context(|| discovery.display().to_string())?;
             let resources = kinds::read(&serde_json::from_str(&text)?)?;
-            put(&root.join("src/kinds/table.rs"), &kinds::render(&resources), check, "kinds")?;
-            put(&root.join("src/kinds/named.rs"), &kinds::render_names(&resources), check, "kinds")?;
-            let of_types = root.join("src/kinds/schema.txt");
+            put(&root.join("model/src/kinds/table.rs"), &kinds::render(&resources), check, "kinds")?;
+            put(&root.join("model/src/kinds/named.rs"), &kinds::render_names(&resources), check, "kinds")?;
+            let of_types = root.join("model/src/kinds/schema.txt");
             if let Some(types) = types {
                 put(&of_types, &schema::render(&types, &resources)?, check, "kinds")?;
             }
-            let own = std::fs::read_to_string(root.join("src/kinds/descriptions.txt"))?;
+            let own = std::fs::read_to_string(root.join("model/src/kinds/descriptions.txt"))?;
             let text = descriptions::render(&std::fs::read_to_string(&of_types)?, &own)?;
-            put_packed(&root.join("src/kinds/descriptions.gz"), &text, check)?;
+            put_packed(&root.join("model/src/kinds/descriptions.gz"), &text, check)?;
         }
         Task::Image { mooring, context, tag, context_only } => {
             let mooring = mooring.unwrap_or_else(|| target(&repository).join("release/mooring"));

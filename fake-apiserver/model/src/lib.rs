@@ -12,7 +12,8 @@
 //! # Modules
 //!
 //! - [`kinds`] is one table of all kinds; [`custom`] has the kinds of CustomResourceDefinitions.
-//! - [`fields`] reads and checks fields, [`field_path`] names them in messages, [`names`] checks names.
+//! - [`fields`] reads and checks fields, [`field_path`] names them in messages, [`names`] checks names, and
+//!   [`label_checks`] labels and selectors.
 //! - [`cel`] evaluates expressions, [`selector`] selects by labels and fields.
 //! - [`object`] is one stored object with its bytes; [`text`], [`go_json`] and [`go_time`] write as Go does.
 //! - [`status`] has the failures, [`user`] the identity of a request.
@@ -27,8 +28,10 @@ pub mod go_json;
 pub mod go_time;
 pub mod key_range;
 pub mod kinds;
+pub mod label_checks;
 pub mod names;
 pub mod object;
+pub mod qos;
 pub mod selector;
 pub mod status;
 pub mod text;

@@ -1,5 +1,7 @@
 //! Grammars of names, with upstream's messages (apimachinery `util/validation`).
 
+use crate::fields::FieldError;
+
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or \
     '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
     '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
@@ -118,6 +120,11 @@ fn is_word(text: &str) -> bool {
     let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     let edge = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_alphanumeric());
     text.bytes().all(inner) && edge(text.bytes().next()) && edge(text.bytes().last())
+}
+
+/// Adds an error for each reason why a value is invalid.
+pub fn refuse(value: &str, field: &str, reasons: Vec<String>, errors: &mut Vec<FieldError>) {
+    errors.extend(reasons.into_iter().map(|why| FieldError::invalid(field, &value.into(), why)));
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Users of the API.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use substrate::json::{Value, json};
 
@@ -47,4 +48,15 @@ pub fn account(namespace: &str, username: &str, uid: &str) -> Identity {
     let groups = ["system:serviceaccounts", &format!("system:serviceaccounts:{namespace}"), "system:authenticated"];
     let groups = groups.map(str::to_owned).to_vec();
     Identity { username: username.to_owned(), uid: uid.to_owned(), groups, extra: BTreeMap::new() }
+}
+
+/// The user and options of the present command, as policies see them.
+#[derive(Clone, Debug)]
+pub struct Asking {
+    /// The user.
+    pub user: Arc<Identity>,
+    /// If set, the request is validated but not stored (dry run).
+    pub dry_run: bool,
+    /// Options of the request (`CreateOptions`, `UpdateOptions` …, by its verb).
+    pub options: Value,
 }

@@ -8,6 +8,7 @@ use substrate::json::Value;
 use super::flaw::{FieldValidation, Flaw};
 use super::object::Object;
 use super::selector::Selector;
+pub use super::user::Asking;
 use super::user::Identity;
 use crate::kinds::KindRef;
 use crate::patch::PatchKind;
@@ -57,17 +58,6 @@ impl Part {
             Self::Scale => "scale",
         }
     }
-}
-
-/// The user and options of the present command, as policies see them.
-#[derive(Clone, Debug)]
-pub struct Asking {
-    /// The user.
-    pub user: Arc<Identity>,
-    /// If set, the request is validated but not stored (dry run).
-    pub dry_run: bool,
-    /// Options of the request (`CreateOptions`, `UpdateOptions` …, by its verb).
-    pub options: Value,
 }
 
 /// A write.

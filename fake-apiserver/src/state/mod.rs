@@ -4,6 +4,7 @@
 //! that a list at an older revision is the present map with the newer events undone. Each commit makes one [`Event`],
 //! encoded once.
 
+mod access;
 mod api_services;
 mod autoscaler_view;
 mod bootstrap;
@@ -27,27 +28,19 @@ mod identity;
 mod internal;
 mod kind_store;
 mod legacy_tokens;
-mod limits;
 mod list;
 mod load;
 mod managed;
 pub mod manifest;
-pub mod matching;
-mod mutation_checks;
 mod mutations;
 mod namespace;
 mod namespace_report;
 mod namespace_upkeep;
 mod node_ports;
 mod packing;
-mod pod_security;
-mod policies;
-mod privileged;
+mod policy_status;
 mod quota;
-pub mod rbac;
 mod restore;
-mod roles;
-mod runtime_class;
 mod saved;
 mod scale;
 mod served;
@@ -74,6 +67,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use api_admission::policies::EVERYTHING;
+pub use api_admission::{matching, rbac};
+use api_admission::{mutation_checks, policies};
 pub use api_model::selector;
 use api_model::{key_range, object, status, user};
 pub use command::{Asking, Command, DeleteOptions, Mutated, Part, Propagation, Reply, Stage, Target, WriteOptions};
@@ -88,7 +84,6 @@ pub use list::{ListOptions, Listed, Match, Version};
 pub use namespace_upkeep::NamespaceUpkeep;
 pub use object::{Key, Object, encode, key, line, name_of};
 pub use packing::Packing;
-pub use policies::EVERYTHING;
 use rand_core::Rng;
 pub use saved::SavedObject;
 pub use scale::scale_of;

@@ -59,11 +59,11 @@ impl Store {
             let Some(policy) = self.get(kinds::MUTATING_ADMISSION_POLICIES, text(spec, &["policyName"])) else {
                 continue;
             };
-            if !self.is_bound(&policy.value["spec"], spec, request) {
+            if !self.policies().is_bound(&policy.value["spec"], spec, request) {
                 continue;
             }
             let of = |params| Invocation { policy: policy.clone(), binding: binding.clone(), params };
-            let chosen = match self.params(&policy.value["spec"], spec, request) {
+            let chosen = match self.policies().params(&policy.value["spec"], spec, request) {
                 Ok(chosen) => chosen,
                 Err(why) => {
                     of(Value::Null).failed(request, &why)?;
@@ -90,7 +90,7 @@ impl Store {
 
     fn invoke(&self, invocation: &Invocation, request: &Attributes<'_>, object: &mut Value) -> Result<(), Status> {
         let spec = &invocation.policy.value["spec"];
-        let mut scope = self.scope(&Attributes { object, ..*request }, invocation.params.clone());
+        let mut scope = self.policies().scope(&Attributes { object, ..*request }, invocation.params.clone());
         match scope.holds_all(list(spec, &["matchConditions"])) {
             Ok(true) => {}
             Ok(false) => return Ok(()),

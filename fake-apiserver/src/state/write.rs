@@ -11,11 +11,11 @@ use super::identify::{identify, names_no_revision};
 use super::list::revision;
 use super::matching::Attributes;
 use super::object::{Key, Object, key};
-use super::quota::Charge;
 use super::status::Status;
 use super::value::{self, copy_meta, finalizers, int, is_terminating, name, resource_version, text};
 use super::{FieldError, Store, identity, managed, shape, strategy};
 use crate::kinds::{self, Kind};
+use api_admission::quota::Charge;
 
 /// Maximum length of generateName; the rest is cut before five characters are added (apiserver
 /// `storage/names/generate.go`).

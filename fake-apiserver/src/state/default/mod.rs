@@ -3,7 +3,8 @@
 
 pub(super) mod pod;
 
-pub(super) use pod::{elements, qos_class};
+pub(super) use api_model::qos::qos_class;
+pub(super) use pod::elements;
 use substrate::json::Value;
 
 use super::value::default;

@@ -2,7 +2,7 @@
 
 use substrate::json::{Map, Value, json};
 
-use crate::state::value::{at, default, list, map_mut};
+use crate::state::value::{default, map_mut};
 
 pub(in crate::state) fn apply(pod: &mut Value) {
     let Some(spec) = map_mut(pod, "spec") else { return };
@@ -177,32 +177,10 @@ pub(in crate::state) fn source(volume: &mut Map) {
     }
 }
 
-/// Returns `Guaranteed`, `Burstable` or `BestEffort` (`pkg/apis/core/helper/qos`).
-pub(in crate::state) fn qos_class(pod: &Value) -> &'static str {
-    let containers = list(pod, &["spec", "containers"]).iter().chain(list(pod, &["spec", "initContainers"]));
-    let (mut any, mut guaranteed) = (false, true);
-    for container in containers {
-        let amount = |kind: &str, resource: &str| {
-            at(container, &["resources", kind, resource])
-                .and_then(Value::as_str)
-                .filter(|q| *q != "0")
-                .map(str::to_owned)
-        };
-        for resource in ["cpu", "memory"] {
-            let (limit, request) = (amount("limits", resource), amount("requests", resource));
-            any |= limit.is_some() || request.is_some();
-            guaranteed &= limit.is_some() && limit == request;
-        }
-    }
-    match (any, guaranteed) {
-        (false, _) => "BestEffort",
-        (true, true) => "Guaranteed",
-        (true, false) => "Burstable",
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use api_model::qos::qos_class;
+
     use super::*;
 
     #[test]

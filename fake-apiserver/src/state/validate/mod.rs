@@ -21,21 +21,16 @@ pub(super) mod resource_names;
 mod resources;
 mod scheduling;
 mod security;
-pub(super) mod selector;
 pub(super) mod sources;
 mod surroundings;
 
-pub(super) use api_model::names;
+pub(super) use api_model::label_checks as selector;
+pub(super) use api_model::names::{self, refuse};
 pub(super) use meta::STANDARD_FINALIZERS;
 use substrate::json::Value;
 
 use super::FieldError;
 use super::value::at;
-
-/// Adds an error for each reason why a value is invalid.
-pub(super) fn refuse(value: &str, field: &str, reasons: Vec<String>, errors: &mut Vec<FieldError>) {
-    errors.extend(reasons.into_iter().map(|why| FieldError::invalid(field, &value.into(), why)));
-}
 
 /// Adds an error unless both objects are equal at `path`.
 pub(super) fn unchanged(object: &Value, old: &Value, path: &[&str], errors: &mut Vec<FieldError>) {

@@ -3,17 +3,12 @@
 
 use substrate::json::Value;
 
-use std::sync::Arc;
-
-use imbl::OrdMap;
-
-use super::key_range::{prefix, within};
-use super::object::{Key, Object};
-use super::user::Identity;
-use super::value::{list, name, text};
-use super::{Store, selector};
-use crate::cel::Question;
-use crate::kinds::{self, Kind};
+use crate::cluster::Objects;
+use api_model::cel::Question;
+use api_model::fields::value::{list, name, text};
+use api_model::key_range::{prefix, within};
+use api_model::selector;
+use api_model::user::Identity;
 
 /// A request to be authorized.
 #[derive(Clone, Copy, Debug)]
@@ -39,50 +34,23 @@ const MASTERS: &str = "system:masters";
 /// The group of kubelets, and the prefix of their names.
 const NODES: (&str, &str) = ("system:nodes", "system:node:");
 
-type Objects = OrdMap<Key, Arc<Object>>;
-
 /// Snapshot of the objects that decide access. The maps are shared, not copied.
+#[derive(Clone, Debug, Default)]
 pub struct Roles {
-    cluster_bindings: Objects,
-    bindings: Objects,
-    cluster_roles: Objects,
-    roles: Objects,
-    attachments: Objects,
+    /// ClusterRoleBindings.
+    pub cluster_bindings: Objects,
+    /// RoleBindings.
+    pub bindings: Objects,
+    /// ClusterRoles.
+    pub cluster_roles: Objects,
+    /// Roles.
+    pub roles: Objects,
+    /// VolumeAttachments, by which a node reads its own.
+    pub attachments: Objects,
     /// Seeded bug: allows a list by a rule that names objects.
-    lists_by_name: bool,
+    pub lists_by_name: bool,
     /// Seeded bug: knows service accounts by their names alone.
-    knows_accounts_by_name: bool,
-}
-
-impl Store {
-    /// Returns a snapshot of the objects that decide access.
-    pub fn roles(&self) -> Roles {
-        let all = |kind: &Kind| self.kind_store(kind).objects().clone();
-        Roles {
-            cluster_bindings: all(kinds::CLUSTER_ROLE_BINDINGS),
-            bindings: all(kinds::ROLE_BINDINGS),
-            cluster_roles: all(kinds::CLUSTER_ROLES),
-            roles: all(kinds::ROLES),
-            attachments: all(kinds::VOLUME_ATTACHMENTS),
-            lists_by_name: self.defects.lists_by_name,
-            knows_accounts_by_name: self.defects.knows_accounts_by_name,
-        }
-    }
-
-    /// Returns the reason why an access is allowed; `None` if it is refused.
-    pub fn allows(&self, user: &Identity, access: &Access<'_>) -> Option<String> {
-        self.roles().allows(user, access)
-    }
-
-    /// Returns the rules of a user in a namespace, each with its reason.
-    pub fn rules_of(&self, user: &Identity, namespace: &str) -> Vec<(Value, String)> {
-        self.roles().rules_of(user, namespace)
-    }
-
-    /// Returns the rules of a role; those of an aggregated role are the union of the roles that it selects.
-    pub fn rules(&self, role: &Value, namespace: &str) -> Vec<Value> {
-        self.roles().rules(role, namespace)
-    }
+    pub knows_accounts_by_name: bool,
 }
 
 impl Roles {
@@ -117,7 +85,8 @@ impl Roles {
             .map(|(_, why)| why)
     }
 
-    fn rules_of(&self, user: &Identity, namespace: &str) -> Vec<(Value, String)> {
+    /// Returns the rules of a user in a namespace, each with its reason.
+    pub fn rules_of(&self, user: &Identity, namespace: &str) -> Vec<(Value, String)> {
         let mut found = Vec::new();
         let mut add = |binding: &Value, of: &str, within: &str| {
             let subjects = list(binding, &["subjects"]);
@@ -158,7 +127,8 @@ impl Roles {
         found
     }
 
-    fn rules(&self, role: &Value, namespace: &str) -> Vec<Value> {
+    /// Returns the rules of a role; those of an aggregated role are the union of the roles that it selects.
+    pub fn rules(&self, role: &Value, namespace: &str) -> Vec<Value> {
         let named = text(role, &["name"]);
         let mut rules = Vec::new();
         if text(role, &["kind"]) == "Role" {

@@ -5,22 +5,22 @@ use std::collections::BTreeMap;
 
 use substrate::json::Value;
 
-use crate::cel::check::Declared;
-use crate::cel::{Authorizer, CelValue, Expression, Inputs, Question};
-use crate::state::value::{list, text};
+use api_model::cel::check::Declared;
+use api_model::cel::{Authorizer, CelValue, Expression, Inputs, Question};
+use api_model::fields::value::{list, text};
 
 /// Cost limit of one evaluation, in CEL cost units.
 const MOST_FOR_A_CALL: u64 = 1_000_000;
 /// Cost limit of the expressions of one policy, or of one mutation, for one request and one parameter.
-pub(in crate::state) const MOST_FOR_A_POLICY: u64 = 10_000_000;
+pub const MOST_FOR_A_POLICY: u64 = 10_000_000;
 /// Cost limit of the match conditions of a policy or a webhook.
-pub(in crate::state) const MOST_FOR_CONDITIONS: u64 = 2_500_000;
+pub const MOST_FOR_CONDITIONS: u64 = 2_500_000;
 /// Variable with the policy's own variables as fields.
 const VARIABLES: &str = "variables";
 
 /// Reason why an expression has no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::state) enum Wrong {
+pub enum Wrong {
     /// This expression failed.
     This(String),
     /// The cost budget is spent.
@@ -49,7 +49,7 @@ struct Own {
 
 /// Variables of one evaluation, and the authorizer for access checks.
 #[derive(Debug)]
-pub(in crate::state) struct Scope {
+pub struct Scope {
     variables: Vec<(&'static str, Value)>,
     own: Vec<Own>,
     authorizer: Authorizer,

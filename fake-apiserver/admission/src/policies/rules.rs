@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use substrate::json::Value;
 
-use crate::fields::FieldError;
-use crate::state::validate::{names, selector};
-use crate::state::value::{list, text};
+use api_model::fields::FieldError;
+use api_model::fields::value::{list, text};
+use api_model::{label_checks as selector, names};
 
 /// Maximum number of match conditions.
 const MOST_CONDITIONS: usize = 64;

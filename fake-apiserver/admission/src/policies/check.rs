@@ -7,11 +7,11 @@ use std::sync::Arc;
 use substrate::json::Value;
 
 use super::rules;
-use crate::cel::check::Type;
-use crate::cel::{Expression, is_identifier};
-use crate::fields::FieldError;
-use crate::state::validate::{names, refuse};
-use crate::state::value::{list, name, text};
+use api_model::cel::check::Type;
+use api_model::cel::{Expression, is_identifier};
+use api_model::fields::FieldError;
+use api_model::fields::value::{list, name, text};
+use api_model::names::{self, refuse};
 
 /// Variable through which expressions check access.
 const AUTHORIZER: &str = "authorizer";
@@ -23,7 +23,7 @@ const MOST_ANNOTATIONS: usize = 20;
 const LONGEST_ANNOTATION: usize = 5 << 10;
 
 /// Validates a ValidatingAdmissionPolicy.
-pub(in crate::state) fn check(policy: &Value, errors: &mut Vec<FieldError>) {
+pub fn check(policy: &Value, errors: &mut Vec<FieldError>) {
     let spec = &policy["spec"];
     check_match(spec, errors);
     check_sources(spec, "spec", "variables", &["expression"], VARIABLES, errors);
@@ -88,7 +88,7 @@ fn annotations(policy: &Value, errors: &mut Vec<FieldError>) {
 }
 
 /// Validates the parts that both kinds of policy have: matching, parameters, and names of variables.
-pub(in crate::state) fn check_match(spec: &Value, errors: &mut Vec<FieldError>) {
+pub fn check_match(spec: &Value, errors: &mut Vec<FieldError>) {
     rules::one_of(spec, "failurePolicy", "spec", &["Fail", "Ignore"], errors);
     if !spec["paramKind"].is_null() {
         param_kind(&spec["paramKind"], errors);
@@ -149,7 +149,7 @@ fn param_kind(of: &Value, errors: &mut Vec<FieldError>) {
 
 /// Validates the expressions in `fields` of each entry of the list `part` of `spec`; `within` is the path of the list.
 /// Expressions may use the variables `known`.
-pub(in crate::state) fn check_sources(
+pub fn check_sources(
     spec: &Value,
     within: &str,
     part: &str,

@@ -2,17 +2,17 @@
 
 use substrate::json::Value;
 
-use super::FieldError;
-use super::policies::{check_match, check_sources};
-use super::value::{self, list, text};
-use crate::cel::Expression;
+use crate::policies::{check_match, check_sources};
+use api_model::cel::Expression;
+use api_model::fields::FieldError;
+use api_model::fields::value::{self, list, text};
 
 /// Variables that a mutation may use; `jsonpatch` is the receiver of `jsonpatch.escapeKey`.
 const VARIABLES: &[&str] =
     &["authorizer", "jsonpatch", "namespaceObject", "object", "oldObject", "params", "request", "variables"];
 
 /// Validates a policy. Bad expressions are refused when the policy is written, not when it runs.
-pub(super) fn check(policy: &Value, errors: &mut Vec<FieldError>) {
+pub fn check(policy: &Value, errors: &mut Vec<FieldError>) {
     let spec = &policy["spec"];
     check_match(spec, errors);
     let mutations = list(spec, &["mutations"]);

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use substrate::json::{Text, Value};
 
-use crate::kinds::{self, Kind};
-use crate::state::default;
-use crate::state::quantity::Quantity;
-use crate::state::value::{at, has, int, list, text};
+use api_model::fields::quantity::Quantity;
+use api_model::fields::value::{at, has, int, list, text};
+use api_model::kinds::{self, Kind};
+use api_model::qos::qos_class;
 
 /// Amounts by resource name.
 pub type Amounts = BTreeMap<String, Quantity>;
@@ -297,7 +297,7 @@ pub fn in_scope(quota: &Value, kind: &Kind, object: &Value) -> bool {
 
 fn holds(scope: &str, operator: &str, values: &[Value], kind: &Kind, object: &Value) -> bool {
     let deadline = || int(object, &["spec", "activeDeadlineSeconds"]).is_some_and(|seconds| seconds >= 0);
-    let best_effort = || default::qos_class(object) == "BestEffort";
+    let best_effort = || qos_class(object) == "BestEffort";
     match scope {
         "Terminating" => is_pod(kind) && deadline(),
         "NotTerminating" => is_pod(kind) && !deadline(),

@@ -7,9 +7,9 @@ use substrate::json::Value;
 
 use super::check::check_sources;
 use super::rules;
-use crate::fields::FieldError;
-use crate::state::validate::{names, refuse};
-use crate::state::value::{int, list, text};
+use api_model::fields::FieldError;
+use api_model::fields::value::{int, list, text};
+use api_model::names::{self, refuse};
 
 /// Variables that a match condition of a webhook may use.
 const VARIABLES: &[&str] = &["authorizer", "object", "oldObject", "request"];
@@ -18,7 +18,7 @@ const VERSIONS: &[&str] = &["v1", "v1beta1"];
 const FORM: &str = "; desired format: https://host[/path]";
 
 /// Validates the webhooks of a configuration.
-pub(in crate::state) fn check_webhooks(configuration: &Value, errors: &mut Vec<FieldError>) {
+pub fn check_webhooks(configuration: &Value, errors: &mut Vec<FieldError>) {
     let mut seen = BTreeSet::new();
     for (i, webhook) in list(configuration, &["webhooks"]).iter().enumerate() {
         let at = format!("webhooks[{i}]");

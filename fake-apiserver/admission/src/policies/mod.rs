@@ -12,16 +12,20 @@ use std::sync::Arc;
 
 use substrate::json::{Value, json};
 
-pub(super) use self::bindings::{check_actions, check_binding};
-pub(super) use self::check::{check, check_match, check_sources};
-pub(super) use self::scope::{MOST_FOR_A_POLICY, Scope, Wrong};
-pub(super) use self::webhooks::check_webhooks;
-use super::matching::Attributes;
-use super::status::Status;
-use super::value::{self, list, name, text};
-use super::{Asking, Identity, Store, selector};
-use crate::cel::{Authorizer, Question};
-use crate::kinds;
+pub use self::bindings::{check_actions, check_binding};
+pub use self::check::{check, check_match, check_sources};
+pub use self::scope::{MOST_FOR_A_POLICY, Scope, Wrong};
+pub use self::type_check::type_warnings;
+pub use self::webhooks::check_webhooks;
+use crate::matching::{Attributes, concerns};
+use api_model::fields::value::{self, list, name, text};
+use api_model::selector;
+use api_model::status::Status;
+use api_model::user::{Asking, Identity};
+
+use crate::Cluster;
+use api_model::cel::{Authorizer, Question};
+use api_model::kinds;
 
 /// Maximum number of failures in an audit event.
 const MOST_FAILURES: usize = 50;
@@ -30,20 +34,39 @@ const FAILURES: &str = "validation.policy.admission.k8s.io/validation_failure";
 /// Reason of an allowed access if the server does not check access.
 pub const EVERYTHING: &str = "this server does not check access";
 
-impl Store {
-    /// Runs the bound policies. Refuses a request that one of them denies; warnings are kept for the answer.
-    pub(super) fn check_policies(&mut self, request: &Attributes<'_>) -> Result<(), Status> {
-        if self.kind_store(kinds::VALIDATING_ADMISSION_POLICY_BINDINGS).objects().is_empty() {
-            return Ok(());
-        }
+/// The policies of a cluster, for one request.
+#[derive(Clone, Copy)]
+pub struct Policies<'a> {
+    /// The cluster.
+    pub cluster: &'a dyn Cluster,
+    /// User and options of the request; `None` for one of the server's own.
+    pub asking: Option<&'a Asking>,
+}
+
+/// Result of all bound policies.
+#[derive(Debug)]
+pub struct Verdict {
+    /// Audit annotations.
+    pub annotations: Vec<(String, String)>,
+    /// Warnings for the answer.
+    pub warnings: Vec<String>,
+    /// The refusal, if one of them denies the request.
+    pub result: Result<(), Status>,
+}
+
+impl Policies<'_> {
+    /// Runs the bound policies.
+    pub fn check(&self, request: &Attributes<'_>) -> Verdict {
+        let bindings = self.cluster.objects(kinds::VALIDATING_ADMISSION_POLICY_BINDINGS);
         let mut warnings = Vec::new();
         let mut denied = None;
         let mut failed = Vec::new();
         // By policy and key: several bindings may add the same value or different ones.
         let mut noted: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for binding in self.all(kinds::VALIDATING_ADMISSION_POLICY_BINDINGS) {
+        for binding in bindings.values() {
             let spec = &binding.value["spec"];
-            let Some(policy) = self.get(kinds::VALIDATING_ADMISSION_POLICIES, text(spec, &["policyName"])) else {
+            let Some(policy) = self.cluster.object(kinds::VALIDATING_ADMISSION_POLICIES, text(spec, &["policyName"]))
+            else {
                 continue;
             };
             if !self.is_bound(&policy.value["spec"], spec, request) {
@@ -85,38 +108,31 @@ impl Store {
                 }
             }
         }
-        self.annotations.extend(noted.into_iter().map(|(key, wording)| (key, wording.join(", "))));
+        let mut annotations: Vec<_> = noted.into_iter().map(|(key, wording)| (key, wording.join(", "))).collect();
         if !failed.is_empty() {
             failed.truncate(MOST_FAILURES);
-            self.annotations.push((FAILURES.to_owned(), Value::Array(failed).to_string()));
+            annotations.push((FAILURES.to_owned(), Value::Array(failed).to_string()));
         }
-        self.warnings.extend(warnings);
-        let Some((why, reason)) = denied else { return Ok(()) };
-        let mut status = Status::forbidden(request.kind, request.name(), &why);
-        (status.code, status.reason) = match reason.as_str() {
-            "Unauthorized" => (401, "Unauthorized"),
-            "Forbidden" => (403, "Forbidden"),
-            "RequestEntityTooLarge" => (413, "RequestEntityTooLarge"),
-            _ => (422, "Invalid"),
-        };
-        Err(status)
+        let result = denied.map_or(Ok(()), |(why, reason)| Err(refusal(request, &why, &reason)));
+        Verdict { annotations, warnings, result }
     }
 
     /// Returns true if a policy and its binding, given by their specs, both match a request.
-    pub(super) fn is_bound(&self, policy: &Value, binding: &Value, request: &Attributes<'_>) -> bool {
+    pub fn is_bound(&self, policy: &Value, binding: &Value, request: &Attributes<'_>) -> bool {
         let narrowed = &binding["matchResources"];
         // A binding may narrow by selectors alone.
         let narrowed = narrowed.is_null()
-            || !list(narrowed, &["resourceRules"]).is_empty() && self.concerns(narrowed, "resourceRules", request)
+            || !list(narrowed, &["resourceRules"]).is_empty()
+                && concerns(self.cluster, narrowed, "resourceRules", request)
             || list(narrowed, &["resourceRules"]).is_empty() && self.concerns_by_selectors(narrowed, request);
-        narrowed && self.concerns(&policy["matchConstraints"], "resourceRules", request)
+        narrowed && concerns(self.cluster, &policy["matchConstraints"], "resourceRules", request)
     }
 
     fn concerns_by_selectors(&self, of: &Value, request: &Attributes<'_>) -> bool {
         let mut all = of.clone();
         let rule = json!({"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]});
         value::set(&mut all, "resourceRules", Some(json!([rule])));
-        self.concerns(&all, "resourceRules", request)
+        concerns(self.cluster, &all, "resourceRules", request)
     }
 
     /// Evaluates a policy for a request, once for each of its parameters.
@@ -160,20 +176,22 @@ impl Store {
     }
 
     /// Returns the parameters of a binding; a single null for a policy without parameters.
-    pub(super) fn params(&self, spec: &Value, binding: &Value, request: &Attributes<'_>) -> Result<Vec<Value>, String> {
+    pub fn params(&self, spec: &Value, binding: &Value, request: &Attributes<'_>) -> Result<Vec<Value>, String> {
         let (of, reference) = (&spec["paramKind"], &binding["paramRef"]);
         if of.is_null() || reference.is_null() {
             return Ok(vec![Value::Null]);
         }
         let (api_version, kind) = (text(of, &["apiVersion"]), text(of, &["kind"]));
-        let custom = || self.custom_kinds().find(|k| k.kind == kind && k.api_version() == api_version);
-        let found = kinds::find_kind(api_version, kind)
-            .or_else(|| custom().map(|kind| &**kind))
+        let found = self
+            .cluster
+            .kind_of(api_version, kind)
             .ok_or_else(|| format!("failed to find resource referenced by paramKind: '{api_version}, Kind={kind}'"))?;
         let namespace = Some(text(reference, &["namespace"])).filter(|n| !n.is_empty()).or(request.namespace);
         let named = text(reference, &["name"]);
         let chosen: Vec<Value> = self
-            .all(kinds::stored(found))
+            .cluster
+            .objects(kinds::stored(&found))
+            .values()
             .filter(|object| !found.namespaced || namespace == Some(value::namespace(&object.value)))
             .filter(|object| {
                 if named.is_empty() {
@@ -190,16 +208,17 @@ impl Store {
         Ok(chosen)
     }
 
-    pub(super) fn scope(&self, request: &Attributes<'_>, params: Value) -> Scope {
-        let namespace = request.namespace.and_then(|n| self.get(kinds::NAMESPACES, n)).map(|n| n.value.clone());
+    /// Returns the variables of a policy for a request.
+    pub fn scope(&self, request: &Attributes<'_>, params: Value) -> Scope {
+        let namespace =
+            request.namespace.and_then(|n| self.cluster.object(kinds::NAMESPACES, n)).map(|n| n.value.clone());
         let kind = request.kind;
         let (group, version, of) = request.object_kind();
         let of = json!({"group": group, "version": version, "kind": of});
         let resource = json!({"group": kind.group, "version": kind.version, "resource": kind.plural});
         let server = || (Arc::new(Identity::of_server()), false, json!({}));
-        let asking = self.asking.as_ref();
         let (user, dry_run, options) =
-            asking.map_or_else(server, |by| (by.user.clone(), by.dry_run, by.options.clone()));
+            self.asking.map_or_else(server, |by| (by.user.clone(), by.dry_run, by.options.clone()));
         let wording = json!({
             "kind": of,
             "resource": resource,
@@ -234,10 +253,9 @@ impl Store {
 
     /// Returns the authorizer for expressions that check the access of `user`.
     fn authorizer(&self, user: Arc<Identity>) -> Authorizer {
-        if !self.checks_access {
+        let Some(roles) = self.cluster.roles() else {
             return Authorizer::new(Arc::new(|_: &Question| Some(EVERYTHING.to_owned())));
-        }
-        let roles = self.roles();
+        };
         Authorizer::new(Arc::new(move |asked: &Question| roles.answer(&user, asked)))
     }
 
@@ -245,20 +263,21 @@ impl Store {
     ///
     /// # Errors
     /// The first condition that cannot be evaluated, if none is false.
-    pub fn conditions_hold(
-        &mut self,
-        asking: Option<&Asking>,
-        conditions: &[Value],
-        request: &Attributes<'_>,
-    ) -> Result<bool, String> {
-        if conditions.is_empty() {
-            return Ok(true);
-        }
-        self.asking = asking.cloned();
-        let mut scope = self.scope(request, Value::Null);
-        self.asking = None;
-        scope.holds_all(conditions)
+    pub fn hold(&self, conditions: &[Value], request: &Attributes<'_>) -> Result<bool, String> {
+        self.scope(request, Value::Null).holds_all(conditions)
     }
+}
+
+/// Returns the failure of a request that a policy denies.
+fn refusal(request: &Attributes<'_>, why: &str, reason: &str) -> Status {
+    let mut status = Status::forbidden(request.kind, request.name(), why);
+    (status.code, status.reason) = match reason {
+        "Unauthorized" => (401, "Unauthorized"),
+        "Forbidden" => (403, "Forbidden"),
+        "RequestEntityTooLarge" => (413, "RequestEntityTooLarge"),
+        _ => (422, "Invalid"),
+    };
+    status
 }
 
 /// Result of a policy for a request.

@@ -2,10 +2,11 @@
 
 use substrate::json::Value;
 
-use super::Store;
-use super::selector;
-use super::value::{at, list, name, text};
-use crate::kinds::{self, Kind};
+use api_model::selector;
+
+use crate::Cluster;
+use api_model::fields::value::{at, list, name, text};
+use api_model::kinds::{self, Kind};
 
 /// A request as admission sees it.
 #[derive(Clone, Copy, Debug)]
@@ -78,33 +79,31 @@ impl Attributes<'_> {
     }
 }
 
-impl Store {
-    /// Returns true if a webhook (`rules`) or the constraints of a policy (`resourceRules`) match a request.
-    pub fn concerns(&self, of: &Value, rules: &str, request: &Attributes<'_>) -> bool {
-        !request.is_exempt()
-            && request.is_named_by(list(of, &[rules]))
-            && !request.is_named_by(list(of, &["excludeResourceRules"]))
-            && self.is_in(&of["namespaceSelector"], request)
-            && is_selected(&of["objectSelector"], request)
-    }
+/// Returns true if a webhook (`rules`) or the constraints of a policy (`resourceRules`) match a request.
+pub fn concerns(cluster: &dyn Cluster, of: &Value, rules: &str, request: &Attributes<'_>) -> bool {
+    !request.is_exempt()
+        && request.is_named_by(list(of, &[rules]))
+        && !request.is_named_by(list(of, &["excludeResourceRules"]))
+        && is_in(cluster, &of["namespaceSelector"], request)
+        && is_selected(&of["objectSelector"], request)
+}
 
-    /// Returns true if the namespace of a request is selected. Cluster-scoped objects always are.
-    fn is_in(&self, selector: &Value, request: &Attributes<'_>) -> bool {
-        if selector.is_null() {
-            return true;
-        }
-        let labels = match request.namespace {
-            _ if *request.kind == *kinds::NAMESPACES => {
-                let object = if request.object.is_null() { request.old } else { request.object };
-                at(object, &["metadata", "labels"]).cloned()
-            }
-            None => return true,
-            Some(namespace) => self
-                .get(kinds::NAMESPACES, namespace)
-                .and_then(|found| at(&found.value, &["metadata", "labels"]).cloned()),
-        };
-        selector::matches(selector, &labels.unwrap_or_default())
+/// Returns true if the namespace of a request is selected. Cluster-scoped objects always are.
+fn is_in(cluster: &dyn Cluster, selector: &Value, request: &Attributes<'_>) -> bool {
+    if selector.is_null() {
+        return true;
     }
+    let labels = match request.namespace {
+        _ if *request.kind == *kinds::NAMESPACES => {
+            let object = if request.object.is_null() { request.old } else { request.object };
+            at(object, &["metadata", "labels"]).cloned()
+        }
+        None => return true,
+        Some(namespace) => cluster
+            .object(kinds::NAMESPACES, namespace)
+            .and_then(|found| at(&found.value, &["metadata", "labels"]).cloned()),
+    };
+    selector::matches(selector, &labels.unwrap_or_default())
 }
 
 /// Returns true if a selector matches the new or the old object.

@@ -5,80 +5,78 @@ use std::collections::BTreeSet;
 
 use substrate::json::{Text, Value, json};
 
-use super::Store;
-use super::key_range::{prefix, within};
-use super::quantity::Quantity;
-use super::quota::{Amounts, amounts, of_containers};
-use super::status::Status;
-use super::value::{self, list, name, text};
-use crate::kinds::{self, Kind};
+use crate::Cluster;
+use crate::quota::{Amounts, amounts, of_containers};
+use api_model::fields::quantity::Quantity;
+use api_model::fields::value::{self, list, name, text};
+use api_model::key_range::{prefix, within};
+use api_model::kinds::{self, Kind};
+use api_model::status::Status;
 
 /// Annotation of a pod that lists the defaults it received.
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 
-impl Store {
-    /// Sets the defaults of a namespace's LimitRanges in containers without own requests or limits.
-    pub(super) fn default_limits(&self, pod: &mut Value) {
-        let prefix = prefix(Some(value::namespace(pod)));
-        for (_, range) in within(self.kind_store(kinds::LIMIT_RANGES).objects(), &prefix, &prefix) {
-            let mut message = Vec::new();
-            for (field, word) in [("containers", "container"), ("initContainers", "init container")] {
-                let containers = pod["spec"].get_mut(field).and_then(Value::as_array_mut);
-                for container in containers.into_iter().flatten() {
-                    fill(container, word, list(&range.value, &["spec", "limits"]), &mut message);
-                }
+/// Sets the defaults of a namespace's LimitRanges in containers without own requests or limits.
+pub fn default_limits(cluster: &dyn Cluster, pod: &mut Value) {
+    let prefix = prefix(Some(value::namespace(pod)));
+    for (_, range) in within(cluster.objects(kinds::LIMIT_RANGES), &prefix, &prefix) {
+        let mut message = Vec::new();
+        for (field, word) in [("containers", "container"), ("initContainers", "init container")] {
+            let containers = pod["spec"].get_mut(field).and_then(Value::as_array_mut);
+            for container in containers.into_iter().flatten() {
+                fill(container, word, list(&range.value, &["spec", "limits"]), &mut message);
             }
-            if !message.is_empty() {
-                let slot = value::metadata(pod).entry("annotations").or_insert_with(|| json!({}));
-                if let Some(annotations) = slot.as_object_mut() {
-                    let text = format!("LimitRanger plugin set: {}", message.join("; "));
-                    annotations.insert(ANNOTATION, text.into());
-                }
+        }
+        if !message.is_empty() {
+            let slot = value::metadata(pod).entry("annotations").or_insert_with(|| json!({}));
+            if let Some(annotations) = slot.as_object_mut() {
+                let text = format!("LimitRanger plugin set: {}", message.join("; "));
+                annotations.insert(ANNOTATION, text.into());
             }
         }
     }
+}
 
-    /// Checks a pod or a claim against the LimitRanges of its namespace.
-    ///
-    /// # Errors
-    /// 403 with all violations of the first LimitRange that is violated.
-    pub(super) fn check_limits(&self, kind: &Kind, object: &Value) -> Result<(), Status> {
-        let prefix = prefix(Some(value::namespace(object)));
-        for (_, range) in within(self.kind_store(kinds::LIMIT_RANGES).objects(), &prefix, &prefix) {
-            let mut errors = Vec::new();
-            for limit in list(&range.value, &["spec", "limits"]) {
-                match (text(limit, &["type"]), kind.kind) {
-                    ("Container", "Pod") => {
-                        let containers = ["containers", "initContainers"];
-                        for container in containers.iter().flat_map(|field| list(object, &["spec", field])) {
-                            let part = |part| amounts(container, &["resources", part]);
-                            Asked { of: "Container", requests: part("requests"), limits: part("limits") }
-                                .check(limit, &mut errors);
-                        }
-                    }
-                    ("Pod", "Pod") => {
-                        Asked { of: "Pod", requests: whole(object, "requests"), limits: whole(object, "limits") }
+/// Checks a pod or a claim against the LimitRanges of its namespace.
+///
+/// # Errors
+/// 403 with all violations of the first LimitRange that is violated.
+pub fn check_limits(cluster: &dyn Cluster, kind: &Kind, object: &Value) -> Result<(), Status> {
+    let prefix = prefix(Some(value::namespace(object)));
+    for (_, range) in within(cluster.objects(kinds::LIMIT_RANGES), &prefix, &prefix) {
+        let mut errors = Vec::new();
+        for limit in list(&range.value, &["spec", "limits"]) {
+            match (text(limit, &["type"]), kind.kind) {
+                ("Container", "Pod") => {
+                    let containers = ["containers", "initContainers"];
+                    for container in containers.iter().flat_map(|field| list(object, &["spec", field])) {
+                        let part = |part| amounts(container, &["resources", part]);
+                        Asked { of: "Container", requests: part("requests"), limits: part("limits") }
                             .check(limit, &mut errors);
                     }
-                    ("PersistentVolumeClaim", "PersistentVolumeClaim") => {
-                        let requests = amounts(object, &["spec", "resources", "requests"]);
-                        let of = "PersistentVolumeClaim";
-                        Asked { of, requests, limits: Amounts::new() }.check_claim(limit, &mut errors);
-                    }
-                    _ => {}
                 }
-            }
-            // Go's aggregate removes duplicates.
-            let mut seen = BTreeSet::new();
-            errors.retain(|error| seen.insert(error.clone()));
-            match errors.as_slice() {
-                [] => {}
-                [one] => return Err(Status::forbidden(kind, name(object), one)),
-                many => return Err(Status::forbidden(kind, name(object), &format!("[{}]", many.join(", ")))),
+                ("Pod", "Pod") => {
+                    Asked { of: "Pod", requests: whole(object, "requests"), limits: whole(object, "limits") }
+                        .check(limit, &mut errors);
+                }
+                ("PersistentVolumeClaim", "PersistentVolumeClaim") => {
+                    let requests = amounts(object, &["spec", "resources", "requests"]);
+                    let of = "PersistentVolumeClaim";
+                    Asked { of, requests, limits: Amounts::new() }.check_claim(limit, &mut errors);
+                }
+                _ => {}
             }
         }
-        Ok(())
+        // Go's aggregate removes duplicates.
+        let mut seen = BTreeSet::new();
+        errors.retain(|error| seen.insert(error.clone()));
+        match errors.as_slice() {
+            [] => {}
+            [one] => return Err(Status::forbidden(kind, name(object), one)),
+            many => return Err(Status::forbidden(kind, name(object), &format!("[{}]", many.join(", ")))),
+        }
     }
+    Ok(())
 }
 
 /// Sets requests and limits that a container does not name, and adds a line about them to `message`.

@@ -2,12 +2,12 @@
 
 use substrate::json::Value;
 
-use super::{names, refuse};
 use crate::fields::FieldError;
-use crate::state::value::{list, text};
+use crate::fields::value::{list, text};
+use crate::names::{self, refuse};
 
 /// Validates the selector at `at`, which may be missing.
-pub(in crate::state) fn label_selector(selector: &Value, at: &str, errors: &mut Vec<FieldError>) {
+pub fn label_selector(selector: &Value, at: &str, errors: &mut Vec<FieldError>) {
     labels(&selector["matchLabels"], &format!("{at}.matchLabels"), errors);
     for (i, term) in list(selector, &["matchExpressions"]).iter().enumerate() {
         let at = format!("{at}.matchExpressions[{i}]");
@@ -37,7 +37,7 @@ pub(in crate::state) fn label_selector(selector: &Value, at: &str, errors: &mut 
 }
 
 /// Validates labels, or another map with the same grammar (`ValidateLabels`).
-pub(in crate::state) fn labels(labels: &Value, field: &str, errors: &mut Vec<FieldError>) {
+pub fn labels(labels: &Value, field: &str, errors: &mut Vec<FieldError>) {
     for (key, value) in labels.as_object().into_iter().flatten() {
         refuse(key, field, names::qualified(key), errors);
         let value = value.as_str().unwrap_or_default();

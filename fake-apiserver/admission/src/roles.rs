@@ -1,11 +1,8 @@
 //! Default roles and bindings of a cluster with RBAC (`rbac/bootstrappolicy`), from a text table.
 
-use substrate::Now;
 use substrate::json::{Map, Value, json};
 
-use super::Store;
-use super::command::{Command, WriteOptions};
-use crate::kinds::{self, Kind};
+use api_model::kinds::{self, Kind};
 
 const TABLE: &str = include_str!("roles.txt");
 /// Prefix of the roles of kube-controller-manager's controllers.
@@ -13,19 +10,13 @@ const CONTROLLER: &str = "system:controller:";
 /// Prefix of the aggregation labels.
 const LABEL: &str = "rbac.authorization.k8s.io/";
 
-impl Store {
-    /// Creates the default roles and bindings. Objects that already exist stay as they are.
-    pub fn bootstrap_access(&mut self, now: Now) {
-        for (kind, namespace, object) in table(TABLE) {
-            let options = WriteOptions::default();
-            // Fails only if it exists already: the state outlives the process.
-            let _ = self.apply(now, Command::Create { kind: kind.into(), namespace, object, options });
-        }
-    }
-}
-
 /// An object to create: its kind, its namespace and its content.
-type Entry = (&'static Kind, Option<String>, Value);
+pub type Entry = (&'static Kind, Option<String>, Value);
+
+/// Returns the default roles and bindings.
+pub fn bootstrap() -> Vec<Entry> {
+    table(TABLE)
+}
 
 fn table(text: &str) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();

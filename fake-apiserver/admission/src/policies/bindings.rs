@@ -5,12 +5,15 @@ use std::collections::BTreeSet;
 use substrate::json::Value;
 
 use super::rules;
-use crate::fields::FieldError;
-use crate::state::validate::{names, refuse, selector};
-use crate::state::value::{list, text};
+use api_model::fields::FieldError;
+use api_model::fields::value::{list, text};
+use api_model::{
+    label_checks as selector,
+    names::{self, refuse},
+};
 
 /// Validates a binding of either kind.
-pub(in crate::state) fn check_binding(binding: &Value, errors: &mut Vec<FieldError>) {
+pub fn check_binding(binding: &Value, errors: &mut Vec<FieldError>) {
     let spec = &binding["spec"];
     match text(spec, &["policyName"]) {
         "" => errors.push(FieldError::required("spec.policyName", "")),
@@ -21,7 +24,7 @@ pub(in crate::state) fn check_binding(binding: &Value, errors: &mut Vec<FieldErr
 }
 
 /// Validates the actions of a ValidatingAdmissionPolicyBinding.
-pub(in crate::state) fn check_actions(binding: &Value, errors: &mut Vec<FieldError>) {
+pub fn check_actions(binding: &Value, errors: &mut Vec<FieldError>) {
     const KNOWN: &[&str] = &["Audit", "Deny", "Warn"];
     let all = list(binding, &["spec", "validationActions"]);
     let mut seen = BTreeSet::new();

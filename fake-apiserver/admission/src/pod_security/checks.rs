@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use substrate::json::Value;
 
-use crate::state::value::{at, has, int, list, text};
+use api_model::fields::value::{at, has, int, list, text};
 
 /// Reason of a failed check, with details if there are any.
 pub struct Forbidden {

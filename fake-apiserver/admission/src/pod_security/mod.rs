@@ -12,11 +12,13 @@ use std::fmt;
 use substrate::json::Value;
 
 use self::checks::{BASELINE, Forbidden, Pod, RESTRICTED};
-use super::matching::Attributes;
-use super::status::Status;
-use super::value::{at, list, name, template_of, text};
-use super::{FieldError, Store};
-use crate::kinds;
+use crate::matching::Attributes;
+use api_model::fields::FieldError;
+use api_model::fields::value::{at, list, name, template_of, text};
+use api_model::status::Status;
+
+use crate::Cluster;
+use api_model::kinds;
 
 const PREFIX: &str = "pod-security.kubernetes.io/";
 /// Maximum number of existing pods that are checked when the `enforce` level becomes stricter.
@@ -121,95 +123,98 @@ fn describe(forbidden: &[Forbidden]) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-impl Store {
-    /// Checks a write by the standards of its namespace.
-    pub(super) fn check_pod_security(&mut self, request: &Attributes<'_>) -> Result<(), Status> {
-        let kind = request.kind;
-        if *kind == *kinds::NAMESPACES && request.subresource.is_empty() {
-            return self.check_namespace_labels(request);
-        }
-        let Some(template) = template_of(request.kind.group, request.kind.kind) else { return Ok(()) };
-        if request.subresource == "status" {
-            return Ok(());
-        }
-        let Some(namespace) = request.namespace.and_then(|n| self.get(kinds::NAMESPACES, n)) else { return Ok(()) };
-        let labels = at(&namespace.value, &["metadata", "labels"]);
-        let labelled = labels.and_then(Value::as_object).is_some_and(|l| l.keys().any(|key| key.starts_with(PREFIX)));
-        if !labelled {
-            return Ok(());
-        }
-        let policy = parse(labels);
-        let Some(template) = at(request.object, template) else { return Ok(()) };
-        let pod = Pod { metadata: &template["metadata"], spec: &template["spec"] };
-        let is_pod = *kind == *kinds::PODS;
-        if is_pod && !request.old.is_null() && !is_significant(request.object, request.old) {
-            return Ok(());
-        }
-        if is_pod {
-            let forbidden = policy.enforce.judge(&pod);
-            if !forbidden.is_empty() {
-                let why = format!("violates PodSecurity \"{}\": {}", policy.enforce, describe(&forbidden));
-                return Err(Status::forbidden(kind, request.name(), &why));
-            }
-        }
-        let warned = policy.warn.judge(&pod);
-        if !warned.is_empty() {
-            self.warnings.push(format!("would violate PodSecurity \"{}\": {}", policy.warn, describe(&warned)));
-        }
-        Ok(())
+/// Checks a write by the standards of its namespace.
+///
+/// # Errors
+/// 403 if the pod violates the enforced level.
+pub fn check(cluster: &dyn Cluster, request: &Attributes<'_>, warnings: &mut Vec<String>) -> Result<(), Status> {
+    let kind = request.kind;
+    if *kind == *kinds::NAMESPACES && request.subresource.is_empty() {
+        return check_namespace_labels(cluster, request, warnings);
     }
+    let Some(template) = template_of(request.kind.group, request.kind.kind) else { return Ok(()) };
+    if request.subresource == "status" {
+        return Ok(());
+    }
+    let Some(namespace) = request.namespace.and_then(|n| cluster.object(kinds::NAMESPACES, n)) else { return Ok(()) };
+    let labels = at(&namespace.value, &["metadata", "labels"]);
+    let labelled = labels.and_then(Value::as_object).is_some_and(|l| l.keys().any(|key| key.starts_with(PREFIX)));
+    if !labelled {
+        return Ok(());
+    }
+    let policy = parse(labels);
+    let Some(template) = at(request.object, template) else { return Ok(()) };
+    let pod = Pod { metadata: &template["metadata"], spec: &template["spec"] };
+    let is_pod = *kind == *kinds::PODS;
+    if is_pod && !request.old.is_null() && !is_significant(request.object, request.old) {
+        return Ok(());
+    }
+    if is_pod {
+        let forbidden = policy.enforce.judge(&pod);
+        if !forbidden.is_empty() {
+            let why = format!("violates PodSecurity \"{}\": {}", policy.enforce, describe(&forbidden));
+            return Err(Status::forbidden(kind, request.name(), &why));
+        }
+    }
+    let warned = policy.warn.judge(&pod);
+    if !warned.is_empty() {
+        warnings.push(format!("would violate PodSecurity \"{}\": {}", policy.warn, describe(&warned)));
+    }
+    Ok(())
+}
 
-    /// Refuses invalid labels unless they were invalid before. If the labels become stricter, warns of existing pods
-    /// that violate them.
-    fn check_namespace_labels(&mut self, request: &Attributes<'_>) -> Result<(), Status> {
-        let labels = |object| at(object, &["metadata", "labels"]);
-        let new = parse(labels(request.object));
-        let old = (!request.old.is_null()).then(|| parse(labels(request.old)));
-        if !new.errors.is_empty() && old.as_ref().is_none_or(|old| old.errors != new.errors) {
-            return Err(Status::invalid(request.kind, request.name(), new.errors));
-        }
-        let Some(old) = old else { return Ok(()) };
-        let looser = new.enforce.minor == old.enforce.minor && new.enforce.level <= old.enforce.level;
-        if new.enforce == old.enforce || new.enforce.level == Level::Privileged || looser {
-            return Ok(());
-        }
-        let warnings = self.violations(request.name(), new.enforce);
-        self.warnings.extend(warnings);
-        Ok(())
+/// Refuses invalid labels unless they were invalid before. If the labels become stricter, warns of existing pods
+/// that violate them.
+fn check_namespace_labels(
+    cluster: &dyn Cluster,
+    request: &Attributes<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<(), Status> {
+    let labels = |object| at(object, &["metadata", "labels"]);
+    let new = parse(labels(request.object));
+    let old = (!request.old.is_null()).then(|| parse(labels(request.old)));
+    if !new.errors.is_empty() && old.as_ref().is_none_or(|old| old.errors != new.errors) {
+        return Err(Status::invalid(request.kind, request.name(), new.errors));
     }
+    let Some(old) = old else { return Ok(()) };
+    let looser = new.enforce.minor == old.enforce.minor && new.enforce.level <= old.enforce.level;
+    if new.enforce == old.enforce || new.enforce.level == Level::Privileged || looser {
+        return Ok(());
+    }
+    warnings.extend(violations(cluster, request.name(), new.enforce));
+    Ok(())
+}
 
-    /// Returns warnings about the existing pods of a namespace that violate a standard.
-    fn violations(&self, namespace: &str, standard: Standard) -> Vec<String> {
-        let prefix = super::key_range::prefix(Some(namespace));
-        let pods = super::key_range::within(self.kind_store(kinds::PODS).objects(), &prefix, &prefix);
-        let mut found: BTreeMap<String, (String, usize)> = BTreeMap::new();
-        for (_, object) in pods.take(MOST_PODS) {
-            let pod = Pod { metadata: &object.value["metadata"], spec: &object.value["spec"] };
-            let forbidden = standard.judge(&pod);
-            if forbidden.is_empty() {
-                continue;
-            }
-            let reasons = forbidden.iter().map(|f| f.reason.as_str()).collect::<Vec<_>>().join(", ");
-            let slot = found.entry(reasons).or_insert_with(|| (name(&object.value).to_owned(), 0));
-            slot.1 += 1;
+/// Returns warnings about the existing pods of a namespace that violate a standard.
+fn violations(cluster: &dyn Cluster, namespace: &str, standard: Standard) -> Vec<String> {
+    let prefix = api_model::key_range::prefix(Some(namespace));
+    let pods = api_model::key_range::within(cluster.objects(kinds::PODS), &prefix, &prefix);
+    let mut found: BTreeMap<String, (String, usize)> = BTreeMap::new();
+    for (_, object) in pods.take(MOST_PODS) {
+        let pod = Pod { metadata: &object.value["metadata"], spec: &object.value["spec"] };
+        let forbidden = standard.judge(&pod);
+        if forbidden.is_empty() {
+            continue;
         }
-        if found.is_empty() {
-            return Vec::new();
-        }
-        let mut warnings: Vec<String> = found
-            .into_iter()
-            .map(|(reasons, (pod, count))| match count {
-                1 => format!("{pod}: {reasons}"),
-                2 => format!("{pod} (and 1 other pod): {reasons}"),
-                more => format!("{pod} (and {} other pods): {reasons}", more - 1),
-            })
-            .collect();
-        warnings.sort();
-        let first = format!(
-            "existing pods in namespace \"{namespace}\" violate the new PodSecurity enforce level \"{standard}\""
-        );
-        std::iter::once(first).chain(warnings).collect()
+        let reasons = forbidden.iter().map(|f| f.reason.as_str()).collect::<Vec<_>>().join(", ");
+        let slot = found.entry(reasons).or_insert_with(|| (name(&object.value).to_owned(), 0));
+        slot.1 += 1;
     }
+    if found.is_empty() {
+        return Vec::new();
+    }
+    let mut warnings: Vec<String> = found
+        .into_iter()
+        .map(|(reasons, (pod, count))| match count {
+            1 => format!("{pod}: {reasons}"),
+            2 => format!("{pod} (and 1 other pod): {reasons}"),
+            more => format!("{pod} (and {} other pods): {reasons}", more - 1),
+        })
+        .collect();
+    warnings.sort();
+    let first =
+        format!("existing pods in namespace \"{namespace}\" violate the new PodSecurity enforce level \"{standard}\"");
+    std::iter::once(first).chain(warnings).collect()
 }
 
 /// Returns true if an update must be checked again: it changes an image or the number of containers.

@@ -2,60 +2,55 @@
 
 use substrate::json::Value;
 
-use super::status::Status;
-use super::value::{self, at, int, list, name, text};
-use super::{Store, quantity};
-use crate::kinds::{self, Kind};
+use api_model::fields::quantity;
+use api_model::fields::value::{self, at, int, list, name, text};
+use api_model::status::Status;
 
-impl Store {
-    /// Gives a pod the overhead, the node selector and the tolerations of its class.
-    ///
-    /// # Errors
-    /// 403 if the class does not exist or the pod contradicts it.
-    pub(super) fn admit_runtime_class(&self, kind: &Kind, pod: &mut Value) -> Result<(), Status> {
-        let refuse = |pod: &Value, why: &str| Err(Status::forbidden(kind, name(pod), why));
-        let named = text(pod, &["spec", "runtimeClassName"]).to_owned();
-        let class = if named.is_empty() { None } else { self.get(kinds::RUNTIME_CLASSES, &named) };
-        if class.is_none() && !named.is_empty() {
-            return refuse(pod, &format!("pod rejected: RuntimeClass \"{named}\" not found"));
-        }
-        let class = class.map(|class| class.value.clone()).unwrap_or_default();
-        let sent = at(pod, &["spec", "overhead"]).cloned();
-        match at(&class, &["overhead", "podFixed"]) {
-            None if sent.is_some() => {
-                return refuse(
-                    pod,
-                    "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead",
-                );
-            }
-            None => {}
-            Some(fixed) if sent.is_none_or(|sent| same_amounts(&sent, fixed)) => {
-                value::set(&mut pod["spec"], "overhead", Some(fixed.clone()));
-            }
-            Some(_) => {
-                return refuse(pod, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead");
-            }
-        }
-        for (key, wanted) in
-            at(&class, &["scheduling", "nodeSelector"]).and_then(Value::as_object).into_iter().flatten()
-        {
-            let had = at(pod, &["spec", "nodeSelector", key]).cloned();
-            if let Some(had) = had.filter(|had| had != wanted) {
-                let (wanted, had) = (wanted.as_str().unwrap_or_default(), had.as_str().unwrap_or_default().to_owned());
-                let why = format!(
-                    "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {wanted}; pod.spec.nodeSelector[{key}] = {had}"
-                );
-                return refuse(pod, &why);
-            }
-            pod["spec"]["nodeSelector"][key.as_str()] = wanted.clone();
-        }
-        let added = list(&class, &["scheduling", "tolerations"]);
-        if !added.is_empty() {
-            let merged = merged(list(pod, &["spec", "tolerations"]), added);
-            value::set(&mut pod["spec"], "tolerations", Some(merged.into()));
-        }
-        Ok(())
+use crate::Cluster;
+use api_model::kinds::{self, Kind};
+
+/// Gives a pod the overhead, the node selector and the tolerations of its class.
+///
+/// # Errors
+/// 403 if the class does not exist or the pod contradicts it.
+pub fn admit(cluster: &dyn Cluster, kind: &Kind, pod: &mut Value) -> Result<(), Status> {
+    let refuse = |pod: &Value, why: &str| Err(Status::forbidden(kind, name(pod), why));
+    let named = text(pod, &["spec", "runtimeClassName"]).to_owned();
+    let class = if named.is_empty() { None } else { cluster.object(kinds::RUNTIME_CLASSES, &named) };
+    if class.is_none() && !named.is_empty() {
+        return refuse(pod, &format!("pod rejected: RuntimeClass \"{named}\" not found"));
     }
+    let class = class.map(|class| class.value.clone()).unwrap_or_default();
+    let sent = at(pod, &["spec", "overhead"]).cloned();
+    match at(&class, &["overhead", "podFixed"]) {
+        None if sent.is_some() => {
+            return refuse(pod, "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead");
+        }
+        None => {}
+        Some(fixed) if sent.is_none_or(|sent| same_amounts(&sent, fixed)) => {
+            value::set(&mut pod["spec"], "overhead", Some(fixed.clone()));
+        }
+        Some(_) => {
+            return refuse(pod, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead");
+        }
+    }
+    for (key, wanted) in at(&class, &["scheduling", "nodeSelector"]).and_then(Value::as_object).into_iter().flatten() {
+        let had = at(pod, &["spec", "nodeSelector", key]).cloned();
+        if let Some(had) = had.filter(|had| had != wanted) {
+            let (wanted, had) = (wanted.as_str().unwrap_or_default(), had.as_str().unwrap_or_default().to_owned());
+            let why = format!(
+                "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {wanted}; pod.spec.nodeSelector[{key}] = {had}"
+            );
+            return refuse(pod, &why);
+        }
+        pod["spec"]["nodeSelector"][key.as_str()] = wanted.clone();
+    }
+    let added = list(&class, &["scheduling", "tolerations"]);
+    if !added.is_empty() {
+        let merged = merged(list(pod, &["spec", "tolerations"]), added);
+        value::set(&mut pod["spec"], "tolerations", Some(merged.into()));
+    }
+    Ok(())
 }
 
 /// Returns true if two maps of resources have equal amounts.
