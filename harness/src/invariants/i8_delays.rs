@@ -21,7 +21,7 @@ use substrate::json::Text;
 
 use super::stale_reads::TEN_MINUTES;
 use super::{Checked, Found, Id};
-use crate::model::{RunModel, claims_of};
+use crate::model::{ClaimKey, RunModel, claims_of};
 
 /// Time in milliseconds in which loops that start find what was there before.
 const START: u64 = 3 * 60 * 1000;
@@ -138,17 +138,17 @@ impl Delays {
 
     /// Records that a component could not do what an object asks for.
     fn on_warning(&mut self, model: &RunModel, object: &str, ms: u64) {
-        let claims: Vec<String> = match object.split_once('/') {
-            Some(("persistentvolumeclaim", claim)) => vec![claim.to_owned()],
+        let claims: Vec<ClaimKey> = match object.split_once('/') {
+            Some(("persistentvolumeclaim", claim)) => vec![claim.into()],
             Some(("pod", pod)) => model.objects.pod(pod).into_iter().flat_map(|p| claims_of(pod, &p.state)).collect(),
             _ => return,
         };
         for claim in claims {
-            let uid = model.objects.claim(&claim).map(|claim| claim.state.uid.to_string());
-            let volume = model.objects.handle_of_claim(&claim).map(str::to_owned);
-            for failed in uid.into_iter().chain(volume).chain([claim]) {
-                self.failed.insert(failed.as_str().into(), ms + TEN_MINUTES);
-                self.forget(&failed);
+            let uid = model.objects.claim(&claim).map(|claim| claim.state.uid.as_str());
+            let volume = model.objects.handle_of_claim(&claim);
+            for failed in uid.into_iter().chain(volume).chain([&*claim]) {
+                self.failed.insert(failed.into(), ms + TEN_MINUTES);
+                self.forget(failed);
             }
         }
     }

@@ -126,7 +126,7 @@ impl OrphanedVolumes {
                 self.given_up += 1;
             }
         } else if let Some(call) = event.get::<CsiCall>().filter(|call| call.rpc == "CreateVolume") {
-            self.abandoned.remove(&(event.process.clone(), call.ordinal));
+            self.abandoned.remove(&CallKey::new(event, call.ordinal));
             self.asked.insert(name(call));
             self.known.insert(name(call));
         } else if let Some(done) = event.get::<CsiDone>().filter(|done| &*done.rpc == "CreateVolume") {
@@ -138,7 +138,7 @@ impl OrphanedVolumes {
     fn on_restart(&mut self, calls: &Calls, shares: bool) {
         let restarted = self.restarted.iter_mut().filter(|(volume, _)| is_handle(volume) == shares);
         restarted.for_each(|(_, restarted)| *restarted = true);
-        let open = creations(calls.open()).filter(|((process, _), _)| is_of_shares(process) == shares);
+        let open = creations(calls.open()).filter(|(key, _)| is_of_shares(&key.process) == shares);
         let open: Vec<CallKey> = open.map(|(key, _)| key.clone()).collect();
         self.lost = open.len() + self.given_up;
         self.abandoned.extend(open);

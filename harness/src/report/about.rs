@@ -53,7 +53,11 @@ impl Bonds {
             let Some(commit) = event.get::<Commit>() else { continue };
             let object = commit.object.to_string();
             if let Some(pod) = &commit.pod {
-                bonds.claims.entry(object.clone()).or_default().extend(claims_of(&object, pod));
+                bonds
+                    .claims
+                    .entry(object.clone())
+                    .or_default()
+                    .extend(claims_of(&object, pod).map(|claim| claim.to_string()));
             }
             if let Some(volume) = commit.pvc.as_ref().and_then(|pvc| pvc.volume.as_ref()) {
                 bonds.volumes.entry(object.clone()).or_default().insert(volume.to_string());

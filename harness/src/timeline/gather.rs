@@ -226,7 +226,7 @@ impl Gather {
             .pod
             .iter()
             .flat_map(|pod| claims_of(&commit.object, pod))
-            .filter_map(|claim| self.claims.get(&claim).copied())
+            .filter_map(|claim| self.claims.get(&*claim).copied())
             .collect();
         let short = short(&commit.object);
         let Some(pod) = self.pods.get_mut(&*commit.object) else { return };
