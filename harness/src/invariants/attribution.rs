@@ -350,7 +350,7 @@ impl Attribution {
                 _ => None,
             },
             "pvc" => model.objects.handle_of_claim(&name),
-            node => model.volume_of_device(node, rest.trim_start()),
+            node => model.volumes_of_device(node, rest.trim_start()).next(),
         };
         volume.map(str::to_owned)
     }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use controllers::node_agent::names::Paths;
 use csi_mock::events::{CsiCall, CsiDone};
-use mock_ec2::events::{AttachmentChanged, AttachmentPhase, VolumeChanged};
+use mock_ec2::events::{AttachmentChanged, AttachmentPhase};
 use substrate::Event;
 use substrate::events::{ProcessCrashed, ProcessStarted};
 use substrate::json::Text;
@@ -33,8 +33,6 @@ struct Staging {
 #[derive(Debug, Default)]
 pub(super) struct OrphanedStagings {
     stagings: BTreeMap<VolumeOnNode, Staging>,
-    /// Volumes of the cloud, including deleted ones.
-    volumes: BTreeSet<VolumeId>,
     /// Volumes and nodes for which a driver was ever asked to stage.
     asked: BTreeSet<VolumeOnNode>,
     /// Kubelets that were started more than once, each with the volumes that existed at its last start.
@@ -48,11 +46,9 @@ impl OrphanedStagings {
             self.on_call(call);
         } else if let Some(done) = event.get::<CsiDone>() {
             self.on_done(model, done);
-        } else if let Some(VolumeChanged { volume, .. }) = event.get() {
-            self.volumes.insert(volume.as_str().into());
         } else if let Some(ProcessStarted { incarnation }) = event.get() {
             if *incarnation > 1 && event.process.ends_with("/kubelet") {
-                self.restarted.insert(event.process.to_string(), self.volumes.clone());
+                self.restarted.insert(event.process.to_string(), model.in_our_cloud.clone());
             }
             self.on_end(&event.process);
         } else if event.is::<ProcessCrashed>() {
@@ -121,7 +117,7 @@ impl OrphanedStagings {
 mod tests {
     use std::sync::Arc;
 
-    use mock_ec2::events::VolumePhase;
+    use mock_ec2::events::{VolumeChanged, VolumePhase};
     use substrate::clock::TimeScale;
     use substrate::{Clock, Level, Trace};
 

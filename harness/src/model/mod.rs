@@ -60,8 +60,8 @@ pub(crate) struct RunModel {
     /// Device names of attachments in the cloud.
     devices: BTreeMap<VolumeOnNode, Text>,
     multi_attach: BTreeSet<VolumeId>,
-    /// Volumes that the cloud has reported.
-    in_our_cloud: BTreeSet<VolumeId>,
+    /// Volumes that the cloud has reported, also deleted ones.
+    pub in_our_cloud: BTreeSet<VolumeId>,
     /// Volumes that were staged or published on a node since they were last attached to it.
     pub held_since_attached: BTreeSet<VolumeOnNode>,
     /// Time in milliseconds since which no pod wants a volume on a node.

@@ -68,6 +68,7 @@ pub(crate) struct Before {
     pub claim: Option<Stored<Claim>>,
     pub pod: Option<Stored<Pod>>,
     pub node: Option<Stored<Node>>,
+    pub attachment: Option<Stored<Attachment>>,
 }
 
 /// Stored objects, by namespace and name, or by name.
@@ -150,7 +151,7 @@ impl Objects {
                 }
             }
         } else if let Some(va) = &commit.volumeattachment {
-            keep(&mut self.attachments, commit, va, ms);
+            self.before.attachment = keep(&mut self.attachments, commit, va, ms);
         } else if let Some((class, versions)) = commit.spec.as_ref().zip(self.versions(&commit.resource, object)) {
             if !versions.contains(class) {
                 versions.push((**class).clone());

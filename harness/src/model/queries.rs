@@ -15,6 +15,11 @@ impl RunModel {
         self.instances.get(node).map_or(node, |name| name)
     }
 
+    /// Returns the nodes that have an instance.
+    pub fn nodes(&self) -> impl Iterator<Item = &NodeName> {
+        self.instances.values()
+    }
+
     /// Returns the key of a volume on a node; `node` is a name or an instance id.
     pub fn place(&self, volume: impl Into<VolumeId>, node: &str) -> VolumeOnNode {
         VolumeOnNode::new(volume, self.name(node))
@@ -89,10 +94,10 @@ impl RunModel {
         pods.next().is_some_and(|first| is_unseen(first) && pods.all(is_unseen))
     }
 
-    /// Returns the volume that the cloud attached to a node as a device.
-    pub fn volume_of_device(&self, node: &str, device: &str) -> Option<&str> {
-        let mut all = self.devices.iter();
-        all.find(|(place, name)| place.node == *node && *name == device).map(|(place, _)| &*place.volume)
+    /// Returns the volumes that the cloud attached to a node as a device. There are several only if the cloud errs.
+    pub fn volumes_of_device<'a>(&'a self, node: &'a str, device: &'a str) -> impl Iterator<Item = &'a str> {
+        let all = self.devices.iter();
+        all.filter(move |(place, name)| place.node == *node && *name == device).map(|(place, _)| &*place.volume)
     }
 
     /// Returns true if the volume outlives its claim, according to the last version of its PersistentVolume.
