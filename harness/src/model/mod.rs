@@ -60,7 +60,7 @@ pub(crate) struct RunModel {
     /// Device names of attachments in the cloud.
     devices: BTreeMap<VolumeOnNode, Text>,
     multi_attach: BTreeSet<VolumeId>,
-    /// Volumes that the cloud has reported, also deleted ones.
+    /// Volumes that the cloud has ever reported, also before a reset.
     pub in_our_cloud: BTreeSet<VolumeId>,
     /// Volumes that were staged or published on a node since they were last attached to it.
     pub held_since_attached: BTreeSet<VolumeOnNode>,
@@ -91,7 +91,8 @@ impl RunModel {
 
     /// Returns the state that stays after a reset.
     pub fn of_a_reset(&self) -> Self {
-        Self { scale: self.scale, instances: self.instances.clone(), ..Self::default() }
+        let (instances, in_our_cloud) = (self.instances.clone(), self.in_our_cloud.clone());
+        Self { scale: self.scale, instances, in_our_cloud, ..Self::default() }
     }
 
     /// Records an event.
