@@ -15,7 +15,7 @@ use substrate::events::ProcessStarted;
 
 use crate::model::{AttachmentName, NodeName, PvName, VolumeId, VolumeOnNode};
 
-/// Missing knowledge of clients.
+/// Missing knowledge of clients. It has its own attachments and handles, because an event reaches it before the model.
 #[derive(Debug, Default)]
 pub(super) struct Past {
     /// The volume and the node of each VolumeAttachment.
