@@ -8,15 +8,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .btree_map(".")
         .build_transport(false)
         .codec_path("crate::codec::Compact")
-        .type_attribute(".csi.v1", "#[derive(serde::Serialize)]")
+        .type_attribute(".csi.v1", "#[derive(serde::Deserialize, serde::Serialize)]")
+        .message_attribute(".csi.v1", "#[serde(default, deny_unknown_fields)]")
         .enum_attribute(".csi.v1", "#[serde(rename_all = \"snake_case\")]");
-    for (field, function) in [
-        ("secrets", "secrets"),
-        ("volume_context", "context"),
-        ("creation_time", "time"),
-        ("AccessMode.mode", "access_mode"),
+    for (field, with) in [
+        ("secrets", "serialize_with = \"crate::shown::secrets\""),
+        ("volume_context", "serialize_with = \"crate::shown::context\""),
+        ("creation_time", "with = \"crate::shown::time\""),
+        ("AccessMode.mode", "with = \"crate::shown::access_mode\""),
     ] {
-        config = config.field_attribute(field, format!("#[serde(serialize_with = \"crate::shown::{function}\")]"));
+        config = config.field_attribute(field, format!("#[serde({with})]"));
     }
     config.compile_fds(files)?;
     Ok(())

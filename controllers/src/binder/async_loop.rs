@@ -32,7 +32,9 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
         classes: Informer::start(&ctx, client.all(), ListParams::default()),
         pods: Informer::start(&ctx, client.all(), ListParams::default()),
     };
-    sources.volumes.synced().await;
+    if !mutant!(ctx, "volumes-not-awaited") {
+        sources.volumes.synced().await;
+    }
     sources.claims.synced().await;
     sources.classes.synced().await;
     sources.pods.synced().await;

@@ -62,7 +62,9 @@ pub(crate) async fn run(ctx: Ctx, client: Client, workers: usize) {
     let revisions: Informer<ControllerRevision> = Informer::start(&ctx, client.all(), ListParams::default());
     let pods: Informer<Pod> = Informer::start(&ctx, client.all(), ListParams::default());
     let nodes: Informer<Node> = Informer::start(&ctx, client.all(), ListParams::default());
-    pods.synced().await;
+    if !mutant!(ctx, "daemons-before-pods-listed") {
+        pods.synced().await;
+    }
     nodes.synced().await;
     revisions.synced().await;
     sets.synced().await;

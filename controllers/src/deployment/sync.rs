@@ -6,6 +6,7 @@ use anyhow::Result;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus, ReplicaSet, ReplicaSetSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use substrate::mutant;
 
 use super::conditions::{
     self, CREATE_ERROR, NEW_CREATED, NEW_FOUND, PAUSED, PROGRESSING, RESUMED, TIMED_OUT, condition,
@@ -84,7 +85,8 @@ impl Round<'_> {
         let has_changed = annotations::set_new(&self.deployment, &mut set, revision);
         let min_ready = self.deployment.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or(0);
         let own = set.spec.get_or_insert_default();
-        if has_changed || own.min_ready_seconds.unwrap_or(0) != min_ready {
+        let passes_on = !mutant!(self.client.ctx(), "min-ready-seconds-not-passed-on");
+        if has_changed || (passes_on && own.min_ready_seconds.unwrap_or(0) != min_ready) {
             own.min_ready_seconds = (min_ready != 0).then_some(min_ready);
             return Ok(self.client.namespaced::<ReplicaSet>(set.namespace()).replace(&set).await?);
         }
@@ -146,7 +148,8 @@ impl Round<'_> {
                 let template = self.deployment.spec.as_ref().map(|spec| &spec.template);
                 let own = present.spec.as_ref().and_then(|spec| spec.template.as_ref());
                 let is_equal = template.zip(own).is_some_and(|(template, own)| equal_ignoring_hash(template, own));
-                if !(is_controlled_by(&present.metadata, &self.deployment) && is_equal) {
+                let takes_any = mutant!(self.client.ctx(), "set-of-another-used");
+                if !takes_any && !(is_controlled_by(&present.metadata, &self.deployment) && is_equal) {
                     let status = self.deployment.status.get_or_insert_default();
                     status.collision_count = Some(status.collision_count.unwrap_or(0) + 1);
                     // The error of the creation is returned, and the next round tries another hash.

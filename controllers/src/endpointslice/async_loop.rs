@@ -203,6 +203,9 @@ impl Controller {
                 {
                     conditions.ready = Some(false);
                 }
+                if mutant!(self.client.ctx(), "endpoint-without-hostname") {
+                    endpoint.hostname = None;
+                }
                 if mutant!(self.client.ctx(), "endpoint-without-node") {
                     endpoint.node_name = None;
                 }

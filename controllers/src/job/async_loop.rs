@@ -200,7 +200,8 @@ impl Controller {
             self.removed.lock().remove(&item);
             return Outcome::Done;
         };
-        let Some(spec) = job.spec.as_ref().filter(|_| !is_finished && is_ours(&job)) else { return Outcome::Done };
+        let is_ours = is_ours(&job) || mutant!(self.ctx, "managed-by-ignored");
+        let Some(spec) = job.spec.as_ref().filter(|_| !is_finished && is_ours) else { return Outcome::Done };
         match self.sync_job(&item, &job, spec).await {
             Ok(()) => Outcome::Done,
             Err(_) => Outcome::Retry,
@@ -246,7 +247,8 @@ impl Controller {
             if manages {
                 (active, managed) = self.manage(item, &mut round).await;
             }
-            if round.is_complete(active) {
+            let is_empty_queue = spec.completions.is_none() && active == 0;
+            if round.is_complete(active) || is_empty_queue && mutant!(self.ctx, "empty-work-queue-complete") {
                 let (reason, message) = ("CompletionsReached", "Reached expected number of succeeded pods");
                 round.finished = Some(condition(SUCCESS_CRITERIA_MET, "True", reason, message, round.now));
             } else if manages {

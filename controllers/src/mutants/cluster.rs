@@ -328,4 +328,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "pod garbage collection marks a pod as failed that had succeeded",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "placement-before-lists",
+        about: "kube-scheduler places pods before it has listed nodes, claims and volume limits",
+        recreates: "no public issue is known",
+    },
 ];

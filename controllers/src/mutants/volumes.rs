@@ -443,4 +443,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "external-provisioner clones a claim that is being deleted",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "volumes-not-awaited",
+        about: "the binder starts before it has listed the volumes, and treats bound claims as lost",
+        recreates: "no public issue is known",
+    },
 ];

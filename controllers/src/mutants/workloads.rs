@@ -278,4 +278,49 @@ pub(super) const MUTANTS: &[Mutant] = &[
         about: "a StatefulSet adopts pods with its labels whose names are not its own",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "daemons-before-pods-listed",
+        about: "the DaemonSet controller starts before it has listed the pods, and makes each daemon once more",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "failed-creation-still-expected",
+        about: "the ReplicaSet controller waits for a pod that it could not create",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "min-ready-seconds-not-passed-on",
+        about: "the Deployment controller does not write a changed minReadySeconds to its ReplicaSet",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "set-of-another-used",
+        about: "the Deployment controller uses any ReplicaSet that has the name of its new one",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "empty-work-queue-complete",
+        about: "the Job controller completes a Job without completions as soon as no pod of it runs",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "managed-by-ignored",
+        about: "the Job controller makes pods for a Job that another controller manages",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "missing-job-stays-active",
+        about: "the CronJob controller keeps a Job that is gone in its active list",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "job-of-another-listed",
+        about: "the CronJob controller lists a Job of another owner that has the name of its next one",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "endpoint-without-hostname",
+        about: "the EndpointSlice controller leaves out the hostname of each endpoint",
+        recreates: "no public issue is known",
+    },
 ];

@@ -169,8 +169,10 @@ impl<S: Replicating> Controller<S> {
                     }
                 };
                 let batch = slow_start_batch(count, 1, usize::MAX, write).await;
-                for _ in batch.successes..count {
-                    self.expectations.creation_observed(owner);
+                if !mutant!(self.ctx, "failed-creation-still-expected") {
+                    for _ in batch.successes..count {
+                        self.expectations.creation_observed(owner);
+                    }
                 }
                 batch.errors.into_iter().next().map_or(Ok(()), |error| Err(error.into()))
             }

@@ -48,7 +48,9 @@ impl Config {
 /// Runs the scheduler forever. `client` is its own (user agent `kube-scheduler/scheduler`).
 pub async fn run(ctx: Ctx, client: Client, config: Config) {
     let sources = Sources::start(&ctx, &client);
-    sources.synced().await;
+    if !mutant!(ctx, "placement-before-lists") {
+        sources.synced().await;
+    }
     let t = &config.timers;
     let waits = Waits {
         initial_backoff: ctx.scaled(t.pod_initial_backoff),

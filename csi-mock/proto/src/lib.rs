@@ -2,7 +2,8 @@
 //!
 //! A separate crate, so that clients of a CSI driver compile without Mooring's driver. [`csi`] and [`registration`] have
 //! the messages, clients and server traits, [`Channel`] connects a client to any peer, and [`with_deadline`] and
-//! [`keep_deadlines`] pass deadlines on. `about` has the parts of a message that events of the trace show.
+//! [`keep_deadlines`] pass deadlines on. `about` has the parts of a message that events of the trace show. [`RPCS`] calls
+//! by name, with JSON.
 //!
 //! ```
 //! use csi_proto::csi::NodeStageVolumeRequest;
@@ -18,10 +19,12 @@
 mod about;
 mod codec;
 mod deadline;
+mod rpc;
 mod shown;
 
 pub use about::{About, about};
 pub use deadline::{keep_deadlines, with_deadline};
+pub use rpc::{RPCS, Rpc, Service as RpcService};
 
 use std::task::{Context, Poll};
 
@@ -30,7 +33,7 @@ use http::{Request, Response};
 use substrate::body::{Body, BoxError, HttpService, boxed, call};
 use tower::Service;
 
-/// `csi.v1`. Messages serialize to JSON without their secrets.
+/// `csi.v1`. Messages have the JSON form of their Rust types; secrets are not written.
 #[allow(missing_docs, clippy::all, clippy::disallowed_types, reason = "generated")]
 pub mod csi {
     tonic::include_proto!("csi.v1");

@@ -1,11 +1,9 @@
-//! JSON form of messages, without secrets.
+//! JSON form of messages. Secrets are not written.
 
 use std::collections::BTreeMap;
 
 use prost_types::Timestamp;
 use serde::{Serialize, Serializer};
-
-use crate::csi::volume_capability::access_mode::Mode;
 
 /// Replaces a hidden value.
 const STRIPPED: &str = "***stripped***";
@@ -22,16 +20,40 @@ pub(crate) fn context<S: Serializer>(map: &BTreeMap<String, String>, serializer:
     serializer.collect_map(map.iter().map(|(key, value)| (key, if key == TOKENS { STRIPPED } else { value })))
 }
 
-/// Serializes a time as RFC 3339.
-#[expect(clippy::ref_option, reason = "serde hands fields out so")]
-pub(crate) fn time<S: Serializer>(time: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
-    time.as_ref().map(ToString::to_string).serialize(serializer)
+/// Times in the form of RFC 3339.
+pub(crate) mod time {
+    use super::Timestamp;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[expect(clippy::ref_option, reason = "serde hands fields out so")]
+    pub(crate) fn serialize<S: Serializer>(time: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
+        time.as_ref().map(ToString::to_string).serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+        let text = Option::<String>::deserialize(deserializer)?;
+        text.map(|text| text.parse().map_err(D::Error::custom)).transpose()
+    }
 }
 
-/// Serializes an access mode by its name.
-pub(crate) fn access_mode<S: Serializer>(mode: &i32, serializer: S) -> Result<S::Ok, S::Error> {
-    match Mode::try_from(*mode) {
-        Ok(mode) => serializer.serialize_str(mode.as_str_name()),
-        Err(_) => serializer.serialize_i32(*mode),
+/// Access modes by their names.
+pub(crate) mod access_mode {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::csi::volume_capability::access_mode::Mode;
+
+    pub(crate) fn serialize<S: Serializer>(mode: &i32, serializer: S) -> Result<S::Ok, S::Error> {
+        match Mode::try_from(*mode) {
+            Ok(mode) => serializer.serialize_str(mode.as_str_name()),
+            Err(_) => serializer.serialize_i32(*mode),
+        }
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i32, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let mode = Mode::from_str_name(&name);
+        mode.map(Into::into).ok_or_else(|| D::Error::custom(format_args!("`{name}` is not an access mode")))
     }
 }

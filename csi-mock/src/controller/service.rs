@@ -24,6 +24,8 @@ pub struct ControllerService {
     pub(super) ec2: Client,
     pub(super) config: Arc<ControllerConfig>,
     memory: Arc<Mutex<Memory>>,
+    /// Held from the look at the free capacity of a zone until the new volume counts.
+    pub(super) capacity_turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// Memory between calls; not needed after a restart.
@@ -69,7 +71,7 @@ impl ControllerService {
         let ctx = calls.ctx();
         let ec2 = Client::new(ctx, config.ec2.clone(), &config.ec2_host, &config.region, &config.credentials);
         let ec2 = ec2.batching(config.batching);
-        Self { calls, ec2, config: Arc::new(config), memory: Arc::default() }
+        Self { calls, ec2, config: Arc::new(config), memory: Arc::default(), capacity_turn: Arc::default() }
     }
 
     pub(super) fn memory(&self) -> MutexGuard<'_, Memory> {

@@ -53,8 +53,12 @@ impl ControllerService {
             Some(zone) if !mutant!(self.calls.ctx(), "zone-told-not-made") => zone.clone(),
             _ => self.first_zone().await?,
         };
-        self.check_capacity(&order, &zone).await?;
-        let created = self.made(&order, &zone).await?;
+        let created = {
+            let is_limited = self.calls.settings().capacity_gib().is_some();
+            let _turn = if is_limited { Some(self.capacity_turn.lock().await) } else { None };
+            self.check_capacity(&order, &zone).await?;
+            self.made(&order, &zone).await?
+        };
         call.created(&created.volume_id);
         if let Some(source) = &order.source {
             self.memory().sources.insert(order.name.clone(), source.clone());

@@ -181,6 +181,15 @@ impl Cluster {
         self.file_server.as_ref().map(csi_mock::efs::FileServer::access_points).unwrap_or_default()
     }
 
+    /// Connects to the service of this name, such as `csi-controller`, as the user.
+    ///
+    /// # Errors
+    /// In a cluster of containers, whose services are not reachable.
+    pub fn connect(&self, service: &str) -> Result<HttpService, String> {
+        let wiring = self.wiring.as_ref().ok_or_else(|| format!("{service} is not reachable from here"))?;
+        wiring.connect(&self.user, service)
+    }
+
     /// Returns a client of the metrics of its processes.
     pub fn metrics(&self) -> ProcessMetrics {
         ProcessMetrics { user: self.user.clone(), wiring: self.wiring.clone() }

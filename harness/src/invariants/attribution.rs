@@ -15,14 +15,12 @@ use mock_ec2::events::{AttachmentChanged, AttachmentPhase, VolumeChanged, Volume
 use substrate::Event;
 use substrate::events::{FaultFired, ProcessCrashed, ProcessStarted};
 use substrate::fault::Effect;
+use substrate::json::Text;
 
 use super::violation::OBJECT;
 use crate::events::VolumeRecordRemoved;
-use crate::model::{CallKey, RunModel, claims_of, target};
+use crate::model::{CallKey, ClaimKey, RunModel, VolumeId, VolumeOnNode, claims_of, target};
 use crate::spec::names::kubelet;
-
-/// A volume on a node.
-type Key = (String, String);
 
 /// History of volumes, by volume and node.
 #[derive(Debug, Default)]
@@ -30,27 +28,27 @@ pub(super) struct Attribution {
     /// Open calls that a fault hit, or during which it hit the disk's mount.
     faulted: BTreeSet<CallKey>,
     /// Mounts, by path, for which no mount call has been answered with OK yet.
-    unanswered: BTreeSet<(Key, String)>,
+    unanswered: BTreeSet<(VolumeOnNode, String)>,
     /// Those whose last call was answered, because of a fault, with a final error: the kubelet assumes that the call
     /// had no effect.
-    failed: BTreeSet<(Key, String)>,
+    failed: BTreeSet<(VolumeOnNode, String)>,
     /// Number of calls to the controller that ended without OK, by RPC. The cloud may still carry out their requests.
-    given_up: BTreeMap<(&'static str, Key), u32>,
+    given_up: BTreeMap<(&'static str, VolumeOnNode), u32>,
     /// Late operations of the cloud, whose callers had stopped waiting, by RPC.
-    late: BTreeSet<(&'static str, Key)>,
+    late: BTreeSet<(&'static str, VolumeOnNode)>,
     /// Volumes that the cloud detached late and has not attached again.
-    taken: BTreeSet<Key>,
+    taken: BTreeSet<VolumeOnNode>,
     /// Volumes and nodes that the driver was asked to detach, and answered OK; it was not asked to attach them since.
-    undone: BTreeSet<Key>,
+    undone: BTreeSet<VolumeOnNode>,
     /// Volumes whose record on the node's disk was removed, and which kubelet has not mounted or unstaged since; true
     /// if kubelet has started since.
-    unrecorded: BTreeMap<Key, bool>,
+    unrecorded: BTreeMap<VolumeOnNode, bool>,
     /// Volumes of pods, by the pod's uid: the driver was asked to mount them below the pod's directory.
-    of_pods: BTreeMap<String, BTreeSet<String>>,
+    of_pods: BTreeMap<String, BTreeSet<VolumeId>>,
     /// The uids of `of_pods`, oldest first.
     pods: VecDeque<String>,
     /// Claims, by namespace and name.
-    claims: BTreeMap<String, Claim>,
+    claims: BTreeMap<ClaimKey, Claim>,
     /// Names of deleted claims, oldest first.
     gone: VecDeque<String>,
 }
@@ -89,7 +87,7 @@ impl Attribution {
             if let Some(uid) = uid(target(call)) {
                 self.is_of_pod(volume, uid);
             }
-            let of = (volume.to_string(), model.name(node).to_owned());
+            let of = model.place(volume, node);
             if matches!(call.rpc.as_str(), "NodeStageVolume" | "NodePublishVolume") {
                 self.unrecorded.remove(&of);
             } else if call.rpc == LATE[0].1 {
@@ -103,38 +101,38 @@ impl Attribution {
             let hides = |call: &CsiCall| call.rpc == fired.op || MOUNTS.contains(&fired.op.as_str());
             let volume = fired.attribute("volume");
             let is_of_it = |call: &CsiCall| volume.is_none() || call.volume.as_deref() == volume;
-            let open = model.calls.open().filter(|((process, _), _)| *process == event.process);
+            let open = model.calls.open().filter(|(key, _)| key.process == event.process);
             self.faulted.extend(open.filter(|(_, call)| hides(call) && is_of_it(call)).map(|(key, _)| key.clone()));
         } else if event.is::<ProcessCrashed>() || event.is::<ProcessStarted>() {
             self.on_process(model, event);
         } else if let Some(changed) = event.get::<AttachmentChanged>() {
             self.on_attachment(model, changed);
         } else if let Some(VolumeChanged { volume, state: VolumePhase::Deleted, .. }) = event.get() {
-            self.given_up.retain(|(_, of), _| of.0 != volume.as_str());
-            self.late.retain(|(_, of)| of.0 != volume.as_str());
-            self.taken.retain(|of| of.0 != volume.as_str());
-            self.undone.retain(|of| of.0 != volume.as_str());
+            self.given_up.retain(|(_, of), _| of.volume != *volume.as_str());
+            self.late.retain(|(_, of)| of.volume != *volume.as_str());
+            self.taken.retain(|of| of.volume != *volume.as_str());
+            self.undone.retain(|of| of.volume != *volume.as_str());
         } else if let Some(DiskCrashed { node }) = event.get() {
-            self.keep(|(_, of), _| of != node.as_str());
+            self.keep(|of, _| of.node != **node);
         } else if let Some(VolumeRecordRemoved { node, volume }) = event.get() {
-            self.unrecorded.insert((volume.to_string(), node.to_string()), false);
+            self.unrecorded.insert(VolumeOnNode::new(volume, node), false);
         } else if let Some(DiskStaged { volume, node, path, .. }) = event.get() {
-            self.unanswered.insert(((volume.to_string(), node.to_string()), path.to_string()));
+            self.unanswered.insert((VolumeOnNode::new(volume, node), path.to_string()));
         } else if let Some(DiskPublished { volume, node, path, .. }) = event.get() {
-            self.unanswered.insert(((volume.to_string(), node.to_string()), path.to_string()));
+            self.unanswered.insert((VolumeOnNode::new(volume, node), path.to_string()));
         } else if let Some(DiskUnstaged { volume, node, path }) = event.get() {
             self.on_unmounted(volume, node, path);
-            self.unrecorded.remove(&(volume.to_string(), node.to_string()));
+            self.unrecorded.remove(&VolumeOnNode::new(volume, node));
         } else if let Some(DiskUnpublished { volume, node, path }) = event.get() {
             self.on_unmounted(volume, node, path);
         }
     }
 
-    fn is_of_pod(&mut self, volume: &str, uid: &str) {
+    fn is_of_pod(&mut self, volume: &Text, uid: &str) {
         if !self.of_pods.contains_key(uid) {
             self.pods.push_back(uid.to_owned());
         }
-        self.of_pods.entry(uid.to_owned()).or_default().insert(volume.to_owned());
+        self.of_pods.entry(uid.to_owned()).or_default().insert(volume.into());
         if self.pods.len() > MOST
             && let Some(oldest) = self.pods.pop_front()
         {
@@ -148,7 +146,7 @@ impl Attribution {
         if self.gone.len() > MOST
             && let Some(oldest) = self.gone.pop_front()
         {
-            self.claims.remove(&oldest);
+            self.claims.remove(oldest.as_str());
         }
     }
 
@@ -157,7 +155,7 @@ impl Attribution {
         if let Some(stored) = &commit.pvc {
             // The claim exists (again).
             self.gone.retain(|gone| gone != object);
-            let claim = self.claims.entry(object.to_owned()).or_default();
+            let claim = self.claims.entry(object.into()).or_default();
             if deleted {
                 let had_another = claim.had_another || claim.bound;
                 *claim = Claim { had_another, ..Claim::default() };
@@ -184,9 +182,9 @@ impl Attribution {
         let object = sentence.split(' ').next()?;
         let (kind, name) = object.split_once('/')?;
         let name = namespaced(name);
-        let is = |(claim, life): &(&String, &Claim)| match kind {
+        let is = |(claim, life): &(&ClaimKey, &Claim)| match kind {
             "pod" => life.put.contains(&name),
-            "pvc" => **claim == name && !life.put.is_empty(),
+            "pvc" => **claim == *name && !life.put.is_empty(),
             _ => false,
         };
         self.claims.iter().find(is)?;
@@ -198,17 +196,17 @@ impl Attribution {
         self.ended(model, "UNAVAILABLE");
         if event.is::<ProcessStarted>() {
             // A kubelet that starts treats everything in the pods' directories as mounted.
-            self.failed.retain(|((_, node), path)| *process != kubelet(node) || !path.contains("/pods/"));
-            let unrecorded = self.unrecorded.iter_mut().filter(|((_, node), _)| *process == kubelet(node));
+            self.failed.retain(|(of, path)| *process != kubelet(&of.node) || !path.contains("/pods/"));
+            let unrecorded = self.unrecorded.iter_mut().filter(|(of, _)| *process == kubelet(&of.node));
             unrecorded.for_each(|(_, has_started)| *has_started = true);
         }
     }
 
     fn on_unmounted(&mut self, volume: &str, node: &str, path: &str) {
-        self.keep(|(v, n), p| v != volume || n != node || p != path && !path.is_empty());
+        self.keep(|of, p| of.volume != *volume || of.node != *node || p != path && !path.is_empty());
     }
 
-    fn keep(&mut self, keeps: impl Fn(&Key, &str) -> bool) {
+    fn keep(&mut self, keeps: impl Fn(&VolumeOnNode, &str) -> bool) {
         self.unanswered.retain(|(of, path)| keeps(of, path));
         self.failed.retain(|(of, path)| keeps(of, path));
     }
@@ -218,12 +216,12 @@ impl Attribution {
         for (key, call) in model.calls.ended() {
             let is_faulted = self.faulted.remove(key);
             if let (Some(volume), Some(node)) = (&call.volume, &call.node) {
-                self.has_ended(call, (volume.to_string(), model.name(node).to_owned()), is_faulted, code);
+                self.has_ended(call, model.place(volume, node), is_faulted, code);
             }
         }
     }
 
-    fn has_ended(&mut self, call: &CsiCall, of: Key, is_faulted: bool, code: &str) {
+    fn has_ended(&mut self, call: &CsiCall, of: VolumeOnNode, is_faulted: bool, code: &str) {
         if let Some((_, rpc, _)) = LATE.iter().find(|(_, name, _)| call.rpc == *name) {
             if code != "OK" {
                 *self.given_up.entry((*rpc, of)).or_default() += 1;
@@ -255,9 +253,9 @@ impl Attribution {
     }
 
     fn on_attachment(&mut self, model: &RunModel, changed: &AttachmentChanged) {
-        let of = (changed.volume.to_string(), model.name(changed.instance.as_str()).to_owned());
+        let of = model.place(changed.volume.as_str(), changed.instance.as_str());
         if changed.state == AttachmentPhase::Detached {
-            let is_late = |(by, key): &(&str, Key)| *key == of && LATE[1].1 == *by;
+            let is_late = |(by, key): &(&str, VolumeOnNode)| *key == of && LATE[1].1 == *by;
             if self.late.iter().any(is_late) {
                 self.taken.insert(of.clone());
             }
@@ -268,9 +266,9 @@ impl Attribution {
             self.taken.remove(&of);
         }
         let Some((_, rpc, _)) = LATE.iter().find(|(phase, ..)| *phase == changed.state) else { return };
-        let is_on = |node: &str| model.name(node) == of.1;
+        let is_on = |node: &str| of.node == *model.name(node);
         let is_of_it = |call: &CsiCall| {
-            call.rpc == *rpc && call.volume.as_deref() == Some(&*of.0) && call.node.as_deref().is_some_and(is_on)
+            call.rpc == *rpc && call.volume.as_deref() == Some(&*of.volume) && call.node.as_deref().is_some_and(is_on)
         };
         if model.calls.open().any(|(_, call)| is_of_it(call)) {
             return;
@@ -283,25 +281,25 @@ impl Attribution {
 
     /// Returns true if a late operation of the cloud changed a volume after the driver had answered that it was done:
     /// an attachment counts only if the driver was asked to detach the volume, and found nothing.
-    fn is_late(&self, rpc: &str, of: &Key) -> bool {
-        let is = |(by, key): &(&str, Key)| *by == rpc && key == of;
+    fn is_late(&self, rpc: &str, of: &VolumeOnNode) -> bool {
+        let is = |(by, key): &(&str, VolumeOnNode)| *by == rpc && key == of;
         self.late.iter().any(is) && (rpc != LATE[0].1 || self.undone.contains(of))
     }
 
     /// Returns the nodes to which the cloud has attached a volume for a call that had ended.
     pub fn attached_late(&self, volume: &str) -> BTreeSet<String> {
-        let is = |(by, of): &&(&str, Key)| *by == LATE[0].1 && of.0 == volume && self.is_late(by, of);
-        self.late.iter().filter(is).map(|(_, of)| of.1.clone()).collect()
+        let is = |(by, of): &&(&str, VolumeOnNode)| *by == LATE[0].1 && of.volume == *volume && self.is_late(by, of);
+        self.late.iter().filter(is).map(|(_, of)| of.node.to_string()).collect()
     }
 
     /// Returns the nodes on which a call that was answered with a final error has mounted a volume.
     pub fn mounted_by_failed_call(&self, volume: &str) -> BTreeSet<String> {
-        self.failed.iter().filter(|((of, _), _)| of == volume).map(|((_, node), _)| node.clone()).collect()
+        self.failed.iter().filter(|(of, _)| of.volume == *volume).map(|(of, _)| of.node.to_string()).collect()
     }
 
     /// Returns the history of a volume on a node, or on any node.
     pub fn details(&self, volume: &str, node: Option<&str>) -> BTreeMap<&'static str, serde_json::Value> {
-        let is = |of: &Key| of.0 == volume && node.is_none_or(|node| of.1 == node);
+        let is = |of: &VolumeOnNode| of.volume == *volume && node.is_none_or(|node| of.node == *node);
         let mut details = BTreeMap::new();
         if self.failed.iter().any(|(of, _)| is(of)) {
             details.insert("mountedByFailedCall", true.into());
@@ -338,7 +336,7 @@ impl Attribution {
             return known(&|_, pv| pv == attachment.pv());
         }
         if let Some(volumes) = uid(thing).and_then(|uid| self.of_pods.get(uid)) {
-            return volumes.first().filter(|_| volumes.len() == 1).cloned();
+            return volumes.first().filter(|_| volumes.len() == 1).map(ToString::to_string);
         }
         // A step has words before the object's name: `the volume of pvc/data is attached`.
         let mut words = thing.split(' ');
@@ -348,11 +346,11 @@ impl Attribution {
         let name = namespaced(name);
         let volume = match kind {
             "pod" => match model.objects.pod(&name)?.state.claims.as_slice() {
-                [claim] => model.objects.handle_of_claim(&format!("{}/{claim}", name.split_once('/')?.0)),
+                [claim] => model.objects.handle_of_claim(&ClaimKey::new(name.split_once('/')?.0, claim)),
                 _ => None,
             },
             "pvc" => model.objects.handle_of_claim(&name),
-            node => model.volume_of_device(node, rest.trim_start()),
+            node => model.volumes_of_device(node, rest.trim_start()).next(),
         };
         volume.map(str::to_owned)
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use mock_ec2::events::AttachmentPhase;
 
 use super::Symptom;
-use crate::model::{RunModel, described, keeps_away};
+use crate::model::{RunModel, VolumeOnNode, described, keeps_away};
 
 /// An object that is not in its final state yet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,8 +65,8 @@ impl RunModel {
             };
             add(symptom, format!("volumeattachment/{name}"), waits_for);
         }
-        for ((volume, node), hold) in &self.holds {
-            let pv = self.objects.volumes().find(|(_, pv)| pv.handle() == volume);
+        for (VolumeOnNode { volume, node }, hold) in &self.holds {
+            let pv = self.objects.volumes().find(|(_, pv)| *volume == *pv.handle());
             let Some(state) = hold.state() else { continue };
             if pv.is_some_and(|(pv, _)| !self.is_wanted(pv, node)) {
                 let (symptom, call) = match state {
@@ -76,7 +76,7 @@ impl RunModel {
                 add(symptom, format!("{volume} on {node}"), format!("{call}: nothing there wants it"));
             }
         }
-        for ((volume, node), state) in &self.cloud {
+        for (VolumeOnNode { volume, node }, state) in &self.cloud {
             if *state != AttachmentPhase::Attached {
                 let waits_for = format!("the cloud: its attachment is {}", state.as_str());
                 add(Symptom::AwaitsCloud, format!("{volume} on {node}"), waits_for);
@@ -90,8 +90,8 @@ impl RunModel {
 
     /// Returns true if `what` is a volume that is staged on a node whose kubelet has forgotten it.
     pub(super) fn is_forgotten(&self, what: &str) -> bool {
-        let is = |volume: &str, node: &str| what == format!("{volume} on {node}");
-        self.holds.iter().any(|((volume, node), hold)| hold.forgotten && hold.published.is_empty() && is(volume, node))
+        let is = |VolumeOnNode { volume, node }: &VolumeOnNode| what == format!("{volume} on {node}");
+        self.holds.iter().any(|(place, hold)| hold.forgotten && hold.published.is_empty() && is(place))
     }
 
     /// Returns true if a pod on the node uses the volume.

@@ -14,11 +14,9 @@ use substrate::json::Text;
 use super::{Checked, Found, Id, parameters};
 use crate::model::RunModel;
 
-/// Volumes of each device name of each instance, and the zone of each volume.
+/// Access points of the cloud.
 #[derive(Debug, Default)]
 pub(super) struct Cloud {
-    devices: BTreeMap<(String, Text), String>,
-    zones: BTreeMap<String, Text>,
     /// Access point of each group of a file system.
     groups: BTreeMap<(Text, i64), Text>,
 }
@@ -48,10 +46,9 @@ impl Cloud {
     /// Checks an event.
     pub fn check(&mut self, model: &RunModel, checked: &mut Checked, event: &Event) -> Option<Found> {
         let (volume, message) = if let Some(changed) = event.get::<VolumeChanged>() {
-            let id = changed.volume.to_string();
-            self.zones.insert(id.clone(), changed.zone.clone());
             checked.add(Id::I10, 1);
-            (id, beyond(&changed.volume_type, changed.size_gib, changed.iops, changed.throughput))
+            let why = beyond(&changed.volume_type, changed.size_gib, changed.iops, changed.throughput);
+            (changed.volume.to_string(), why)
         } else if let Some(changed) = event.get::<ModificationChanged>() {
             let why = beyond(&changed.volume_type, changed.size_gib, changed.iops, changed.throughput);
             (changed.volume.to_string(), why)
@@ -62,7 +59,7 @@ impl Cloud {
             return None;
         } else {
             let changed = event.get::<AttachmentChanged>()?;
-            (changed.volume.to_string(), self.attached(model, checked, changed))
+            (changed.volume.to_string(), attached(model, checked, changed))
         };
         let message = format!("{volume} has {}", message?);
         Some(Found { message, operation: event.kind().to_owned(), volume: Some(volume), ..Found::default() })
@@ -82,26 +79,20 @@ impl Cloud {
         held.filter(|_| !model.objects.is_class_parameter("gid"))
             .map(|held| format!("the group {} of the access point {held}", changed.gid))
     }
+}
 
-    fn attached(&mut self, model: &RunModel, checked: &mut Checked, changed: &AttachmentChanged) -> Option<String> {
-        let volume = changed.volume.to_string();
-        let slot = (changed.instance.to_string(), changed.device.clone());
-        if changed.state == AttachmentPhase::Detached {
-            if self.devices.get(&slot).is_some_and(|held| *held == volume) {
-                self.devices.remove(&slot);
-            }
-            return None;
-        }
-        let begins = changed.state == AttachmentPhase::Attaching;
-        checked.add(Id::I10, u64::from(begins));
-        let held = self.devices.get(&slot).filter(|held| **held != volume);
-        let taken = held.map(|held| format!("the device name {} of {held} on {}", slot.1, slot.0));
-        self.devices.entry(slot).or_insert_with(|| volume.clone());
-        let taken = taken.filter(|_| begins);
-        let (own, node) = (self.zones.get(&volume)?, model.name(changed.instance.as_str()));
-        let other = model.objects.zone(node).filter(|zone| *zone != own && begins);
-        taken.or_else(|| other.map(|zone| format!("an attachment to {node} in {zone}, and is in {own}")))
+/// Returns what is wrong with an attachment that begins, as the end of a sentence.
+fn attached(model: &RunModel, checked: &mut Checked, changed: &AttachmentChanged) -> Option<String> {
+    if changed.state != AttachmentPhase::Attaching {
+        return None;
     }
+    checked.add(Id::I10, 1);
+    let (volume, instance) = (changed.volume.as_str(), changed.instance.as_str());
+    let (own, node) = (&model.objects.in_cloud(volume)?.zone, model.name(instance));
+    let held = model.volumes_of_device(node, &changed.device).find(|held| *held != volume);
+    let taken = held.map(|held| format!("the device name {} of {held} on {instance}", changed.device));
+    let other = || model.objects.zone(node).filter(|zone| *zone != own);
+    taken.or_else(|| other().map(|zone| format!("an attachment to {node} in {zone}, and is in {own}")))
 }
 
 #[cfg(test)]

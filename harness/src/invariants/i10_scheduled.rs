@@ -17,7 +17,7 @@ use substrate::Event;
 
 use super::stale_reads::{StaleReads, TEN_MINUTES};
 use super::{Checked, Found, Id};
-use crate::model::{RunModel, Stored, claims_of};
+use crate::model::{ClaimKey, NodeName, PodKey, RunModel, Stored, claims_of};
 
 /// Number of an event, and the limit of a node from then on; `None` for no limit.
 type Since = (u64, Option<u64>);
@@ -26,11 +26,11 @@ type Since = (u64, Option<u64>);
 #[derive(Debug, Default)]
 pub(super) struct Scheduled {
     /// By node: the changes of its limit, oldest first.
-    limits: BTreeMap<Arc<str>, Vec<Since>>,
+    limits: BTreeMap<NodeName, Vec<Since>>,
     /// Number of the event that created each pod.
-    created: BTreeMap<Arc<str>, u64>,
+    created: BTreeMap<PodKey, u64>,
     /// Pods that the scheduler has placed.
-    placed: BTreeSet<Arc<str>>,
+    placed: BTreeSet<PodKey>,
     stale_reads: StaleReads,
 }
 
@@ -53,15 +53,15 @@ impl Scheduled {
         }
         commit.pod.as_ref()?;
         match commit.r#type {
-            EventType::Added => drop(self.created.insert(object.clone(), event.n)),
+            EventType::Added => drop(self.created.insert(object.into(), event.n)),
             EventType::Deleted => {
-                self.created.remove(object);
-                self.placed.remove(object);
+                self.created.remove(&**object);
+                self.placed.remove(&**object);
             }
             EventType::Modified => {}
         }
         let node = super::i10_placement::newly_placed(model, commit)?;
-        self.placed.insert(object.clone());
+        self.placed.insert(object.into());
         if self.stale_reads.within(TEN_MINUTES, event.ms) {
             return None;
         }
@@ -71,7 +71,7 @@ impl Scheduled {
     }
 
     fn note(&mut self, node: &Arc<str>, n: u64, limit: Option<u64>) {
-        let limits = self.limits.entry(node.clone()).or_default();
+        let limits = self.limits.entry(node.into()).or_default();
         if limits.last().is_none_or(|(_, last)| *last != limit) {
             limits.push((n, limit));
         }
@@ -82,7 +82,7 @@ impl Scheduled {
         let (object, pod) = (&commit.object, commit.pod.as_ref()?);
         let (namespace, _) = object.split_once('/')?;
         for name in commit.spec.iter().flat_map(|spec| &spec.ephemeral_claims) {
-            let Some(claim) = model.objects.claim(&format!("{namespace}/{name}")) else { continue };
+            let Some(claim) = model.objects.claim(&ClaimKey::new(namespace, name)) else { continue };
             checked.add(Id::I10, 1);
             if claim.state.owner.as_ref() != Some(&pod.uid) {
                 return Some(format!("with its ephemeral volume pvc/{namespace}/{name}, which does not belong to it"));
@@ -95,12 +95,12 @@ impl Scheduled {
             }
             checked.add(Id::I10, 1);
             let mut others =
-                model.objects.users(&key).filter(|(user, _)| *user != object && self.placed.contains(*user));
+                model.objects.users(&key).filter(|(user, _)| **user != **object && self.placed.contains(*user));
             if let Some((other, _)) = others.next() {
                 return Some(format!("with pvc/{key} of ReadWriteOncePod, which pod/{other} uses"));
             }
         }
-        let limit = self.limit_since(node, *self.created.get(object)?)?;
+        let limit = self.limit_since(node, *self.created.get(&**object)?)?;
         let (has, adds) = volumes(model, object, pod, node);
         checked.add(Id::I10, u64::from(!adds.is_empty()));
         let all = has.union(&adds).count() as u64;
@@ -123,7 +123,8 @@ impl Scheduled {
         }
         let limit = self.limits.get(node)?.iter().filter_map(|(_, limit)| *limit).max()?;
         checked.add(Id::I10, 1);
-        let here = model.cloud.keys().filter(|(of, on)| on == node && of != volume && model.was_saved(of));
+        let here =
+            model.cloud.keys().filter(|at| at.node == *node && at.volume != *volume && model.was_saved(&at.volume));
         let all = here.count() as u64 + 1;
         let message = (all > limit)
             .then(|| format!("{volume} is volume number {all} attached to {node}, and its CSINode allows {limit}"))?;
@@ -134,11 +135,11 @@ impl Scheduled {
 
 /// Returns the names of the volumes that other pods on a node use, and of those that the pod uses.
 fn volumes<'a>(model: &'a RunModel, object: &str, pod: &Pod, node: &str) -> (BTreeSet<&'a str>, BTreeSet<&'a str>) {
-    let volume = |claim: String| model.objects.claim(&claim)?.state.volume.as_deref();
+    let volume = |claim: ClaimKey| model.objects.claim(&claim)?.state.volume.as_deref();
     let is_here = |pod: &Stored<Pod>| {
         pod.state.node.as_deref() == Some(node) && !matches!(pod.state.phase.as_deref(), Some("Succeeded" | "Failed"))
     };
-    let here = model.objects.pods().filter(|(key, pod)| ***key != *object && is_here(pod));
+    let here = model.objects.pods().filter(|(key, pod)| **key != *object && is_here(pod));
     let has = here.flat_map(|(key, pod)| claims_of(key, &pod.state).filter_map(volume));
     (has.collect(), claims_of(object, pod).filter_map(volume).collect())
 }

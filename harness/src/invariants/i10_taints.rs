@@ -34,7 +34,7 @@ pub(super) struct Taints {
     tainted: BTreeMap<Arc<str>, BTreeMap<Text, u64>>,
     /// By node: the last time at which Ready had each status.
     ready: BTreeMap<Arc<str>, BTreeMap<Text, u64>>,
-    /// Time of the creation of each pod.
+    /// Time of the creation of each pod. For the model, a pod of a saved state is created at its first commit.
     created: BTreeMap<Arc<str>, u64>,
     stale_reads: StaleReads,
 }

@@ -24,11 +24,9 @@ const EARLY: u128 = 1_000;
 /// Client of taint eviction and node-lifecycle; only the former deletes pods.
 const EVICTION: &str = "/node-controller";
 
-/// Claims and pods whose deletion has begun, and nodes that are Ready.
+/// Nodes and their pods, with times.
 #[derive(Debug, Default)]
 pub(super) struct Collected {
-    deleting: BTreeSet<Arc<str>>,
-    leaving: BTreeSet<Arc<str>>,
     /// Faults after which an eviction may have been decided earlier.
     stale_reads: StaleReads,
     /// Time in milliseconds since which each node is Ready.
@@ -82,15 +80,13 @@ impl Collected {
         }
         let by_controller = commit.user.starts_with("kube-controller-manager");
         let message = if let Some(claim) = &commit.pvc {
-            let begins = (claim.deleting || is_gone) && self.deleting.insert(object.clone());
-            if is_gone || !claim.deleting {
-                self.deleting.remove(object);
-            }
+            let was_deleting = model.objects.before.claim.as_ref().is_some_and(|before| before.state.deleting);
+            let begins = (claim.deleting || is_gone) && !was_deleting;
             let owner = claim.owner.as_ref().filter(|_| begins && by_controller)?;
             checked.add(Id::I11, 1);
             let (pod, _) = model.objects.pods().find(|(_, pod)| pod.state.uid == *owner && !pod.state.deleting)?;
             format!("pvc/{object} was deleted while its owner pod/{pod} exists")
-        } else if let Some(node) = self.evicted(commit, is_gone) {
+        } else if let Some(node) = evicted(model, commit, is_gone) {
             checked.add(Id::I11, 1);
             if self.stale_reads.within(TEN_MINUTES, event.ms) {
                 return None;
@@ -153,17 +149,13 @@ impl Collected {
         let waits = model.scale.apply(Duration::from_secs(seconds)).as_millis();
         (u128::from(ms.saturating_sub(since)) + EARLY < waits).then_some(seconds)
     }
+}
 
-    /// Returns the node of a pod whose deletion taint eviction begins.
-    fn evicted<'a>(&mut self, commit: &'a Commit, is_gone: bool) -> Option<&'a str> {
-        let (pod, object) = (commit.pod.as_ref()?, &commit.object);
-        if is_gone {
-            self.leaving.remove(object);
-            return None;
-        }
-        let begins = pod.deleting && self.leaving.insert(object.clone());
-        pod.node.as_deref().filter(|_| begins && commit.user.ends_with(EVICTION))
-    }
+/// Returns the node of a pod whose deletion taint eviction begins.
+fn evicted<'a>(model: &RunModel, commit: &'a Commit, is_gone: bool) -> Option<&'a str> {
+    let pod = commit.pod.as_ref().filter(|pod| pod.deleting && !is_gone)?;
+    let was_deleting = model.objects.before.pod.as_ref().is_some_and(|before| before.state.deleting);
+    pod.node.as_deref().filter(|_| !was_deleting && commit.user.ends_with(EVICTION))
 }
 
 #[cfg(test)]

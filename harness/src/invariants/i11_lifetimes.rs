@@ -8,7 +8,6 @@
 //! node after their claim was deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use csi_mock::events::CsiCall;
 use fake_apiserver::events::Commit;
@@ -18,7 +17,7 @@ use substrate::json::Text;
 
 use super::stale_reads::{StaleReads, TEN_MINUTES};
 use super::{Checked, Found, Id};
-use crate::model::RunModel;
+use crate::model::{ClaimKey, PodKey, RunModel};
 
 /// Time in milliseconds after which each cache has a new object.
 const NOTICE: u64 = 60 * 1000;
@@ -30,9 +29,9 @@ const COMPONENTS: &[&str] = &["kube-controller-manager", "csi-provisioner", "kub
 #[derive(Debug, Default)]
 pub(super) struct Lifetimes {
     /// By claim: the pods on a node that used it when it was deleted, and that still exist.
-    ending: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+    ending: BTreeMap<ClaimKey, BTreeSet<PodKey>>,
     /// By claim: its VolumeAttributesClasses, and the time in milliseconds since which it has them.
-    classes: BTreeMap<Arc<str>, ([Option<Text>; 3], u64)>,
+    classes: BTreeMap<ClaimKey, ([Option<Text>; 3], u64)>,
     stale_reads: StaleReads,
 }
 
@@ -74,7 +73,7 @@ impl Lifetimes {
             return;
         }
         if commit.r#type == EventType::Deleted {
-            self.classes.remove(&commit.object);
+            self.classes.remove(&*commit.object);
             return;
         }
         let spec = commit.spec.as_deref();
@@ -83,7 +82,7 @@ impl Lifetimes {
             spec.and_then(|spec| spec.current_attributes_class.clone()),
             spec.and_then(|spec| spec.target_attributes_class.clone()),
         ];
-        let entry = self.classes.entry(commit.object.clone()).or_insert_with(|| (classes.clone(), ms));
+        let entry = self.classes.entry((&commit.object).into()).or_insert_with(|| (classes.clone(), ms));
         if entry.0 != classes {
             *entry = (classes, ms);
         }
@@ -123,14 +122,14 @@ impl Lifetimes {
         let message = if let Some(claim) = &commit.pvc {
             removed(true);
             if !is_gone {
-                if claim.deleting && !self.ending.contains_key(object) {
+                if claim.deleting && !self.ending.contains_key(&**object) {
                     let users = model.objects.pods_of(object).filter(|(_, pod)| pod.state.node.is_some());
-                    self.ending.insert(object.clone(), users.map(|(key, _)| key.clone()).collect());
+                    self.ending.insert(object.into(), users.map(|(key, _)| key.clone()).collect());
                 }
                 return None;
             }
-            let users = self.ending.remove(object)?;
-            let still = |key: &&Arc<str>| model.objects.pods_of(object).any(|(user, _)| user == *key);
+            let users = self.ending.remove(&**object)?;
+            let still = |key: &&PodKey| model.objects.pods_of(object).any(|(user, _)| user == *key);
             let user = users.iter().find(still)?;
             format!("pvc/{object} was removed while pod/{user} uses it")
         } else if let Some(pv) = &commit.pv {
@@ -151,7 +150,7 @@ impl Lifetimes {
                 return None;
             }
             for users in self.ending.values_mut() {
-                users.remove(object);
+                users.remove(&**object);
             }
             removed(by_kubelet);
             (by_kubelet && !pod.deleting)

@@ -10,14 +10,13 @@ use substrate::json::Text;
 
 use super::Found;
 use super::staleness::handle;
-use crate::model::RunModel;
+use crate::model::{RunModel, VolumeOnNode};
 
 /// Detaches that attach-detach began because of the node in its cache, and that its look at the stored node refuses. It
 /// then takes the attachment for uncertain.
 #[derive(Debug, Default)]
 pub(super) struct OneAttachment {
-    /// Volume and node.
-    refused: BTreeSet<(String, String)>,
+    refused: BTreeSet<VolumeOnNode>,
 }
 
 impl OneAttachment {
@@ -31,7 +30,7 @@ impl OneAttachment {
     ) -> Option<Found> {
         let is_it = |name: &Text, volume: &str| handle(name) == Some(volume);
         if let Some(Detach { volume, node, forced, .. }) = event.get() {
-            let key = (volume.to_string(), node.to_string());
+            let key = VolumeOnNode::new(volume, node);
             let stored = model.objects.nodes.get(node.as_str());
             let is_in_use = stored.is_some_and(|node| node.state.volumes_in_use.iter().any(|name| is_it(name, volume)));
             if *forced {
@@ -42,7 +41,7 @@ impl OneAttachment {
             return None;
         }
         let Attach { volume, pv, node, .. } = event.get()?;
-        self.refused.remove(&(volume.to_string(), node.to_string()));
+        self.refused.remove(&VolumeOnNode::new(volume, node));
         if model.is_shared(volume) {
             return None;
         }
@@ -53,7 +52,7 @@ impl OneAttachment {
         let all = model.objects.attachments.values();
         let mut others = all.filter(|other| other.pv() == pv.as_str() && other.node() != node.as_str());
         let other = others.find(|other| other.state.attached && !other.state.deleting && stays(other.node()))?;
-        let is_refused = self.refused.contains(&(volume.to_string(), other.node().to_owned()));
+        let is_refused = self.refused.contains(&VolumeOnNode::new(volume, other.node()));
         Some(Found {
             message: format!("an attach of {volume} to {node} began while it is attached to {}", other.node()),
             operation: "attach".to_owned(),

@@ -7,17 +7,17 @@ use csi_mock::events::{DiskPublished, DiskStaged};
 use substrate::Event;
 
 use super::{Checked, Found, Id};
-use crate::model::RunModel;
+use crate::model::{NodeName, RunModel, VolumeId, VolumeOnNode};
 
 /// Observed writers and reported violations.
 #[derive(Debug, Default)]
 pub(super) struct OneWriter {
     /// The node on which a volume was last writable.
-    last: BTreeMap<String, String>,
+    last: BTreeMap<VolumeId, NodeName>,
     /// Volumes that are not checked.
-    shared: BTreeSet<String>,
+    shared: BTreeSet<VolumeId>,
     /// Reported pairs, so that one bug is one violation.
-    reported: BTreeSet<(String, String, u64)>,
+    reported: BTreeSet<(VolumeOnNode, u64)>,
 }
 
 impl OneWriter {
@@ -30,17 +30,17 @@ impl OneWriter {
             return None;
         }
         if model.is_shared(volume) {
-            if self.shared.insert(volume.to_owned()) {
+            if self.shared.insert(volume.into()) {
                 checked.shared_volumes += 1;
             }
             return None;
         }
-        let before = self.last.insert(volume.to_owned(), node.to_owned());
-        if before.is_some_and(|before| before != node) {
+        let before = self.last.insert(volume.into(), node.into());
+        if before.is_some_and(|before| before != *node) {
             checked.add(Id::I1, 1);
         }
         let (other, _) = model.holders(volume).find(|(name, hold)| *name != node && hold.writes())?;
-        if !self.reported.insert((volume.to_owned(), node.to_owned(), hold.generation)) {
+        if !self.reported.insert((VolumeOnNode::new(volume, node), hold.generation)) {
             return None;
         }
         let message = format!(

@@ -8,15 +8,15 @@ use mock_ec2::events::{AttachmentChanged, AttachmentPhase};
 use substrate::Event;
 
 use super::{Checked, Found, Id};
-use crate::model::RunModel;
+use crate::model::{RunModel, VolumeOnNode};
 
 /// Counted detaches and reported violations.
 #[derive(Debug, Default)]
 pub(super) struct DetachAfterUnstage {
     /// Attachments whose detach was counted, so that retries count once.
-    counted: BTreeSet<(String, String)>,
+    counted: BTreeSet<VolumeOnNode>,
     /// Reported holds, so that retries after one bug are one violation.
-    reported: BTreeSet<(String, String, u64)>,
+    reported: BTreeSet<(VolumeOnNode, u64)>,
 }
 
 impl DetachAfterUnstage {
@@ -43,20 +43,20 @@ impl DetachAfterUnstage {
             match changed.state {
                 AttachmentPhase::Detaching => ("the cloud began to detach", "DetachVolume", volume, node),
                 AttachmentPhase::Attaching => {
-                    self.counted.remove(&(volume.to_owned(), model.name(node).to_owned()));
+                    self.counted.remove(&model.place(volume, node));
                     return None;
                 }
                 _ => return None,
             }
         };
         let node = model.name(node);
-        let key = (volume.to_owned(), node.to_owned());
-        if model.held_since_attached.contains(&key) && self.counted.insert(key) {
+        let place = VolumeOnNode::new(volume, node);
+        if model.held_since_attached.contains(&place) && self.counted.insert(place.clone()) {
             checked.add(Id::I2, 1);
         }
         let hold = model.hold(volume, node)?;
         let state = hold.state().filter(|_| !hold.forced)?;
-        if !self.reported.insert((volume.to_owned(), node.to_owned(), hold.generation)) {
+        if !self.reported.insert((place, hold.generation)) {
             return None;
         }
         let message = format!(

@@ -17,13 +17,13 @@ use substrate::events::{ProcessCrashed, ProcessStarted};
 use substrate::json::Text;
 
 use super::Found;
-use crate::model::{RunModel, target};
+use crate::model::{RunModel, VolumeOnNode, target};
 use crate::spec::names;
 
 /// Published target paths that a kubelet knows.
 #[derive(Debug, Default)]
 pub(super) struct Teardown {
-    published: BTreeMap<(String, String), BTreeMap<Text, Published>>,
+    published: BTreeMap<VolumeOnNode, BTreeMap<Text, Published>>,
     /// Time of the first commit in which each existing pod, by uid, was being deleted, in ms.
     deleting: BTreeMap<Text, u64>,
 }
@@ -45,13 +45,11 @@ impl Teardown {
         if let Some(done) = event.get::<CsiDone>() {
             self.on_done(model, event, done);
         } else if let Some(DiskUnpublished { volume, node, path }) = event.get() {
-            let key = (model.name(node).to_owned(), volume.to_string());
-            if let Some(paths) = self.published.get_mut(&key) {
+            if let Some(paths) = self.published.get_mut(&model.place(volume, node)) {
                 paths.retain(|known, _| !path.is_empty() && known != path);
             }
         } else if let Some(Mounted { node, volume, .. }) = event.get() {
-            let key = (model.name(node).to_owned(), volume.to_string());
-            let paths = self.published.get_mut(&key).into_iter().flatten();
+            let paths = self.published.get_mut(&model.place(volume, node)).into_iter().flatten();
             paths.for_each(|(_, published)| published.finished = true);
         } else if let Some(DiskCrashed { node }) = event.get() {
             self.forget(model.name(node));
@@ -59,7 +57,7 @@ impl Teardown {
             self.forget(model.name(instance.as_str()));
         } else if event.is::<ProcessStarted>() || event.is::<ProcessCrashed>() {
             let process = &event.process;
-            self.published.retain(|(node, _), _| **process != *names::kubelet(node));
+            self.published.retain(|at, _| **process != *names::kubelet(&at.node));
         }
         let commit = event.get::<Commit>()?;
         let pod = commit.pod.as_ref()?;
@@ -75,8 +73,8 @@ impl Teardown {
         }
         let node = pod.node.as_deref().filter(|_| !pod.uid.is_empty())?;
         let part = format!("/{}/", pod.uid);
-        let of_node = self.published.iter().filter(|((on, _), _)| on == node);
-        let mut there = of_node.flat_map(|((_, volume), paths)| paths.iter().map(move |path| (volume, path)));
+        let of_node = self.published.iter().filter(|(at, _)| at.node == *node);
+        let mut there = of_node.flat_map(|(at, paths)| paths.iter().map(move |path| (&at.volume, path)));
         let (volume, (path, published)) = there.find(|(_, (path, _))| format!("{path}/").contains(&part))?;
         let message = format!("pod/{} was removed by its kubelet while {volume} is published at {path}", commit.object);
         let under_way = !published.finished && deleting.is_some_and(|since_ms| since_ms <= published.at_ms);
@@ -89,7 +87,7 @@ impl Teardown {
             return None;
         }
         let (volume, node) = (call.volume.as_ref()?, model.name(call.node.as_ref()?));
-        let (path, _) = self.published.get(&(node.to_owned(), volume.to_string()))?.first_key_value()?;
+        let (path, _) = self.published.get(&VolumeOnNode::new(volume, node))?.first_key_value()?;
         let message = format!("NodeUnstageVolume was called for {volume} on {node} while it is published at {path}");
         Some(found(message, "NodeUnstageVolume", volume, node))
     }
@@ -100,7 +98,7 @@ impl Teardown {
             return;
         }
         let (Some(call), Some(volume), Some(node)) = (model.calls.answered(), &done.volume, &done.node) else { return };
-        let paths = self.published.entry((model.name(node).to_owned(), volume.to_string())).or_default();
+        let paths = self.published.entry(model.place(volume, node)).or_default();
         if is_published {
             let published = Published { at_ms: event.ms, finished: false };
             paths.entry(call.target.clone().unwrap_or_default()).or_insert(published);
@@ -110,7 +108,7 @@ impl Teardown {
     }
 
     fn forget(&mut self, node: &str) {
-        self.published.retain(|(on, _), _| on != node);
+        self.published.retain(|at, _| at.node != *node);
     }
 }
 

@@ -11,32 +11,31 @@ use substrate::Event;
 use substrate::events::{ProcessCrashed, ProcessStarted};
 
 use super::Found;
-use crate::model::RunModel;
+use crate::model::{NodeName, PodKey, RunModel, VolumeOnNode};
 use crate::spec::names;
 
 /// Running writers.
 #[derive(Debug, Default)]
 pub(super) struct UnmountAfterStop {
-    /// Volume, node and pod.
-    writers: BTreeSet<(String, String, String)>,
+    writers: BTreeSet<(VolumeOnNode, PodKey)>,
     /// Node and pod of volumes that the kubelet could not look up since its start.
-    unread: BTreeSet<(String, String)>,
+    unread: BTreeSet<(NodeName, PodKey)>,
 }
 
 impl UnmountAfterStop {
     pub fn check(&mut self, model: &RunModel, event: &Event) -> Option<Found> {
         if let Some(WorkloadStarted { node, pod, volume, .. }) = event.get() {
-            self.writers.insert((volume.to_string(), node.to_string(), pod.to_string()));
+            self.writers.insert((VolumeOnNode::new(volume, node), pod.into()));
         } else if let Some(WorkloadStopped { node, pod, volume }) = event.get() {
-            self.writers.remove(&(volume.to_string(), node.to_string(), pod.to_string()));
+            self.writers.remove(&(VolumeOnNode::new(volume, node), pod.into()));
         } else if let Some(WorkloadKilled { node, pod, volume }) = event.get() {
-            self.writers.remove(&(volume.to_string(), node.to_string(), pod.to_string()));
+            self.writers.remove(&(VolumeOnNode::new(volume, node), pod.into()));
         } else if let Some(DiskCrashed { node }) = event.get() {
             self.ended(model.name(node));
         } else if let Some(LookupFailed { node, pod, .. }) = event.get() {
-            self.unread.insert((node.to_string(), pod.to_string()));
+            self.unread.insert((node.into(), pod.into()));
         } else if let Some(Mounted { node, pod, .. }) = event.get() {
-            self.unread.remove(&(node.to_string(), pod.to_string()));
+            self.unread.remove(&(node.into(), pod.into()));
         } else if event.is::<ProcessStarted>() {
             self.unread.retain(|(node, _)| *event.process != names::kubelet(node));
         } else if event.is::<ProcessCrashed>() {
@@ -49,24 +48,25 @@ impl UnmountAfterStop {
     }
 
     fn ended(&mut self, node: &str) {
-        self.writers.retain(|(_, on, _)| on != node);
+        self.writers.retain(|(at, _)| at.node != *node);
     }
 
     /// Each writer has a target path, so fewer paths than writers means that a writer lost its path.
     fn on_unpublished(&mut self, model: &RunModel, volume: &str, node: &str, path: &str) -> Option<Found> {
         let left = model.hold(volume, node).map_or(0, |hold| hold.published.len());
-        let writers = || self.writers.iter().filter(|(of, on, _)| of == volume && on == node);
-        let (_, _, pod) = writers().nth(left)?;
+        let place = VolumeOnNode::new(volume, node);
+        let (_, pod) = self.writers.iter().filter(|(at, _)| *at == place).nth(left)?;
         let message = format!("{volume} was taken away at {path} on {node} while the container of {pod} writes to it");
         let found = Found {
             message,
             operation: "NodeUnpublishVolume".to_owned(),
             volume: Some(volume.to_owned()),
             node: Some(node.to_owned()),
-            details: [("kubeletCouldNotLookUp", self.unread.contains(&(node.to_owned(), pod.clone())).into())].into(),
+            details: [("kubeletCouldNotLookUp", self.unread.contains(&(place.node.clone(), pod.clone())).into())]
+                .into(),
         };
         // One bug is reported once.
-        self.writers.retain(|(of, on, _)| of != volume || on != node);
+        self.writers.retain(|(at, _)| *at != place);
         Some(found)
     }
 }

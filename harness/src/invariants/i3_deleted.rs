@@ -4,29 +4,22 @@
 use std::collections::BTreeMap;
 
 use csi_mock::events::CsiDone;
-use mock_ec2::events::{SnapshotChanged, SnapshotPhase, VolumeChanged, VolumePhase};
+use mock_ec2::events::{SnapshotChanged, SnapshotPhase, VolumePhase};
 use substrate::Event;
 
 use super::Found;
 use crate::model::RunModel;
 
-/// Volumes and snapshots of the cloud that are not being deleted.
+/// Snapshots of the cloud that are not being deleted. The model has its volumes.
 #[derive(Debug, Default)]
 pub(super) struct Deleted {
-    volumes: BTreeMap<String, VolumePhase>,
     snapshots: BTreeMap<String, SnapshotPhase>,
 }
 
 impl Deleted {
     /// Checks an event.
     pub fn check(&mut self, model: &RunModel, event: &Event) -> Option<Found> {
-        if let Some(VolumeChanged { volume, state, .. }) = event.get() {
-            if matches!(state, VolumePhase::Deleting | VolumePhase::Deleted) {
-                self.volumes.remove(volume.as_str());
-            } else {
-                self.volumes.insert(volume.to_string(), *state);
-            }
-        } else if let Some(SnapshotChanged { snapshot, state, .. }) = event.get() {
+        if let Some(SnapshotChanged { snapshot, state, .. }) = event.get() {
             if matches!(state, SnapshotPhase::Pending | SnapshotPhase::Completed) {
                 self.snapshots.insert(snapshot.to_string(), *state);
             } else {
@@ -43,7 +36,8 @@ impl Deleted {
             _ if done.code != "OK" => return None,
             "DeleteVolume" => {
                 let volume = done.volume.as_deref()?;
-                (volume.to_owned(), self.volumes.get(volume)?.as_str())
+                let state = model.objects.in_cloud(volume)?.state;
+                (volume.to_owned(), Some(state).filter(|state| *state != VolumePhase::Deleting)?.as_str())
             }
             "DeleteSnapshot" => {
                 let snapshot = model.calls.answered()?.target.as_ref()?;
@@ -63,6 +57,7 @@ impl Deleted {
 #[cfg(test)]
 mod tests {
     use csi_mock::events::CsiCall;
+    use mock_ec2::events::VolumeChanged;
     use substrate::world::{Options, simulate};
 
     use super::*;

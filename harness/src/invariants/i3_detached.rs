@@ -15,13 +15,13 @@ pub(super) fn check(model: &RunModel, event: &Event) -> Option<Found> {
     let volume = done.volume.as_deref()?;
     // Without a node, the request is about all nodes.
     let asked = done.node.as_deref().map(|node| model.name(node));
-    let mut there = model.cloud.keys().filter(|(of, on)| of == volume && asked.is_none_or(|node| node == on));
-    let (_, node) = there.next()?;
+    let mut there = model.cloud.keys().filter(|at| at.volume == *volume && asked.is_none_or(|node| at.node == *node));
+    let node = &there.next()?.node;
     Some(Found {
         message: format!("ControllerUnpublishVolume answered OK for {volume} on {node}, where it is still attached"),
         operation: done.rpc.to_string(),
         volume: Some(volume.to_owned()),
-        node: Some(node.clone()),
+        node: Some(node.to_string()),
         ..Found::default()
     })
 }

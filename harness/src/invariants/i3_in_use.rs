@@ -15,16 +15,16 @@ use substrate::events::ProcessCrashed;
 
 use super::Found;
 use super::staleness::{STATUS_ROUND, handle};
-use crate::model::RunModel;
+use crate::model::{NodeName, RunModel, VolumeOnNode};
 use crate::spec::names;
 
 /// Volumes that were staged unreported, and nodes that are not checked.
 #[derive(Debug, Default)]
 pub(super) struct InUse {
-    deleted: BTreeSet<String>,
+    deleted: BTreeSet<NodeName>,
     /// Time in milliseconds at which a volume was staged on a node, unreported because of the node in the kubelet's
     /// cache. The entry ends when the stored Node lists the volume.
-    unreported: BTreeMap<(String, String), u64>,
+    unreported: BTreeMap<VolumeOnNode, u64>,
 }
 
 impl InUse {
@@ -32,17 +32,17 @@ impl InUse {
     pub fn check(&mut self, model: &RunModel, event: &Event, may_list: impl Fn(&str, &str) -> bool) -> Option<Found> {
         if let Some(commit) = event.get::<Commit>() {
             if commit.resource == "nodes" && commit.r#type == EventType::Deleted {
-                self.deleted.insert(commit.object.to_string());
+                self.deleted.insert((&commit.object).into());
             }
             if let Some(node) = commit.node.as_ref().filter(|_| commit.resource == "nodes") {
                 let lists = |volume: &str| node.volumes_in_use.iter().any(|listed| handle(listed) == Some(volume));
-                self.unreported.retain(|(volume, of), _| *of != *commit.object || !lists(volume));
+                self.unreported.retain(|of, _| of.node != *commit.object || !lists(&of.volume));
             }
             return None;
         }
         if event.is::<ProcessCrashed>() {
             let of_process = model.objects.nodes.keys().filter(|node| *names::kubelet(node) == *event.process);
-            self.deleted.extend(of_process.map(ToString::to_string));
+            self.deleted.extend(of_process.cloned());
             return None;
         }
         let call = event.get::<CsiCall>().filter(|call| call.rpc == "NodeStageVolume" && call.caller.is_none())?;
@@ -57,7 +57,7 @@ impl InUse {
             format!("NodeStageVolume was called for {volume} on {name}, whose status.volumesInUse does not list it");
         let is_listed_in_cache = may_list(name, volume);
         if is_listed_in_cache {
-            self.unreported.insert((volume.to_owned(), name.to_owned()), event.ms);
+            self.unreported.insert(VolumeOnNode::new(volume, name), event.ms);
         }
         let details = [("nodeInCacheListsVolume", is_listed_in_cache.into())].into();
         let (volume, node) = (Some(volume.to_owned()), Some(name.to_owned()));
@@ -68,7 +68,7 @@ impl InUse {
     /// kubelet has had no time for another update of its status since.
     pub fn is_unreported(&self, scale: TimeScale, volume: &str, node: &str, ms: u64) -> bool {
         let round = u64::try_from(scale.apply(STATUS_ROUND).as_millis()).unwrap_or(u64::MAX);
-        self.unreported.get(&(volume.to_owned(), node.to_owned())).is_some_and(|staged| ms <= staged + round)
+        self.unreported.get(&VolumeOnNode::new(volume, node)).is_some_and(|staged| ms <= staged + round)
     }
 }
 

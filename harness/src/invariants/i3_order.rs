@@ -8,14 +8,14 @@ use mock_ec2::events::{AttachmentChanged, AttachmentPhase};
 use substrate::Event;
 
 use super::{Checked, Found, Id};
-use crate::model::RunModel;
+use crate::model::{RunModel, VolumeOnNode};
 
 /// The order of calls, and the volumes that were detached because of a removed VolumeAttachment.
 #[derive(Debug, Default)]
 pub(super) struct Order {
     /// Volumes and nodes that were detached although their current VolumeAttachment exists, because the attacher may
     /// have had a former one in its list.
-    taken: BTreeSet<(String, String)>,
+    taken: BTreeSet<VolumeOnNode>,
 }
 
 impl Order {
@@ -29,7 +29,7 @@ impl Order {
         former: impl Fn(&str, &str) -> bool,
     ) -> Option<Found> {
         if let Some(AttachmentChanged { volume, instance, state: AttachmentPhase::Attached, .. }) = event.get() {
-            self.taken.remove(&(volume.to_string(), model.name(instance.as_str()).to_owned()));
+            self.taken.remove(&model.place(volume.as_str(), instance.as_str()));
             return None;
         }
         let call = event.get::<CsiCall>()?;
@@ -42,7 +42,7 @@ impl Order {
             "ControllerUnpublishVolume" => {
                 if model.wants_attached(volume, node) && model.objects.pv_of(volume).is_some_and(|pv| former(pv, node))
                 {
-                    self.taken.insert((volume.to_owned(), node.to_owned()));
+                    self.taken.insert(VolumeOnNode::new(volume, node));
                 }
                 return None;
             }
@@ -55,14 +55,13 @@ impl Order {
         };
         checked.add(Id::I3, 1);
         let missing = missing?;
-        let (volume, node) = (volume.to_owned(), node.to_owned());
-        let taken = missing == "attached" && self.taken.contains(&(volume.clone(), node.clone()));
+        let taken = missing == "attached" && self.taken.contains(&VolumeOnNode::new(volume, node));
         Some(Found {
             message: format!("{} was called for {volume} on {node}, where it is not {missing}", call.rpc),
             operation: call.rpc.to_string(),
             details: [("detachedForFormerAttachment", taken.into())].into(),
-            volume: Some(volume),
-            node: Some(node),
+            volume: Some(volume.to_owned()),
+            node: Some(node.to_owned()),
         })
     }
 }

@@ -15,7 +15,7 @@ use substrate::Event;
 
 use super::{Checked, Found, Id};
 
-/// Last states, by id.
+/// Last states, by id. The model has the states after an event, and forgets what is gone.
 #[derive(Debug, Default)]
 pub(super) struct States {
     volumes: BTreeMap<String, VolumePhase>,

@@ -13,7 +13,7 @@ use fake_apiserver::events::Node;
 use substrate::json::Text;
 
 use super::{StoredObjects, Symptom};
-use crate::model::RunModel;
+use crate::model::{RunModel, VolumeOnNode};
 
 /// Actual state, read from the cloud and from the disks, not from the trace.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -68,7 +68,7 @@ const CLOUD: &str = "attached in the cloud";
 const OBJECT: &str = "attached by its VolumeAttachment";
 const LISTED: &str = "in status.volumesAttached of the node";
 
-type Pairs = BTreeSet<(String, String)>;
+type Pairs = BTreeSet<VolumeOnNode>;
 
 /// Returns all differences, and the number of compared attachments.
 pub(super) fn compare(model: &RunModel, machines: &Machines) -> (Vec<Disagreement>, u64) {
@@ -78,35 +78,37 @@ pub(super) fn compare(model: &RunModel, machines: &Machines) -> (Vec<Disagreemen
         .cloud
         .iter()
         .filter(|(volume, _)| known(volume))
-        .map(|(volume, instance)| (volume.clone(), model.name(instance).to_owned()))
+        .map(|(volume, instance)| model.place(volume.as_str(), instance))
         .collect();
     let objects: Pairs = model
         .objects
         .attachments
         .values()
         .filter(|va| va.state.attached)
-        .filter_map(|va| Some((model.objects.volume(va.pv())?.handle().to_owned(), va.node().to_owned())))
+        .filter_map(|va| Some(VolumeOnNode::new(model.objects.volume(va.pv())?.handle(), va.node())))
         .collect();
     let of_nodes = |list: fn(&Node) -> &[Text]| -> Pairs {
         let pairs = model.objects.nodes.iter().flat_map(|(node, object)| {
             let names = list(&object.state).iter();
-            names.filter_map(move |name| Some((name.split_once('^')?.1.to_owned(), node.to_string())))
+            names.filter_map(move |name| Some(VolumeOnNode::new(name.split_once('^')?.1, node.clone())))
         });
         pairs.collect()
     };
     let (attached, in_use) = (of_nodes(|n| &n.volumes_attached), of_nodes(|n| &n.volumes_in_use));
     let here = |by_node: &BTreeMap<String, BTreeSet<String>>| -> Pairs {
-        let pairs = by_node.iter().flat_map(|(node, volumes)| volumes.iter().map(|v| (v.clone(), node.clone())));
-        pairs.filter(|(volume, _)| known(volume)).collect()
+        let pairs = by_node
+            .iter()
+            .flat_map(|(node, volumes)| volumes.iter().map(|v| VolumeOnNode::new(v.as_str(), node.as_str())));
+        pairs.filter(|pair| known(&pair.volume)).collect()
     };
     let (devices, mounted) = (here(&machines.devices), here(&machines.staged));
-    let holds = model.holds.iter().filter(|((volume, _), hold)| hold.state().is_some() && known(volume));
+    let holds = model.holds.iter().filter(|(key, hold)| hold.state().is_some() && known(&key.volume));
     // A shared file system is mounted without a device, and kubelet does not report it as in use.
-    let (shares, holds): (Vec<_>, Vec<_>) = holds.partition(|((volume, _), _)| is_handle(volume));
+    let (shares, holds): (Vec<_>, Vec<_>) = holds.partition(|(key, _)| is_handle(&key.volume));
     let shares: Pairs = shares.into_iter().map(|(key, _)| key.clone()).collect();
     let on_nodes = machines.mounts.iter().flat_map(|(node, mounts)| {
         let shares = mounts.iter().filter(|mount| mount.kind == MountKind::Share && known(&mount.volume));
-        shares.map(move |mount| (mount.volume.clone(), node.clone()))
+        shares.map(move |mount| VolumeOnNode::new(mount.volume.as_str(), node.as_str()))
     });
     let shares_mounted: Pairs = on_nodes.collect();
     let holds = holds.into_iter();
@@ -115,14 +117,15 @@ pub(super) fn compare(model: &RunModel, machines: &Machines) -> (Vec<Disagreemen
     let compared = cloud.iter().chain(&objects).chain(&attached).collect::<BTreeSet<_>>().len() as u64;
     let mut wording = Vec::new();
     let mut same = |one: &str, a: &Pairs, other: &str, b: &Pairs| {
-        let mut differ = |(volume, node): &(String, String), is: &str, is_not: &str| {
+        let mut differ = |VolumeOnNode { volume, node }: &VolumeOnNode, is: &str, is_not: &str| {
             let message = format!("{volume} on {node} is {is}, and not {is_not}");
             let symptom = match (is, is_not) {
                 (CLOUD, OBJECT) => Symptom::AttachedInCloudOnly,
                 (LISTED, OBJECT) => Symptom::ListedAsAttachedOnly,
                 _ => Symptom::Disagreement,
             };
-            wording.push(Disagreement { volume: Some(volume.clone()), node: Some(node.clone()), message, symptom });
+            let (volume, node) = (Some(volume.to_string()), Some(node.to_string()));
+            wording.push(Disagreement { volume, node, message, symptom });
         };
         a.difference(b).for_each(|pair| differ(pair, one, other));
         b.difference(a).for_each(|pair| differ(pair, other, one));

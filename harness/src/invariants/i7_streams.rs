@@ -69,7 +69,7 @@ struct Stream {
 pub(super) struct Streams {
     open: BTreeMap<(Arc<str>, u64), Stream>,
     commits: BTreeMap<Of, Vec<Entry>>,
-    /// The node that a pod was on at its last commit.
+    /// The node that a pod was on at its last commit. Unlike the model, a load of a saved state empties it.
     nodes: BTreeMap<Arc<str>, Option<String>>,
     /// The newest revision that was forgotten.
     forgotten: u64,

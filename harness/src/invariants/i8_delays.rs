@@ -21,7 +21,7 @@ use substrate::json::Text;
 
 use super::stale_reads::TEN_MINUTES;
 use super::{Checked, Found, Id};
-use crate::model::{RunModel, claims_of};
+use crate::model::{ClaimKey, RunModel, claims_of};
 
 /// Time in milliseconds in which loops that start find what was there before.
 const START: u64 = 3 * 60 * 1000;
@@ -92,19 +92,10 @@ impl Step {
 /// A step of a volume; with the node's name if the step is on a node.
 type Key = (Step, Text, Text);
 
-/// State of a VolumeAttachment.
-#[derive(Clone, Copy, Debug, Default)]
-struct Attached {
-    attached: bool,
-    deleting: bool,
-}
-
 /// Steps that are to come, each with the time in milliseconds of the one before.
 #[derive(Debug, Default)]
 pub(super) struct Delays {
     due: BTreeMap<Key, u64>,
-    /// VolumeAttachments by volume and node.
-    attachments: BTreeMap<(Text, Text), Attached>,
     /// Time in milliseconds until which no step is judged.
     disturbed: u64,
     /// The same for volumes of which a call has failed.
@@ -138,17 +129,17 @@ impl Delays {
 
     /// Records that a component could not do what an object asks for.
     fn on_warning(&mut self, model: &RunModel, object: &str, ms: u64) {
-        let claims: Vec<String> = match object.split_once('/') {
-            Some(("persistentvolumeclaim", claim)) => vec![claim.to_owned()],
+        let claims: Vec<ClaimKey> = match object.split_once('/') {
+            Some(("persistentvolumeclaim", claim)) => vec![claim.into()],
             Some(("pod", pod)) => model.objects.pod(pod).into_iter().flat_map(|p| claims_of(pod, &p.state)).collect(),
             _ => return,
         };
         for claim in claims {
-            let uid = model.objects.claim(&claim).map(|claim| claim.state.uid.to_string());
-            let volume = model.objects.handle_of_claim(&claim).map(str::to_owned);
-            for failed in uid.into_iter().chain(volume).chain([claim]) {
-                self.failed.insert(failed.as_str().into(), ms + TEN_MINUTES);
-                self.forget(&failed);
+            let uid = model.objects.claim(&claim).map(|claim| claim.state.uid.as_str());
+            let volume = model.objects.handle_of_claim(&claim);
+            for failed in uid.into_iter().chain(volume).chain([&*claim]) {
+                self.failed.insert(failed.into(), ms + TEN_MINUTES);
+                self.forget(failed);
             }
         }
     }
@@ -218,14 +209,14 @@ impl Delays {
         let node = model.name(done.node.as_deref().unwrap_or_default());
         // A call may repeat an earlier one, without a further step.
         let is_saved = model.objects.volume_of(volume).is_some();
-        let attachment = self.attachments.get(&(volume.into(), node.into())).copied();
-        let is_awaited = attachment.is_some_and(|of| !of.attached && !of.deleting);
-        let is_leaving = attachment.is_some_and(|of| of.deleting);
+        let attachment = || model.attachments_of(volume).map(|(_, of)| of).find(|of| of.node() == node);
+        let is_awaited = || attachment().is_some_and(|of| !of.state.attached && !of.state.deleting);
+        let is_leaving = || attachment().is_some_and(|of| of.state.deleting);
         match &*done.rpc {
             "CreateVolume" if !is_saved => self.begin(Step::Store, volume, "", ms),
             "DeleteVolume" if is_saved => self.begin(Step::Remove, volume, "", ms),
-            "ControllerPublishVolume" if is_awaited => self.begin(Step::Attached, volume, node, ms),
-            "ControllerUnpublishVolume" if is_leaving => self.begin(Step::Detached, volume, node, ms),
+            "ControllerPublishVolume" if is_awaited() => self.begin(Step::Attached, volume, node, ms),
+            "ControllerUnpublishVolume" if is_leaving() => self.begin(Step::Detached, volume, node, ms),
             "ControllerExpandVolume" => self.begin(Step::Capacity, volume, "", ms),
             "NodeExpandVolume" => self.begin(Step::ClaimCapacity, volume, "", ms),
             "NodeStageVolume" => self.begin(Step::Mount, volume, node, ms),
@@ -280,13 +271,9 @@ impl Delays {
         } else if let Some(attachment) = &commit.volumeattachment {
             let handle = model.objects.volume(attachment.pv.as_deref()?)?.handle();
             let node = attachment.node.as_ref()?;
-            let key = (Text::from(handle), node.clone());
             let (attached, deleting) = (attachment.attached, attachment.deleting);
-            let before = match is_gone {
-                true => self.attachments.remove(&key),
-                false => self.attachments.insert(key, Attached { attached, deleting }),
-            };
-            let was = before.unwrap_or_default();
+            let before = model.objects.before.attachment.as_ref().map(|before| &before.state);
+            let (was_attached, was_deleting) = before.map_or((false, false), |was| (was.attached, was.deleting));
             if is_gone {
                 let late = self.end(checked, (Step::Detached, handle, node), ms);
                 self.due.retain(|(step, of, on), _| of != handle || on != node || !step.is_of_attachment());
@@ -294,13 +281,13 @@ impl Delays {
             }
             if before.is_none() {
                 self.begin(Step::Publish, handle, node, ms);
-            } else if deleting && !was.deleting {
+            } else if deleting && !was_deleting {
                 let late = self.end(checked, (Step::Detach, handle, node), ms);
-                if was.attached {
+                if was_attached {
                     self.begin(Step::Unpublish, handle, node, ms);
                 }
                 return late;
-            } else if attached && !was.attached {
+            } else if attached && !was_attached {
                 if model.objects.attachments.get(object).is_some_and(|stored| ms < stored.since + ATTACH) {
                     self.begin(Step::Report, handle, node, ms);
                 }

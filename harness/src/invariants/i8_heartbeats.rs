@@ -4,17 +4,15 @@
 //! A cache may be stale after a fault at reads of the API server, so no node is checked for twenty minutes.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
 use substrate::Event;
-use substrate::clock::TimeScale;
-use substrate::json::Text;
 
 use super::Found;
 use super::stale_reads::{StaleReads, TEN_MINUTES};
+use crate::model::{NodeName, RunModel};
 
 /// Tolerance of the grace period: latencies, and the period of the monitor.
 const TOLERANCE: Duration = Duration::from_secs(6);
@@ -29,9 +27,7 @@ pub(super) struct Heartbeats {
     /// Upstream's node-monitor-grace-period, unscaled; `None` for its default.
     pub grace: Option<Duration>,
     /// Time in milliseconds of the last heartbeat of each node.
-    last: BTreeMap<String, u64>,
-    /// Status of the Ready condition of each node.
-    ready: BTreeMap<Arc<str>, Option<Text>>,
+    last: BTreeMap<NodeName, u64>,
     stale_reads: StaleReads,
 }
 
@@ -42,13 +38,13 @@ impl Heartbeats {
     }
 
     /// Checks an event.
-    pub fn check(&mut self, scale: TimeScale, event: &Event) -> Option<Found> {
+    pub fn check(&mut self, model: &RunModel, event: &Event) -> Option<Found> {
         self.stale_reads.note(event, &[]);
         let commit = event.get::<Commit>()?;
         let by_kubelet = commit.user.starts_with("kubelet");
         if let Some(node) = commit.object.strip_prefix(LEASES).filter(|_| commit.resource == "leases") {
             if by_kubelet {
-                self.last.insert(node.to_owned(), event.ms);
+                self.last.insert(node.into(), event.ms);
             }
             return None;
         }
@@ -56,21 +52,19 @@ impl Heartbeats {
             return None;
         }
         let name = &*commit.object;
-        if commit.r#type != EventType::Modified {
-            self.ready.remove(&commit.object);
-        }
         if by_kubelet {
-            self.last.insert(name.to_owned(), event.ms);
+            self.last.insert(name.into(), event.ms);
         }
-        let now = commit.node.as_ref().and_then(|node| node.ready.clone());
-        let before = self.ready.insert(commit.object.clone(), now.clone()).flatten()?;
-        let is_lost = commit.user.ends_with(LIFECYCLE) && now.as_deref() == Some("Unknown") && before != "Unknown";
+        let now = commit.node.as_ref()?.ready.as_deref();
+        let before = model.objects.before.node.as_ref().filter(|_| commit.r#type == EventType::Modified)?;
+        let was = before.state.ready.as_deref()?;
+        let is_lost = commit.user.ends_with(LIFECYCLE) && now == Some("Unknown") && was != "Unknown";
         if !is_lost || self.stale_reads.within(2 * TEN_MINUTES, event.ms) {
             return None;
         }
         let silence = event.ms - *self.last.get(name)?;
         let grace = self.grace.unwrap_or_else(|| controllers::timers::Timers::default().node_monitor_grace);
-        let least = scale.apply(grace.saturating_sub(TOLERANCE)).as_millis();
+        let least = model.scale.apply(grace.saturating_sub(TOLERANCE)).as_millis();
         (u128::from(silence) < least).then(|| Found {
             message: format!(
                 "node/{name} was set to Unknown {silence} ms after its last heartbeat, and the grace period is {} s",
@@ -113,8 +107,11 @@ mod tests {
             commit("nodes", "node-a", user, Some("Unknown"));
             world.trace().events()
         });
-        let mut rule = Heartbeats::default();
-        let found = events.iter().filter_map(|event| rule.check(TimeScale::default(), event));
+        let (mut model, mut rule) = (RunModel::default(), Heartbeats::default());
+        let found = events.iter().filter_map(|event| {
+            model.observe(event);
+            rule.check(&model, event)
+        });
         found.map(|found| found.message).collect()
     }
 

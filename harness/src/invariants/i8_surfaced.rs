@@ -16,7 +16,7 @@ use substrate::events::{ProcessCrashed, ProcessStarted};
 use substrate::json::Text;
 
 use super::{Checked, Found, Id};
-use crate::model::{RunModel, claims_of};
+use crate::model::{ClaimKey, PodKey, RunModel, claims_of};
 use crate::spec::names;
 
 /// Reasons of the Events for a failure of each RPC, and the process that calls it; none for the kubelet of its node.
@@ -62,7 +62,7 @@ pub(super) struct Surfaced {
     /// Claim of each volume, and of each uid, as `namespace/name`.
     claims: BTreeMap<Text, Text>,
     /// Pods that have had each claim.
-    pods: BTreeMap<String, BTreeSet<Arc<str>>>,
+    pods: BTreeMap<ClaimKey, BTreeSet<PodKey>>,
 }
 
 impl Surfaced {
@@ -150,7 +150,7 @@ impl Surfaced {
             }
         } else if let Some(pod) = &commit.pod {
             for claim in claims_of(&commit.object, pod) {
-                self.pods.entry(claim).or_default().insert(commit.object.clone());
+                self.pods.entry(claim).or_default().insert((&commit.object).into());
             }
         }
     }

@@ -14,7 +14,7 @@ use substrate::json::Text;
 use super::{Checked, Found, Id};
 use crate::model::RunModel;
 
-/// Pods by uid.
+/// Pods by uid, also those that are gone, which the model forgets.
 #[derive(Debug, Default)]
 pub(super) struct Targets {
     pods: BTreeMap<Text, Arc<str>>,

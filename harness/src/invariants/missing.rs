@@ -16,7 +16,7 @@ use substrate::Event;
 use substrate::json::Text;
 
 use super::Symptom;
-use crate::model::{RunModel, claims_of, only_looks};
+use crate::model::{ClaimKey, RunModel, claims_of, only_looks};
 
 /// A missing call or write.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -69,7 +69,7 @@ pub(super) struct Last {
     /// The last write of an object, by resource and key.
     writes: BTreeMap<Text, BTreeMap<Arc<str>, Write>>,
     /// The last deletion of a pod that used a claim, by the claim.
-    pods: BTreeMap<String, String>,
+    pods: BTreeMap<ClaimKey, String>,
 }
 
 impl Last {

@@ -314,7 +314,7 @@ impl Invariants {
         surfaced.observe(model, checked, event);
         idle.observe(event);
         let late = if *is_live { None } else { delays.check(model, checked, event) };
-        let lost = heartbeats.check(model.scale, event);
+        let lost = heartbeats.check(model, event);
         let placed = scheduled.check(model, checked, event);
         let placed = placed.filter(|found| compares || found.operation != "AttachVolume");
         let tainted = taints.check(model, checked, event);

@@ -9,12 +9,12 @@ use std::path::Path;
 
 use controllers::node_agent::names::Paths;
 use csi_mock::events::{CsiCall, CsiDone};
-use mock_ec2::events::{AttachmentChanged, AttachmentPhase, VolumeChanged};
+use mock_ec2::events::{AttachmentChanged, AttachmentPhase};
 use substrate::Event;
 use substrate::events::{ProcessCrashed, ProcessStarted};
 use substrate::json::Text;
 
-use crate::model::{RunModel, target};
+use crate::model::{RunModel, VolumeId, VolumeOnNode, target};
 use crate::spec::names::kubelet;
 
 /// Work of a kubelet on a volume, according to the calls of its driver.
@@ -32,13 +32,11 @@ struct Staging {
 /// By volume and node.
 #[derive(Debug, Default)]
 pub(super) struct OrphanedStagings {
-    stagings: BTreeMap<(String, String), Staging>,
-    /// Volumes of the cloud, including deleted ones.
-    volumes: BTreeSet<String>,
+    stagings: BTreeMap<VolumeOnNode, Staging>,
     /// Volumes and nodes for which a driver was ever asked to stage.
-    asked: BTreeSet<(String, String)>,
+    asked: BTreeSet<VolumeOnNode>,
     /// Kubelets that were started more than once, each with the volumes that existed at its last start.
-    restarted: BTreeMap<String, BTreeSet<String>>,
+    restarted: BTreeMap<String, BTreeSet<VolumeId>>,
 }
 
 impl OrphanedStagings {
@@ -48,18 +46,16 @@ impl OrphanedStagings {
             self.on_call(call);
         } else if let Some(done) = event.get::<CsiDone>() {
             self.on_done(model, done);
-        } else if let Some(VolumeChanged { volume, .. }) = event.get() {
-            self.volumes.insert(volume.to_string());
         } else if let Some(ProcessStarted { incarnation }) = event.get() {
             if *incarnation > 1 && event.process.ends_with("/kubelet") {
-                self.restarted.insert(event.process.to_string(), self.volumes.clone());
+                self.restarted.insert(event.process.to_string(), model.in_our_cloud.clone());
             }
             self.on_end(&event.process);
         } else if event.is::<ProcessCrashed>() {
             self.on_end(&event.process);
         } else if let Some(AttachmentChanged { volume, instance, state: AttachmentPhase::Detached, .. }) = event.get() {
             // Attach-detach waits for the kubelet, which reports a volume until its directory is gone.
-            let key = (volume.to_string(), model.name(instance.as_str()).to_owned());
+            let key = model.place(volume.as_str(), instance.as_str());
             if self.stagings.get(&key).is_some_and(|staging| staging.unstaged && !staging.forgotten) {
                 self.stagings.remove(&key);
             }
@@ -68,14 +64,14 @@ impl OrphanedStagings {
 
     /// Forgets the knowledge of a kubelet that ends.
     fn on_end(&mut self, process: &str) {
-        for (_, staging) in self.stagings.iter_mut().filter(|((_, node), _)| *process == kubelet(node)) {
+        for (_, staging) in self.stagings.iter_mut().filter(|(key, _)| *process == kubelet(&key.node)) {
             staging.forgotten |= staging.published.is_empty();
         }
     }
 
     fn on_call(&mut self, call: &CsiCall) {
         let (Some(volume), Some(node)) = (&call.volume, &call.node) else { return };
-        let key = (volume.to_string(), node.to_string());
+        let key = VolumeOnNode::new(volume, node);
         match call.rpc.as_str() {
             "NodeStageVolume" => {
                 self.asked.insert(key.clone());
@@ -95,7 +91,7 @@ impl OrphanedStagings {
 
     fn on_done(&mut self, model: &RunModel, done: &CsiDone) {
         let (Some(volume), Some(node)) = (&done.volume, &done.node) else { return };
-        let Some(staging) = self.stagings.get_mut(&(volume.to_string(), node.to_string())) else { return };
+        let Some(staging) = self.stagings.get_mut(&VolumeOnNode::new(volume, node)) else { return };
         match (done.rpc.as_str(), done.code.as_str(), model.calls.answered()) {
             ("NodeUnpublishVolume", "OK", Some(call)) => drop(staging.published.remove(target(call))),
             ("NodeUnstageVolume", "OK", _) => staging.unstaged = true,
@@ -106,13 +102,13 @@ impl OrphanedStagings {
     /// Returns the volume with the staging directory `path` on `node`, if the kubelet does not know it.
     pub fn volume(&self, node: &str, path: &Path) -> Option<&str> {
         let is = |volume: &str| Paths::new("/").staging_dir("", volume).file_name() == path.file_name();
-        let mut there = self.stagings.iter().filter(|((_, n), staging)| n == node && staging.forgotten);
-        let staged = there.find(|((volume, _), _)| is(volume)).map(|((volume, _), _)| volume.as_str());
+        let mut there = self.stagings.iter().filter(|(key, staging)| key.node == *node && staging.forgotten);
+        let staged = there.find(|(key, _)| is(&key.volume)).map(|(key, _)| &*key.volume);
         staged.or_else(|| {
-            let never_asked = |volume: &&String| !self.asked.contains(&((*volume).clone(), node.to_owned()));
+            let never_asked = |volume: &&VolumeId| !self.asked.contains(&VolumeOnNode::new(&***volume, node));
             // Only a directory that was there when kubelet started is unknown to it.
             let existed = self.restarted.get(&kubelet(node))?;
-            existed.iter().filter(never_asked).find(|volume| is(volume)).map(String::as_str)
+            existed.iter().filter(never_asked).find(|volume| is(volume)).map(|volume| &**volume)
         })
     }
 }
@@ -121,7 +117,7 @@ impl OrphanedStagings {
 mod tests {
     use std::sync::Arc;
 
-    use mock_ec2::events::VolumePhase;
+    use mock_ec2::events::{VolumeChanged, VolumePhase};
     use substrate::clock::TimeScale;
     use substrate::{Clock, Level, Trace};
 

@@ -17,7 +17,7 @@ use substrate::events::{FaultFired, ProcessCrashed, ProcessStarted};
 use substrate::fault::Effect;
 use substrate::json::Text;
 
-use crate::model::{CallKey, Calls};
+use crate::model::{CallKey, Calls, VolumeId};
 
 /// The processes that create volumes; a second replica has a number after its name.
 const PROVISIONERS: [&str; 2] = ["csi-provisioner", "efs-csi-provisioner"];
@@ -58,10 +58,10 @@ fn name(call: &CsiCall) -> Text {
 #[derive(Debug, Default)]
 pub(super) struct OrphanedVolumes {
     /// For each volume, true if a provisioner has restarted since its creation.
-    restarted: BTreeMap<String, bool>,
+    restarted: BTreeMap<VolumeId, bool>,
     /// Names under which a provisioner may have asked for each volume. There are several until the driver has answered
     /// with the volume.
-    names: BTreeMap<String, BTreeSet<Text>>,
+    names: BTreeMap<VolumeId, BTreeSet<Text>>,
     /// Names that a provisioner asked for, and that have no PersistentVolume yet.
     asked: BTreeSet<Text>,
     /// Names among them whose claim is gone, or is being deleted.
@@ -74,7 +74,7 @@ pub(super) struct OrphanedVolumes {
     watches_since: Option<u64>,
     /// Volumes that the driver has created, although it answered that it had not; the time of this answer in
     /// milliseconds.
-    denied: BTreeMap<String, u64>,
+    denied: BTreeMap<VolumeId, u64>,
     /// Time of the last event in milliseconds.
     now: u64,
     /// Open CreateVolume calls whose answer no provisioner waits for, because it has ended.
@@ -126,7 +126,7 @@ impl OrphanedVolumes {
                 self.given_up += 1;
             }
         } else if let Some(call) = event.get::<CsiCall>().filter(|call| call.rpc == "CreateVolume") {
-            self.abandoned.remove(&(event.process.clone(), call.ordinal));
+            self.abandoned.remove(&CallKey::new(event, call.ordinal));
             self.asked.insert(name(call));
             self.known.insert(name(call));
         } else if let Some(done) = event.get::<CsiDone>().filter(|done| &*done.rpc == "CreateVolume") {
@@ -138,7 +138,7 @@ impl OrphanedVolumes {
     fn on_restart(&mut self, calls: &Calls, shares: bool) {
         let restarted = self.restarted.iter_mut().filter(|(volume, _)| is_handle(volume) == shares);
         restarted.for_each(|(_, restarted)| *restarted = true);
-        let open = creations(calls.open()).filter(|((process, _), _)| is_of_shares(process) == shares);
+        let open = creations(calls.open()).filter(|(key, _)| is_of_shares(&key.process) == shares);
         let open: Vec<CallKey> = open.map(|(key, _)| key.clone()).collect();
         self.lost = open.len() + self.given_up;
         self.abandoned.extend(open);
@@ -155,8 +155,8 @@ impl OrphanedVolumes {
         if creations(calls.open()).next().is_none() {
             (self.lost, self.given_up) = (self.lost.saturating_sub(1), self.given_up.saturating_sub(1));
         }
-        *self.restarted.entry(volume.to_owned()).or_default() |= is_lost;
-        self.names.insert(volume.to_owned(), self.asked.clone());
+        *self.restarted.entry(volume.into()).or_default() |= is_lost;
+        self.names.insert(volume.into(), self.asked.clone());
     }
 
     fn on_deleted(&mut self, volume: &str) {
@@ -203,7 +203,7 @@ impl OrphanedVolumes {
         let is_disturbed = self.is_cut || name.as_ref().is_some_and(|name| self.disturbed.contains(name));
         let volume = done.volume.as_deref();
         if let Some((volume, name)) = volume.zip(name) {
-            self.names.insert(volume.to_owned(), [name].into());
+            self.names.insert(volume.into(), [name].into());
         }
         if done.code == "OK" {
             // An abandoned request was repeated under the same name.
@@ -219,15 +219,15 @@ impl OrphanedVolumes {
             volume.map(|volume| self.denied.remove(volume));
         } else {
             // A driver that does so by itself has a bug.
-            self.denied.extend(volume.filter(|_| is_disturbed).map(|volume| (volume.to_owned(), self.now)));
+            self.denied.extend(volume.filter(|_| is_disturbed).map(|volume| (volume.into(), self.now)));
         }
     }
 
     /// Returns the volumes whose provisioner has restarted since their creation, and whose claim was deleted before it
     /// could ask for them again.
-    pub fn restarted(&self) -> impl Iterator<Item = &String> {
+    pub fn restarted(&self) -> impl Iterator<Item = &str> {
         let all = self.restarted.iter().filter(|(volume, restarted)| **restarted && self.is_claim_gone(volume));
-        all.map(|(volume, _)| volume)
+        all.map(|(volume, _)| &**volume)
     }
 
     /// Returns the reason why no provisioner knows `volume`, if none does and the reason is known.

@@ -103,8 +103,8 @@ impl Invariants {
     /// known (I5, I8).
     pub fn waited(&self, expected: &str, seen: &str) {
         let mut state = self.state();
-        let orphaned_volumes = state.orphaned_volumes.restarted().filter(|volume| seen.contains(*volume)).cloned();
-        for volume in orphaned_volumes.collect::<Vec<_>>() {
+        let orphaned_volumes = state.orphaned_volumes.restarted().filter(|volume| seen.contains(*volume));
+        for volume in orphaned_volumes.map(str::to_owned).collect::<Vec<_>>() {
             if !state.model.was_saved(&volume) {
                 state.forgotten_volume(volume);
             }

@@ -1,14 +1,12 @@
 //! Calls of drivers: those without an answer, and those that the last event ended.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use csi_mock::events::{CsiCall, CsiDone};
 use substrate::Event;
 use substrate::events::{ProcessCrashed, ProcessStarted};
 
-/// Process and ordinal of a call.
-pub(crate) type CallKey = (Arc<str>, u64);
+use super::CallKey;
 
 /// Calls of drivers. A call ends with its answer or with its process.
 #[derive(Debug, Default)]
@@ -22,11 +20,11 @@ impl Calls {
     pub fn observe(&mut self, event: &Event) {
         self.ended.clear();
         if let Some(call) = event.get::<CsiCall>() {
-            self.open.insert((event.process.clone(), call.ordinal), call.clone());
+            self.open.insert(CallKey::new(event, call.ordinal), call.clone());
         } else if let Some(done) = event.get::<CsiDone>() {
-            self.ended.extend(self.open.remove_entry(&(event.process.clone(), done.ordinal)));
+            self.ended.extend(self.open.remove_entry(&CallKey::new(event, done.ordinal)));
         } else if event.is::<ProcessStarted>() || event.is::<ProcessCrashed>() {
-            self.ended.extend(self.open.extract_if(.., |(process, _), _| *process == event.process));
+            self.ended.extend(self.open.extract_if(.., |key, _| key.process == event.process));
         }
     }
 
@@ -81,6 +79,6 @@ mod tests {
             ended.extend(calls.ended().map(|(_, call)| (event.n, call.ordinal)));
         }
         assert_eq!(ended, [(4, 1), (5, 2)]);
-        assert_eq!(calls.open().map(|((process, _), _)| &**process).collect::<Vec<_>>(), ["node-a/csi-node"]);
+        assert_eq!(calls.open().map(|(key, _)| &*key.process).collect::<Vec<_>>(), ["node-a/csi-node"]);
     }
 }

@@ -4,7 +4,7 @@ use fake_apiserver::events::{Commit, Node};
 use fake_apiserver::state::EventType;
 use substrate::json::Text;
 
-use super::{RunModel, claims_of, is_out_of_service, keeps_away};
+use super::{RunModel, VolumeOnNode, claims_of, is_out_of_service, keeps_away};
 
 impl RunModel {
     pub(super) fn on_commit(&mut self, commit: &Commit, ms: u64) {
@@ -20,7 +20,7 @@ impl RunModel {
         if let Some(pv) = &commit.pv {
             let handle = pv.handle.as_deref().unwrap_or_default();
             if pv.reclaim.is_some() && !handle.is_empty() {
-                self.kept.insert(handle.to_owned());
+                self.kept.insert(handle.into());
             } else {
                 self.kept.remove(handle);
             }
@@ -28,18 +28,18 @@ impl RunModel {
             self.has_node_controller |= commit.user.contains("node-controller");
             let before = self.objects.before.node.as_ref();
             if before.is_some_and(|before| !same(&before.state.volumes_attached, &node.volumes_attached)) {
-                self.reported = Some(object.to_owned());
+                self.reported = Some(object.into());
             }
             self.note_lists(object, commit.r#type, node);
             let before = self.in_use_since.remove(object).filter(|_| commit.r#type == EventType::Modified);
             if !deleted {
                 let since = |name: &Text| before.as_ref().and_then(|before| before.get(name)).copied().unwrap_or(ms);
                 let since = node.volumes_in_use.iter().map(|name| (name.clone(), since(name))).collect();
-                self.in_use_since.insert(commit.object.clone(), since);
+                self.in_use_since.insert((&commit.object).into(), since);
             }
         } else if let Some(pod) = &commit.pod {
             if pod.deleting && !deleted {
-                self.deleting_since.entry(commit.object.clone()).or_insert(ms);
+                self.deleting_since.entry((&commit.object).into()).or_insert(ms);
             } else {
                 self.deleting_since.remove(object);
             }
@@ -63,8 +63,8 @@ impl RunModel {
     /// Records which volumes of a node a new Node does not list in volumesInUse yet, and a deleted or a new one in
     /// volumesAttached.
     fn note_lists(&mut self, name: &str, r#type: EventType, node: &Node) {
-        for ((volume, _), hold) in self.holds.iter_mut().filter(|((_, on), _)| on == name) {
-            let end = format!("^{volume}");
+        for (place, hold) in self.holds.iter_mut().filter(|(place, _)| place.node == *name) {
+            let end = format!("^{}", place.volume);
             let lists = |list: &[Text]| list.iter().any(|listed| listed.ends_with(&end));
             hold.node_lacks = !lists(&node.volumes_in_use) && (r#type == EventType::Added || hold.node_lacks);
             let is_attached = r#type != EventType::Deleted && lists(&node.volumes_attached);
@@ -80,11 +80,11 @@ impl RunModel {
             for claim in claims_of(object, &pod.state) {
                 let Some(handle) = objects.handle_of_claim(&claim) else { continue };
                 let wanted = objects.users(&claim).any(|(_, user)| user.node() == Some(node));
-                let key = (handle.to_owned(), node.to_owned());
+                let place = VolumeOnNode::new(handle, node);
                 if wanted {
-                    unwanted_since.remove(&key);
+                    unwanted_since.remove(&place);
                 } else {
-                    unwanted_since.entry(key).or_insert(ms);
+                    unwanted_since.entry(place).or_insert(ms);
                 }
             }
         }

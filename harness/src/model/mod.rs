@@ -6,13 +6,13 @@
 mod calls;
 mod commits;
 mod detaches;
+mod ids;
 mod mounts;
 mod node_volume;
 mod objects;
 mod queries;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use controllers::events::Detach;
@@ -29,7 +29,10 @@ use substrate::fault::{Effect, Span};
 use substrate::json::Text;
 
 use crate::events::ClusterNode;
-pub(crate) use calls::{CallKey, Calls, described, target};
+pub(crate) use calls::{Calls, described, target};
+pub(crate) use ids::{
+    AttachmentName, CallKey, ClaimKey, ClassName, InstanceId, NodeName, PodKey, PvName, VolumeId, VolumeOnNode,
+};
 use node_volume::NodeVolume;
 pub(crate) use objects::{Objects, Stored, claims_of, is_out_of_service, keeps_away};
 
@@ -44,35 +47,35 @@ pub(crate) struct RunModel {
     pub scale: TimeScale,
     pub calls: Calls,
     pub objects: Objects,
-    instances: BTreeMap<String, String>,
-    pub holds: BTreeMap<(String, String), NodeVolume>,
+    instances: BTreeMap<InstanceId, NodeName>,
+    pub holds: BTreeMap<VolumeOnNode, NodeVolume>,
     /// Handles whose PersistentVolume, in its last version, keeps them after their claim is gone.
-    kept: BTreeSet<String>,
+    kept: BTreeSet<VolumeId>,
     /// By node: the volumes in its status.volumesInUse, each with the time in milliseconds since which it is there.
-    in_use_since: BTreeMap<Arc<str>, BTreeMap<Text, u64>>,
+    in_use_since: BTreeMap<NodeName, BTreeMap<Text, u64>>,
     /// Time in milliseconds at which the deletion of each pod that is being deleted began.
-    deleting_since: BTreeMap<Arc<str>, u64>,
+    deleting_since: BTreeMap<PodKey, u64>,
     /// Attachments in the cloud, with their state.
-    pub cloud: BTreeMap<(String, String), AttachmentPhase>,
+    pub cloud: BTreeMap<VolumeOnNode, AttachmentPhase>,
     /// Device names of attachments in the cloud.
-    devices: BTreeMap<(String, String), String>,
-    multi_attach: BTreeSet<String>,
-    /// Volumes that the cloud has reported.
-    in_our_cloud: BTreeSet<String>,
+    devices: BTreeMap<VolumeOnNode, Text>,
+    multi_attach: BTreeSet<VolumeId>,
+    /// Volumes that the cloud has ever reported, also before a reset.
+    pub in_our_cloud: BTreeSet<VolumeId>,
     /// Volumes that were staged or published on a node since they were last attached to it.
-    pub held_since_attached: BTreeSet<(String, String)>,
+    pub held_since_attached: BTreeSet<VolumeOnNode>,
     /// Time in milliseconds since which no pod wants a volume on a node.
-    unwanted_since: BTreeMap<(String, String), u64>,
+    unwanted_since: BTreeMap<VolumeOnNode, u64>,
     /// Volumes and nodes whose driver was asked to stage; true if the kubelet that asked has ended since.
-    asked_to_stage: BTreeMap<(String, String), bool>,
-    made: BTreeSet<String>,
+    asked_to_stage: BTreeMap<VolumeOnNode, bool>,
+    made: BTreeSet<VolumeId>,
     /// Volumes and nodes for which attach-detach, at its last detach, may have had a cached Node that did not list the
     /// volume.
-    unlisted: BTreeSet<(String, String)>,
+    unlisted: BTreeSet<VolumeOnNode>,
     /// The node whose status.volumesAttached the last event has changed.
-    reported: Option<String>,
+    reported: Option<NodeName>,
     /// Volumes that were on no node: the ordinal of the last event that showed it.
-    left: BTreeMap<String, u64>,
+    left: BTreeMap<VolumeId, u64>,
     /// True if there is a node lifecycle controller: it has written a node.
     pub has_node_controller: bool,
     pub last_unrest: (u64, String),
@@ -88,7 +91,8 @@ impl RunModel {
 
     /// Returns the state that stays after a reset.
     pub fn of_a_reset(&self) -> Self {
-        Self { scale: self.scale, instances: self.instances.clone(), ..Self::default() }
+        let (instances, in_our_cloud) = (self.instances.clone(), self.in_our_cloud.clone());
+        Self { scale: self.scale, instances, in_our_cloud, ..Self::default() }
     }
 
     /// Records an event.
@@ -112,33 +116,31 @@ impl RunModel {
             self.on_cloud_attachment(changed);
         } else if let Some(changed) = event.get::<VolumeChanged>() {
             self.stir(event.ms, || format!("{} is {} in the cloud", changed.volume, changed.state.as_str()));
-            self.in_our_cloud.insert(changed.volume.to_string());
+            let volume = VolumeId::from(changed.volume.as_str());
             if changed.multi_attach {
-                self.multi_attach.insert(changed.volume.to_string());
+                self.multi_attach.insert(volume.clone());
             }
             if changed.state == VolumePhase::Creating {
-                self.made.insert(changed.volume.to_string());
+                self.made.insert(volume.clone());
             }
+            self.in_our_cloud.insert(volume);
         } else if let Some(staged) = event.get::<DiskStaged>() {
             self.on_staged(staged);
         } else if let Some(DiskPublished { volume, node, path, readonly }) = event.get() {
             self.on_published(volume, node, path, *readonly);
         } else if let Some(DiskUnpublished { volume, node, path }) = event.get() {
-            self.on_unpublished(volume, node, path);
+            self.on_unpublished(&self.place(volume, node), path);
         } else if let Some(DiskUnstaged { volume, node, .. }) = event.get() {
-            self.of(volume, node).staged = None;
-            self.forget_if_empty(volume, node);
+            self.on_unstaged(&self.place(volume, node));
         } else if let Some(DiskCrashed { node }) = event.get() {
-            let node = self.name(node).to_owned();
-            self.holds.retain(|(_, n), _| *n != node);
+            self.clear(node);
         } else if let Some(InstanceChanged { instance, state: InstancePhase::ShuttingDown }) = event.get() {
             // The cloud removes the machine with everything that it had, so this is not a detach under a running node.
-            let node = self.name(instance.as_str()).to_owned();
-            self.holds.retain(|(_, n), _| *n != node);
+            self.clear(instance.as_str());
         } else if let Some(detach) = event.get::<Detach>() {
             self.on_detach(detach, event.ms);
         } else if let Some(ClusterNode { node, instance, .. }) = event.get() {
-            self.instances.insert(instance.to_string(), node.to_string());
+            self.instances.insert(instance.into(), node.into());
         } else if let Some(FaultFired { fault, effect: Effect::Delay(Span(delay)), .. }) = event.get() {
             // A fault that ends does not release what it already holds.
             let held = self.scale.apply((*delay).min(HELD_AT_MOST));
@@ -156,15 +158,15 @@ impl RunModel {
         self.last_unrest = (ms, what());
     }
 
-    fn of(&mut self, volume: &str, node: &str) -> &mut NodeVolume {
-        let node = self.name(node).to_owned();
-        self.holds.entry((volume.to_owned(), node)).or_default()
+    /// Removes the volumes of a node, by its name or instance id.
+    fn clear(&mut self, node: &str) {
+        let node = NodeName::from(self.name(node));
+        self.holds.retain(|place, _| place.node != node);
     }
 
-    fn forget_if_empty(&mut self, volume: &str, node: &str) {
-        let key = (volume.to_owned(), self.name(node).to_owned());
-        if self.holds.get(&key).is_some_and(|hold| hold.staged.is_none() && hold.published.is_empty()) {
-            self.holds.remove(&key);
+    fn forget_if_empty(&mut self, place: &VolumeOnNode) {
+        if self.holds.get(place).is_some_and(|hold| hold.staged.is_none() && hold.published.is_empty()) {
+            self.holds.remove(place);
         }
     }
 }

@@ -15,7 +15,7 @@ pub(crate) struct NodeVolume {
     /// True for a raw device, whose staging is not visible on the node.
     pub raw: bool,
     /// Target paths; true if writable.
-    pub published: BTreeMap<String, bool>,
+    pub published: BTreeMap<Text, bool>,
     /// True if a legitimate forced detach from this node is on record: mounts there no longer reach the volume.
     pub forced: bool,
     /// Counter of arrivals of the volume on the node, so that one mistake is reported once.

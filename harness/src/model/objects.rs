@@ -1,6 +1,7 @@
 //! Stored objects with their requirements on volumes: claims, PersistentVolumes, StorageClasses, pods and the zones of
 //! nodes. Also the volumes of the cloud, to compare them with.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -11,6 +12,8 @@ use fake_apiserver::state::EventType;
 use mock_ec2::events::{ModificationChanged, VolumeChanged, VolumePhase};
 use substrate::Event;
 use substrate::json::Text;
+
+use super::{AttachmentName, ClaimKey, ClassName, NodeName, PodKey, PvName, VolumeId};
 
 /// A stored object: its state and its requirements.
 #[derive(Clone, Debug, Default)]
@@ -65,31 +68,32 @@ pub(crate) struct Before {
     pub claim: Option<Stored<Claim>>,
     pub pod: Option<Stored<Pod>>,
     pub node: Option<Stored<Node>>,
+    pub attachment: Option<Stored<Attachment>>,
 }
 
 /// Stored objects, by namespace and name, or by name.
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
     pub before: Before,
-    volumes: BTreeMap<Arc<str>, Stored<Volume>>,
+    volumes: BTreeMap<PvName, Stored<Volume>>,
     /// PersistentVolume of each handle that Kubernetes knows or has known.
-    by_handle: BTreeMap<Text, Arc<str>>,
+    by_handle: BTreeMap<VolumeId, PvName>,
     /// PersistentVolume of each claim.
-    by_claim: BTreeMap<Text, Arc<str>>,
-    claims: BTreeMap<Arc<str>, Stored<Claim>>,
+    by_claim: BTreeMap<ClaimKey, PvName>,
+    claims: BTreeMap<ClaimKey, Stored<Claim>>,
     /// All versions of each class: a provisioner uses the version that it knows.
-    classes: BTreeMap<Arc<str>, Vec<Spec>>,
+    classes: BTreeMap<ClassName, Vec<Spec>>,
     /// All versions of each VolumeAttributesClass.
-    attributes_classes: BTreeMap<Arc<str>, Vec<Spec>>,
-    pods: BTreeMap<Arc<str>, Stored<Pod>>,
+    attributes_classes: BTreeMap<ClassName, Vec<Spec>>,
+    pods: BTreeMap<PodKey, Stored<Pod>>,
     /// Pods that name each claim.
-    users: BTreeMap<String, BTreeSet<Arc<str>>>,
-    pub attachments: BTreeMap<Arc<str>, Stored<Attachment>>,
-    pub nodes: BTreeMap<Arc<str>, Stored<Node>>,
-    zones: BTreeMap<Arc<str>, Text>,
-    cloud: BTreeMap<String, VolumeChanged>,
+    users: BTreeMap<ClaimKey, BTreeSet<PodKey>>,
+    pub attachments: BTreeMap<AttachmentName, Stored<Attachment>>,
+    pub nodes: BTreeMap<NodeName, Stored<Node>>,
+    zones: BTreeMap<NodeName, Text>,
+    cloud: BTreeMap<VolumeId, VolumeChanged>,
     /// Size in bytes of the filesystem of a volume, as last reported by a node's disk.
-    filesystems: BTreeMap<Text, u64>,
+    filesystems: BTreeMap<VolumeId, u64>,
 }
 
 impl Objects {
@@ -102,7 +106,7 @@ impl Objects {
                 self.cloud.remove(changed.volume.as_str());
                 self.filesystems.remove(changed.volume.as_str());
             } else {
-                self.cloud.insert(changed.volume.to_string(), changed.clone());
+                self.cloud.insert(changed.volume.as_str().into(), changed.clone());
             }
         } else if let Some(changed) = event.get::<ModificationChanged>() {
             if let Some(volume) = self.cloud.get_mut(changed.volume.as_str()) {
@@ -112,12 +116,12 @@ impl Objects {
             }
         } else if let Some(DiskStaged { volume, size_bytes, .. }) = event.get() {
             match size_bytes {
-                Some(bytes) => drop(self.filesystems.insert(volume.clone(), *bytes)),
+                Some(bytes) => drop(self.filesystems.insert(volume.into(), *bytes)),
                 // This backend does not report the size, so the known size is outdated.
-                None => drop(self.filesystems.remove(volume)),
+                None => drop(self.filesystems.remove(volume.as_str())),
             }
         } else if let Some(DiskExpanded { volume, size_bytes, .. }) = event.get() {
-            self.filesystems.insert(volume.clone(), *size_bytes);
+            self.filesystems.insert(volume.into(), *size_bytes);
         }
     }
 
@@ -126,11 +130,11 @@ impl Objects {
         self.before = Before::default();
         if let Some(pv) = &commit.pv {
             if let Some(handle) = pv.handle.as_ref().filter(|handle| !handle.is_empty()) {
-                self.by_handle.insert(handle.clone(), object.clone());
+                self.by_handle.insert(handle.into(), object.into());
             }
             match &pv.claim {
-                Some(claim) if deleted => drop(self.by_claim.remove(claim)),
-                Some(claim) => drop(self.by_claim.insert(claim.clone(), object.clone())),
+                Some(claim) if deleted => drop(self.by_claim.remove(claim.as_str())),
+                Some(claim) => drop(self.by_claim.insert(claim.into(), object.into())),
                 None => {}
             }
             self.before.volume = keep(&mut self.volumes, commit, pv, ms);
@@ -141,19 +145,19 @@ impl Objects {
             for claim in claims_of(object, pod) {
                 let users = self.users.entry(claim).or_default();
                 if deleted {
-                    users.remove(object);
+                    users.remove(&**object);
                 } else {
-                    users.insert(object.clone());
+                    users.insert(object.into());
                 }
             }
         } else if let Some(va) = &commit.volumeattachment {
-            keep(&mut self.attachments, commit, va, ms);
+            self.before.attachment = keep(&mut self.attachments, commit, va, ms);
         } else if let Some((class, versions)) = commit.spec.as_ref().zip(self.versions(&commit.resource, object)) {
             if !versions.contains(class) {
                 versions.push((**class).clone());
             }
         } else if let Some(zone) = commit.spec.as_ref().and_then(|node| node.zones.first()) {
-            self.zones.insert(object.clone(), zone.clone());
+            self.zones.insert(object.into(), zone.clone());
         }
         if let Some(node) = &commit.node {
             self.before.node = keep(&mut self.nodes, commit, node, ms);
@@ -161,27 +165,27 @@ impl Objects {
     }
 
     /// Returns the versions of a StorageClass or a VolumeAttributesClass.
-    fn versions(&mut self, resource: &str, name: &Arc<str>) -> Option<&mut Vec<Spec>> {
+    fn versions(&mut self, resource: &str, name: impl Into<ClassName>) -> Option<&mut Vec<Spec>> {
         let classes = match resource {
             "storageclasses" => &mut self.classes,
             "volumeattributesclasses" => &mut self.attributes_classes,
             _ => return None,
         };
-        Some(classes.entry(name.clone()).or_default())
+        Some(classes.entry(name.into()).or_default())
     }
 
     /// Returns all claims, each with its key.
-    pub fn claims(&self) -> impl Iterator<Item = (&Arc<str>, &Stored<Claim>)> {
+    pub fn claims(&self) -> impl Iterator<Item = (&ClaimKey, &Stored<Claim>)> {
         self.claims.iter()
     }
 
     /// Returns all PersistentVolumes, each with its name.
-    pub fn volumes(&self) -> impl Iterator<Item = (&Arc<str>, &Stored<Volume>)> {
+    pub fn volumes(&self) -> impl Iterator<Item = (&PvName, &Stored<Volume>)> {
         self.volumes.iter()
     }
 
     /// Returns all pods, each with its key.
-    pub fn pods(&self) -> impl Iterator<Item = (&Arc<str>, &Stored<Pod>)> {
+    pub fn pods(&self) -> impl Iterator<Item = (&PodKey, &Stored<Pod>)> {
         self.pods.iter()
     }
 
@@ -207,7 +211,7 @@ impl Objects {
 
     /// Returns the volumes that Kubernetes knows or has known, each with the name of its PersistentVolume.
     pub fn handles(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.by_handle.iter().map(|(handle, pv)| (handle.as_str(), &**pv))
+        self.by_handle.iter().map(|(handle, pv)| (&**handle, &**pv))
     }
 
     /// Returns the name of the PersistentVolume that a handle has or had.
@@ -251,12 +255,12 @@ impl Objects {
     }
 
     /// Returns the pods that use a claim and have not finished, each with its key.
-    pub fn users(&self, claim: &str) -> impl Iterator<Item = (&Arc<str>, &Stored<Pod>)> {
+    pub fn users(&self, claim: &str) -> impl Iterator<Item = (&PodKey, &Stored<Pod>)> {
         self.pods_of(claim).filter(|(_, pod)| !matches!(pod.state.phase.as_deref(), Some("Succeeded" | "Failed")))
     }
 
     /// Returns the pods that name a claim, finished or not, each with its key.
-    pub fn pods_of(&self, claim: &str) -> impl Iterator<Item = (&Arc<str>, &Stored<Pod>)> {
+    pub fn pods_of(&self, claim: &str) -> impl Iterator<Item = (&PodKey, &Stored<Pod>)> {
         let keys = self.users.get(claim).into_iter().flatten();
         keys.filter_map(move |key| Some((key, self.pods.get(key)?)))
     }
@@ -274,17 +278,22 @@ pub(crate) fn keeps_away(node: &Node) -> impl Iterator<Item = &Text> {
 }
 
 /// Returns the keys of the claims of a pod; `key` is its own.
-pub(crate) fn claims_of(key: &str, pod: &Pod) -> impl Iterator<Item = String> {
+pub(crate) fn claims_of(key: &str, pod: &Pod) -> impl Iterator<Item = ClaimKey> {
     let namespace = key.split_once('/').map_or("default", |(namespace, _)| namespace);
-    pod.claims.iter().map(move |claim| format!("{namespace}/{claim}"))
+    pod.claims.iter().map(move |claim| ClaimKey::new(namespace, claim))
 }
 
 /// Stores the last state of an object, or removes it. Returns the object before.
-fn keep<T: Clone>(all: &mut BTreeMap<Arc<str>, Stored<T>>, commit: &Commit, state: &T, ms: u64) -> Option<Stored<T>> {
+fn keep<K: Ord + Borrow<str> + for<'a> From<&'a Arc<str>>, T: Clone>(
+    all: &mut BTreeMap<K, Stored<T>>,
+    commit: &Commit,
+    state: &T,
+    ms: u64,
+) -> Option<Stored<T>> {
     if commit.r#type == EventType::Deleted {
-        return all.remove(&commit.object);
+        return all.remove(&*commit.object);
     }
     let spec = commit.spec.as_deref().cloned().unwrap_or_default();
-    let since = all.get(&commit.object).map_or(ms, |before| before.since);
-    all.insert(commit.object.clone(), Stored { state: state.clone(), spec, since })
+    let since = all.get(&*commit.object).map_or(ms, |before| before.since);
+    all.insert((&commit.object).into(), Stored { state: state.clone(), spec, since })
 }

@@ -1,32 +1,40 @@
 //! Answers about volumes, nodes, claims and pods.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use fake_apiserver::events::{Attachment, Pod};
 use mock_ec2::events::AttachmentPhase;
+use substrate::json::Text;
 
 use super::node_volume::NodeVolume;
-use super::{FORCE_AFTER, RunModel, Stored};
+use super::{FORCE_AFTER, NodeName, PodKey, RunModel, Stored, VolumeId, VolumeOnNode};
 
 impl RunModel {
     /// Returns the node's name; `node` is a name or an instance id.
     pub fn name<'a>(&'a self, node: &'a str) -> &'a str {
-        self.instances.get(node).map_or(node, String::as_str)
+        self.instances.get(node).map_or(node, |name| name)
+    }
+
+    /// Returns the nodes that have an instance.
+    pub fn nodes(&self) -> impl Iterator<Item = &NodeName> {
+        self.instances.values()
+    }
+
+    /// Returns the key of a volume on a node; `node` is a name or an instance id.
+    pub fn place(&self, volume: impl Into<VolumeId>, node: &str) -> VolumeOnNode {
+        VolumeOnNode::new(volume, self.name(node))
     }
 
     /// Returns the state of a volume on a node.
     pub fn hold(&self, volume: &str, node: &str) -> Option<&NodeVolume> {
-        self.holds.get(&(volume.to_owned(), self.name(node).to_owned()))
+        self.holds.get(&self.place(volume, node))
     }
 
     /// Returns every node that holds a volume.
     pub fn holders<'a>(&'a self, volume: &'a str) -> impl Iterator<Item = (&'a str, &'a NodeVolume)> {
-        let from = (volume.to_owned(), String::new());
-        self.holds
-            .range(from..)
-            .take_while(move |((v, _), _)| v == volume)
-            .map(|((_, node), hold)| (node.as_str(), hold))
+        let from = VolumeOnNode { volume: volume.into(), node: NodeName::default() };
+        let held = self.holds.range(from..).take_while(move |(place, _)| place.volume == *volume);
+        held.map(|(place, hold)| (&*place.node, hold))
     }
 
     /// Returns true if several nodes may write to the volume: by its access modes if Kubernetes knows it, else by the
@@ -41,15 +49,15 @@ impl RunModel {
     /// Returns true if the volume is attached to the node: in the cloud if the cloud is ours, and by a VolumeAttachment
     /// if Kubernetes knows the volume.
     pub fn is_attached(&self, volume: &str, node: &str) -> bool {
-        let node = self.name(node);
-        let in_cloud = self.cloud.get(&(volume.to_owned(), node.to_owned())) == Some(&AttachmentPhase::Attached);
+        let place = self.place(volume, node);
+        let in_cloud = self.cloud.get(&place) == Some(&AttachmentPhase::Attached);
         if self.in_our_cloud.contains(volume) && !in_cloud {
             return false;
         }
         if self.was_saved(volume) {
             // The node is cheaper to compare, and few attachments are of one node.
             let mut all = self.objects.attachments.values();
-            return all.any(|a| a.state.attached && a.node() == node && self.is_of(a, volume));
+            return all.any(|a| a.state.attached && place.node == *a.node() && self.is_of(a, volume));
         }
         in_cloud
     }
@@ -80,16 +88,16 @@ impl RunModel {
         let pods = volumes.filter_map(|(_, pv)| pv.state.claim.as_deref()).flat_map(|claim| self.objects.users(claim));
         let mut pods = pods.filter(|(_, pod)| pod.node() == Some(node));
         let waited = |since: u64| Duration::from_millis(ms.saturating_sub(since)) >= self.scale.apply(FORCE_AFTER);
-        let is_unseen = |(key, pod): (&Arc<str>, &Stored<Pod>)| {
+        let is_unseen = |(key, pod): (&PodKey, &Stored<Pod>)| {
             self.deleting_since.get(key).is_some_and(|since| waited(*since)) && pod.is("Pending")
         };
         pods.next().is_some_and(|first| is_unseen(first) && pods.all(is_unseen))
     }
 
-    /// Returns the volume that the cloud attached to a node as a device.
-    pub fn volume_of_device(&self, node: &str, device: &str) -> Option<&str> {
-        let mut all = self.devices.iter();
-        all.find(|((_, n), name)| n == node && *name == device).map(|((volume, _), _)| volume.as_str())
+    /// Returns the volumes that the cloud attached to a node as a device. There are several only if the cloud errs.
+    pub fn volumes_of_device<'a>(&'a self, node: &'a str, device: &'a str) -> impl Iterator<Item = &'a str> {
+        let all = self.devices.iter();
+        all.filter(move |(place, name)| place.node == *node && *name == device).map(|(place, _)| &*place.volume)
     }
 
     /// Returns true if the volume outlives its claim, according to the last version of its PersistentVolume.
@@ -107,7 +115,7 @@ impl RunModel {
 
     /// Returns the device name of a volume on a node in the cloud.
     pub fn device(&self, volume: &str, node: &str) -> Option<&str> {
-        self.devices.get(&(volume.to_owned(), self.name(node).to_owned())).map(String::as_str)
+        self.devices.get(&self.place(volume, node)).map(Text::as_str)
     }
 
     /// Returns true if a PersistentVolume was ever saved for a volume.

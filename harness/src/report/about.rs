@@ -15,7 +15,7 @@ use substrate::{Event, Line};
 
 use super::trace_line;
 use crate::events::{ClusterNode, ScenarioStep};
-use crate::model::claims_of;
+use crate::model::{CallKey, claims_of};
 use crate::spec::object::{Kind, ObjectRef};
 
 /// Resource and key of an object.
@@ -28,7 +28,7 @@ pub(super) struct About {
     words: BTreeSet<String>,
 }
 
-/// Relations between objects in a trace.
+/// Relations that objects of a trace have ever had; the model has the present ones.
 #[derive(Debug, Default)]
 struct Bonds {
     /// Claims of each pod.
@@ -53,7 +53,11 @@ impl Bonds {
             let Some(commit) = event.get::<Commit>() else { continue };
             let object = commit.object.to_string();
             if let Some(pod) = &commit.pod {
-                bonds.claims.entry(object.clone()).or_default().extend(claims_of(&object, pod));
+                bonds
+                    .claims
+                    .entry(object.clone())
+                    .or_default()
+                    .extend(claims_of(&object, pod).map(|claim| claim.to_string()));
             }
             if let Some(volume) = commit.pvc.as_ref().and_then(|pvc| pvc.volume.as_ref()) {
                 bonds.volumes.entry(object.clone()).or_default().insert(volume.to_string());
@@ -181,16 +185,16 @@ impl About {
         let mut reported: Vec<String> = Vec::new();
         // Consecutive records of a workload become one line.
         let mut records: Option<(Line, u64)> = None;
-        let mut answered: BTreeSet<(Arc<str>, u64)> = BTreeSet::new();
+        let mut answered: BTreeSet<CallKey> = BTreeSet::new();
         for event in events.iter().rev() {
             if reported.len() >= most {
                 break;
             }
             if let Some(done) = event.get::<CsiDone>() {
-                answered.insert((event.process.clone(), done.ordinal));
+                answered.insert(CallKey::new(event, done.ordinal));
             }
             // A call whose end is shown adds nothing.
-            if event.get::<CsiCall>().is_some_and(|call| answered.contains(&(event.process.clone(), call.ordinal))) {
+            if event.get::<CsiCall>().is_some_and(|call| answered.contains(&CallKey::new(event, call.ordinal))) {
                 continue;
             }
             let line = event.line();

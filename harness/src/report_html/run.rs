@@ -278,7 +278,8 @@ fn violation_data(violation: &Violation) -> Value {
     })
 }
 
-/// Maps all names of an object to one: a volume to its claim, an instance to its node.
+/// Maps all names of an object to one: a volume to its claim, an instance to its node. The model has no names of objects
+/// that are gone.
 fn aliases(recorded: &[RecordedEvent]) -> BTreeMap<String, String> {
     let mut all: BTreeMap<String, String> = BTreeMap::new();
     let first = |names: &[String], sort: &str| names.iter().find(|name| name.starts_with(sort)).cloned();

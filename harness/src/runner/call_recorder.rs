@@ -18,6 +18,7 @@ use tokio::sync::futures::Notified;
 
 use super::mirror::{self, Mirror};
 use crate::events::ClusterNode;
+use crate::model::CallKey;
 use crate::scenario::model::{Action, Expectation, Scenario};
 use crate::scenario::predicate::{CallPlane, Calls, Cloud, Forbidden, MetricsOf, Never, Pattern};
 use crate::spec::names::RUNNER;
@@ -61,11 +62,12 @@ struct Ban {
 /// A limit that was reached: index of the `never`, time in milliseconds, and description.
 pub(super) type Reached = (usize, u64, String);
 
+/// Its names, unlike those of the model, refer to an object after its deletion, too.
 #[derive(Debug, Default)]
 struct State {
     calls: Vec<RecordedCall>,
-    /// Calls of the driver that have not ended, by process and ordinal.
-    open: BTreeMap<(Arc<str>, u64), usize>,
+    /// Calls of the driver that have not been answered.
+    open: BTreeMap<CallKey, usize>,
     /// PersistentVolumes of claims, by `namespace/name`.
     volumes: BTreeMap<String, Text>,
     /// Volume handles of PersistentVolumes.
@@ -194,7 +196,7 @@ impl CallRecorder {
             if !self.planes.contains(&CallPlane::Csi) {
                 return None;
             }
-            state.open.insert((event.process.clone(), call.ordinal), state.calls.len());
+            state.open.insert(CallKey::new(event, call.ordinal), state.calls.len());
             let reported =
                 [("volume", &call.volume), ("node", &call.node), ("target", &call.target), ("caller", &call.caller)];
             let reported = reported.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))).collect();
@@ -202,7 +204,7 @@ impl CallRecorder {
             return Some(Changed::Call(CallPlane::Csi));
         }
         if let Some(done) = event.get::<CsiDone>() {
-            let at = state.open.remove(&(event.process.clone(), done.ordinal))?;
+            let at = state.open.remove(&CallKey::new(event, done.ordinal))?;
             let call = state.calls.get_mut(at)?;
             call.outcome = Some(done.code.clone());
             if let Some(made) = &done.volume

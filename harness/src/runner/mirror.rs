@@ -7,7 +7,7 @@ use substrate::Event;
 
 use crate::scenario::predicate::{Cloud, CloudSubject, Pattern};
 
-/// Volumes by id.
+/// Volumes by id. Unlike the model, it keeps a deleted volume, which a step may name.
 #[derive(Debug, Default)]
 pub(super) struct Mirror {
     volumes: BTreeMap<String, Volume>,

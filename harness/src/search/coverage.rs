@@ -33,7 +33,7 @@ impl Coverage {
     /// Coverage of the run of `scenario` with these events.
     pub fn of(scenario: &Scenario, events: &[Arc<Event>]) -> Self {
         let mut coverage = Self::default();
-        // Last state of each object.
+        // Last state of each object. The model has no phases of instances and modifications, and forgets what is gone.
         let mut last: BTreeMap<String, String> = BTreeMap::new();
         for event in events {
             if let Some(fired) = event.get::<FaultFired>() {

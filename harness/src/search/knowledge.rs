@@ -18,7 +18,7 @@ use substrate::{Event, EventType as _, Trace};
 /// Knowledge of all processes after the events so far.
 #[derive(Clone, Debug, Default)]
 pub struct Knowledge {
-    /// Each revision by resource and object, with a summary of the object.
+    /// Each revision by resource and object, with a summary of the object. The model has only the last one.
     stored: BTreeMap<(String, String), Vec<Revision>>,
     streams: BTreeMap<u64, Stream>,
     /// State received by each watcher and resource.

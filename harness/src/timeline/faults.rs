@@ -12,7 +12,7 @@ use super::{Row, Shape};
 /// of its firings.
 pub(super) fn on_fired(gather: &mut Gather, fired: &FaultFired, event: &Event) {
     let FaultFired { fault, op, .. } = fired;
-    let node = event.process.split('/').next().filter(|name| gather.names.nodes.values().any(|node| node == name));
+    let node = event.process.split('/').next().filter(|name| gather.names.model.nodes().any(|node| *node == **name));
     let node = node.map(str::to_owned);
     for index in met(gather, event) {
         let key = (fault.clone(), index);
@@ -31,7 +31,7 @@ pub(super) fn on_fired(gather: &mut Gather, fired: &FaultFired, event: &Event) {
 
 /// Volumes of the open calls of the process; all volumes if there are none.
 fn met(gather: &Gather, event: &Event) -> BTreeSet<usize> {
-    let open = gather.calls.iter().filter(|((process, _), _)| *process == event.process);
+    let open = gather.calls.iter().filter(|(key, _)| key.process == event.process);
     let open: BTreeSet<usize> = open.map(|(_, at)| at.0).collect();
     if open.is_empty() { gather.known() } else { open }
 }

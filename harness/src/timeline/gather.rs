@@ -20,7 +20,7 @@ use super::names::Names;
 use super::waits::Waits;
 use super::{Row, Shape, Timeline, Volume};
 use crate::events::ClusterRested;
-use crate::model::claims_of;
+use crate::model::{CallKey, ClaimKey, PodKey, claims_of};
 
 /// RPCs that are phases of a volume, with their names in the timeline.
 const RPCS: [(&str, &str); 9] = [
@@ -75,12 +75,12 @@ pub(super) struct Gather {
     pub(super) names: Names,
     timeline: Timeline,
     /// Current claim of each name.
-    claims: BTreeMap<String, usize>,
+    claims: BTreeMap<ClaimKey, usize>,
     /// Volumes without a claim, by handle.
     unclaimed: BTreeMap<String, usize>,
-    pods: BTreeMap<String, Pod>,
-    /// Open calls by process and ordinal.
-    pub(super) calls: BTreeMap<(Arc<str>, u64), At>,
+    pods: BTreeMap<PodKey, Pod>,
+    /// Rows of open calls, and of those whose process has ended.
+    pub(super) calls: BTreeMap<CallKey, At>,
     /// Rows of RPCs that have not succeeded yet, with the number of tries.
     tries: BTreeMap<(usize, String, String), (usize, u64)>,
     /// Open rows `attached`, by VolumeAttachment.
@@ -153,9 +153,8 @@ impl Gather {
 
     /// Index of the volume with this handle, or of the volume that is being created for this PV.
     pub(super) fn index(&mut self, handle: &str) -> usize {
-        let pv = self.names.pv_of_handle.get(handle).map_or(handle, String::as_str);
-        if let Some(index) = self.names.claims_of_pv.get(pv) {
-            return *index;
+        if let Some(index) = self.names.claim(handle) {
+            return index;
         }
         let next = self.names.count + self.unclaimed.len();
         let index = *self.unclaimed.entry(handle.to_owned()).or_insert(next);
@@ -197,7 +196,7 @@ impl Gather {
     fn on_claim(&mut self, commit: &Commit, ms: u64) {
         if commit.r#type == EventType::Added {
             let index = self.claims_seen();
-            self.claims.insert(commit.object.to_string(), index);
+            self.claims.insert((&commit.object).into(), index);
             self.volume(index).claim = Some(commit.object.to_string());
             self.add(index, Row::moment(ms, "claim created"));
         }
@@ -220,13 +219,13 @@ impl Gather {
     fn on_pod(&mut self, commit: &Commit, ms: u64) {
         let (added, deleted) = (commit.r#type == EventType::Added, commit.r#type == EventType::Deleted);
         if added {
-            self.pods.insert(commit.object.to_string(), Pod { created: ms, ..Pod::default() });
+            self.pods.insert((&commit.object).into(), Pod { created: ms, ..Pod::default() });
         }
         let claims: Vec<usize> = commit
             .pod
             .iter()
             .flat_map(|pod| claims_of(&commit.object, pod))
-            .filter_map(|claim| self.claims.get(&claim).copied())
+            .filter_map(|claim| self.claims.get(&*claim).copied())
             .collect();
         let short = short(&commit.object);
         let Some(pod) = self.pods.get_mut(&*commit.object) else { return };
@@ -321,7 +320,7 @@ impl Gather {
                 at
             }
         };
-        self.calls.insert((event.process.clone(), call.ordinal), at);
+        self.calls.insert(CallKey::new(event, call.ordinal), at);
         if let Some(node) = &node
             && let Some(row) = self.waits.begun(index, phase, node, event.ms)
         {
@@ -335,7 +334,7 @@ impl Gather {
     }
 
     fn on_done(&mut self, done: &CsiDone, event: &Event) {
-        let Some(at) = self.calls.remove(&(event.process.clone(), done.ordinal)) else { return };
+        let Some(at) = self.calls.remove(&CallKey::new(event, done.ordinal)) else { return };
         let Some(row) = self.row(at) else { return };
         let key = (at.0, row.phase.clone(), row.node.clone().unwrap_or_default());
         let tries = self.tries.get(&key).map_or(1, |(_, tries)| *tries);
@@ -431,8 +430,7 @@ impl Gather {
     }
 
     fn running(&self, handle: &str, pod: &str) -> Option<usize> {
-        let pv = self.names.pv_of_handle.get(handle).map_or(handle, String::as_str);
-        let index = self.names.claims_of_pv.get(pv).or_else(|| self.unclaimed.get(handle)).copied()?;
+        let index = self.names.claim(handle).or_else(|| self.unclaimed.get(handle).copied())?;
         self.running.iter().position(|r| r.row.0 == index && r.pod == pod)
     }
 
@@ -500,12 +498,9 @@ impl Gather {
                 row.detail = detail;
             }
         }
-        let handles: Vec<(usize, String)> = self
-            .names
-            .pv_of_handle
-            .iter()
-            .filter_map(|(handle, pv)| Some((*self.names.claims_of_pv.get(pv)?, handle.clone())))
-            .collect();
+        let handles = self.names.model.objects.handles();
+        let handles: Vec<(usize, String)> =
+            handles.filter_map(|(handle, pv)| Some((*self.names.claims_of_pv.get(pv)?, handle.to_owned()))).collect();
         for (index, handle) in handles {
             self.volume(index).volume.get_or_insert(handle);
         }

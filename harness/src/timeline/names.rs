@@ -1,4 +1,4 @@
-//! Maps events to volumes, claims and nodes.
+//! Maps events to volumes and claims.
 
 use std::collections::BTreeMap;
 
@@ -6,43 +6,40 @@ use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
 use substrate::Event;
 
-use crate::events::ClusterNode;
+use crate::model::{ClaimKey, PvName, RunModel};
 
 /// Relations between names. The whole trace is read first, because events name a volume before its PV exists.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    /// Node name of each instance id.
-    pub nodes: BTreeMap<String, String>,
+    /// State after the last event.
+    pub model: RunModel,
     /// Ordinal (in creation order) of the claim of each PV.
-    pub claims_of_pv: BTreeMap<String, usize>,
-    /// PV of each handle.
-    pub pv_of_handle: BTreeMap<String, String>,
+    pub claims_of_pv: BTreeMap<PvName, usize>,
     /// Latest ordinal of each claim name: a name can be used again.
-    claims: BTreeMap<String, usize>,
+    claims: BTreeMap<ClaimKey, usize>,
     pub count: usize,
 }
 
 impl Names {
     pub fn learn(&mut self, event: &Event) {
-        if let Some(ClusterNode { node, instance, .. }) = event.get() {
-            self.nodes.insert(instance.to_string(), node.to_string());
-            return;
-        }
+        self.model.observe(event);
         let Some(commit) = event.get::<Commit>() else { return };
         if commit.resource == "persistentvolumeclaims" && commit.r#type == EventType::Added {
-            self.claims.insert(commit.object.to_string(), self.count);
+            self.claims.insert((&commit.object).into(), self.count);
             self.count += 1;
-        } else if let Some(pv) = &commit.pv {
-            if let Some(handle) = pv.handle.as_ref().filter(|handle| !handle.is_empty()) {
-                self.pv_of_handle.insert(handle.to_string(), commit.object.to_string());
-            }
-            if let Some(index) = pv.claim.as_ref().and_then(|claim| self.claims.get(claim.as_str())) {
-                self.claims_of_pv.entry(commit.object.to_string()).or_insert(*index);
-            }
+        } else if let Some(claim) = commit.pv.as_ref().and_then(|pv| pv.claim.as_deref())
+            && let Some(index) = self.claims.get(claim)
+        {
+            self.claims_of_pv.entry((&commit.object).into()).or_insert(*index);
         }
     }
 
+    /// Returns the ordinal of the claim of a volume, which is named by its handle or, while it is created, by its PV.
+    pub fn claim(&self, handle: &str) -> Option<usize> {
+        self.claims_of_pv.get(self.model.objects.pv_of(handle).unwrap_or(handle)).copied()
+    }
+
     pub fn node(&self, node: &str) -> String {
-        self.nodes.get(node).map_or(node, String::as_str).to_owned()
+        self.model.name(node).to_owned()
     }
 }

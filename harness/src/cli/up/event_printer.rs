@@ -14,6 +14,7 @@ use substrate::events::{FaultFired, ProcessCrashed, ProcessPanicked, ProcessStar
 use substrate::{Event, World};
 
 use crate::events::{ProgramEnded, ProgramNotStarted, ProgramStarted};
+use crate::model::Objects;
 use crate::output::{Progress, cut};
 use crate::spec::object::Kind;
 
@@ -62,12 +63,7 @@ impl EventPrinter {
 struct Printed {
     /// Last line about each object, by resource and key.
     last_lines: BTreeMap<(String, String), String>,
-    /// Claim of each volume.
-    claims: BTreeMap<String, String>,
-    /// Volume of each driver handle.
-    handles: BTreeMap<String, String>,
-    /// Attached volumes.
-    attached: BTreeSet<String>,
+    objects: Objects,
     /// Number of firings of each fault.
     hits: BTreeMap<String, u64>,
     /// Nodes that have been Ready, with their current state.
@@ -80,6 +76,7 @@ struct Printed {
 
 impl Printed {
     fn line(&mut self, event: &Event) -> Option<String> {
+        self.objects.observe(event);
         if let Some(commit) = event.get::<Commit>() {
             return self.commit(commit);
         }
@@ -175,20 +172,29 @@ impl Printed {
         };
         // Failures appear as a Warning about the pod.
         let (handle, node) = (done.volume.as_deref()?, done.node.as_deref().filter(|_| done.code == "OK")?);
-        let volume = self.handles.get(handle);
-        let what = match volume.and_then(|volume| self.claims.get(volume)) {
-            Some(claim) => format!("the volume of pvc/{claim}"),
-            None => volume.map_or_else(|| handle.to_owned(), |volume| format!("pv/{volume}")),
-        };
+        let volume = self.objects.volume_of(handle).and_then(|_| self.objects.pv_of(handle));
+        let what = volume.map_or_else(|| handle.to_owned(), |volume| self.what(volume));
         Some(format!("{what} {does} {node}"))
+    }
+
+    /// Returns the claim of a PersistentVolume.
+    fn claim(&self, volume: &str) -> Option<&str> {
+        let claim = self.objects.volume(volume)?.state.claim.as_deref()?;
+        Some(claim.strip_prefix("default/").unwrap_or(claim))
+    }
+
+    /// Returns words for a PersistentVolume.
+    fn what(&self, volume: &str) -> String {
+        self.claim(volume).map_or_else(|| format!("pv/{volume}"), |claim| format!("the volume of pvc/{claim}"))
     }
 
     /// A volume has its new size in the cloud, or on its node; the two can be a minute or more apart.
     fn expanded(&self, done: &CsiDone) -> Option<String> {
-        let volume = self.handles.get(done.volume.as_deref()?).filter(|_| done.code == "OK")?;
-        let claim = self.claims.get(volume)?;
+        let volume = self.objects.pv_of(done.volume.as_deref()?).filter(|_| done.code == "OK")?;
+        let claim = self.claim(volume)?;
+        let is_attached = || self.objects.attachments.values().any(|va| va.state.attached && va.pv() == volume);
         match done.rpc.as_str() {
-            "ControllerExpandVolume" if self.attached.contains(volume) => Some(format!(
+            "ControllerExpandVolume" if is_attached() => Some(format!(
                 "the volume of pvc/{claim} is larger in the cloud; its filesystem grows when kubelet next looks at the pod"
             )),
             "NodeExpandVolume" => Some(format!("the filesystem of pvc/{claim} has grown")),
@@ -202,41 +208,21 @@ impl Printed {
         }
         let name = commit.object.strip_prefix("default/").unwrap_or(&commit.object).to_owned();
         let is_gone = commit.r#type == EventType::Deleted;
-        let (short, is) = match (&commit.pvc, &commit.pod, &commit.pv, &commit.volumeattachment) {
+        let (short, is) = match (&commit.pvc, &commit.pod, &commit.volumeattachment) {
             (Some(_), ..) if is_gone => ("pvc", "is gone".to_owned()),
             (Some(claim), ..) => match (claim.phase.as_deref()?, &claim.volume) {
                 ("Bound", Some(volume)) => ("pvc", format!("is Bound to {volume}")),
                 ("Lost", _) => ("pvc", "is Lost".to_owned()),
                 _ => return None,
             },
-            (_, Some(_), ..) if is_gone => ("pod", "is gone".to_owned()),
-            (_, Some(pod), ..) => match (pod.phase.as_deref()?, &pod.node) {
+            (_, Some(_), _) if is_gone => ("pod", "is gone".to_owned()),
+            (_, Some(pod), _) => match (pod.phase.as_deref()?, &pod.node) {
                 ("Running", Some(node)) if !pod.deleting => ("pod", format!("is Running on {node}")),
                 (phase @ ("Succeeded" | "Failed"), _) => ("pod", format!("has {}", phase.to_lowercase())),
                 _ => return None,
             },
-            (_, _, Some(volume), _) => {
-                let handle = volume.handle.as_deref().unwrap_or_default();
-                if is_gone {
-                    self.claims.remove(&*commit.object);
-                    self.handles.remove(handle);
-                } else if let Some(claim) = &volume.claim {
-                    self.handles.insert(handle.to_owned(), commit.object.to_string());
-                    let claim = claim.strip_prefix("default/").unwrap_or(claim);
-                    self.claims.insert(commit.object.to_string(), claim.to_owned());
-                }
-                return None;
-            }
             (.., Some(attachment)) => {
-                let (node, pv) = (attachment.node.as_deref()?, attachment.pv.as_deref()?);
-                let what = match self.claims.get(pv) {
-                    Some(claim) => format!("the volume of pvc/{claim}"),
-                    None => format!("pv/{pv}"),
-                };
-                match attachment.attached && !is_gone {
-                    true => drop(self.attached.insert(pv.to_owned())),
-                    false => drop(self.attached.remove(pv)),
-                }
+                let (node, what) = (attachment.node.as_deref()?, self.what(attachment.pv.as_deref()?));
                 let is = match (is_gone, attachment.attached) {
                     (true, _) => "is detached from",
                     (false, true) => "is attached to",

@@ -239,8 +239,8 @@ fn a_leftover_names_its_volume() {
 fn history_of_pods_and_claims_that_are_long_gone_is_forgotten() {
     let mut blame = Attribution::default();
     for n in 0..2 * MOST {
-        blame.is_of_pod("vol-1", &n.to_string());
-        blame.claims.insert(n.to_string(), Claim::default());
+        blame.is_of_pod(&"vol-1".into(), &n.to_string());
+        blame.claims.insert(n.to_string().as_str().into(), Claim::default());
         blame.bury(&n.to_string());
     }
     assert_eq!((blame.of_pods.len(), blame.claims.len()), (MOST, MOST));

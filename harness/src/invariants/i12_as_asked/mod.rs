@@ -24,7 +24,7 @@ use substrate::events::FaultFired;
 use substrate::json::Text;
 
 use super::Machines;
-use crate::model::RunModel;
+use crate::model::{NodeName, PodKey, PvName, RunModel};
 pub(crate) use applied::{Applied, AppliedObjects};
 pub use forms::StoredObjects;
 
@@ -70,14 +70,14 @@ pub(super) struct Present {
     /// First revision of the trace. Containers that were up before have objects without a commit in it.
     first: Option<u64>,
     /// First user who deleted each pod.
-    pods_deleted_by: BTreeMap<Arc<str>, Text>,
+    pods_deleted_by: BTreeMap<PodKey, Text>,
     /// Last node of each pod, also of pods that are gone.
-    nodes_of_pods: BTreeMap<Arc<str>, Text>,
+    nodes_of_pods: BTreeMap<PodKey, Text>,
     /// PersistentVolumes that the provisioner created.
-    provisioned: BTreeSet<Arc<str>>,
+    provisioned: BTreeSet<PvName>,
     /// Nodes that are gone, or from which pods may have been evicted.
-    left: BTreeSet<Arc<str>>,
-    drivers: BTreeMap<Arc<str>, CsiNode>,
+    left: BTreeSet<NodeName>,
+    drivers: BTreeMap<NodeName, CsiNode>,
     /// Volumes about which a fault falsified an answer of the driver.
     falsified: BTreeSet<String>,
     /// True if a user wrote a content of a snapshot, or changed or removed a class.
@@ -125,7 +125,7 @@ impl Present {
                 self.removed.remove(&key);
                 self.objects.insert(key);
                 if commit.pv.is_some() && commit.user.starts_with("csi-provisioner") {
-                    self.provisioned.insert(object.clone());
+                    self.provisioned.insert(object.into());
                 }
             }
             EventType::Deleted => {
@@ -137,24 +137,24 @@ impl Present {
         }
         if let Some(pod) = &commit.pod {
             if commit.r#type == EventType::Added {
-                self.pods_deleted_by.remove(object);
-                self.nodes_of_pods.remove(object);
+                self.pods_deleted_by.remove(&**object);
+                self.nodes_of_pods.remove(&**object);
             }
             if is_gone || pod.deleting {
-                self.pods_deleted_by.entry(object.clone()).or_insert_with(|| commit.user.clone());
+                self.pods_deleted_by.entry(object.into()).or_insert_with(|| commit.user.clone());
             }
             if let Some(node) = &pod.node {
-                self.nodes_of_pods.insert(object.clone(), node.clone());
+                self.nodes_of_pods.insert(object.into(), node.clone());
             }
         } else if commit.resource == "nodes" {
             let keeps = |node: &Node| {
                 node.ready.as_deref() == Some("True") && !node.taints.iter().any(|taint| taint.ends_with(":NoExecute"))
             };
             if is_gone || !commit.node.as_deref().is_some_and(keeps) {
-                self.left.insert(object.clone());
+                self.left.insert(object.into());
             }
         } else if commit.resource == "csinodes" {
-            self.drivers.insert(object.clone(), commit.csinode.as_deref().cloned().unwrap_or_default());
+            self.drivers.insert(object.into(), commit.csinode.as_deref().cloned().unwrap_or_default());
         }
     }
 

@@ -7,7 +7,7 @@ use substrate::json::Value;
 
 use super::{Applied, Comparison};
 use crate::invariants::i9_mounts::only_reads;
-use crate::model::{Stored, claims_of};
+use crate::model::{ClaimKey, Stored, claims_of};
 use crate::spec::object::Kind;
 
 /// Fields in which a pod has requirements for the scheduler besides its volumes.
@@ -136,7 +136,7 @@ impl Comparison<'_> {
     }
 
     /// Returns true if the node's volume limit allows these claims beside those of its pods.
-    fn has_room(&self, node: &str, claims: &BTreeSet<String>) -> bool {
+    fn has_room(&self, node: &str, claims: &BTreeSet<ClaimKey>) -> bool {
         let drivers = self.present.drivers.get(node).map(|csi| csi.drivers.as_slice()).unwrap_or_default();
         let driver = drivers.iter().find(|driver| driver.name == self.applied_objects.driver());
         let Some(limit) = driver.and_then(|driver| driver.limit) else { return true };

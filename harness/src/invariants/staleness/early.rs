@@ -12,14 +12,13 @@ use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
 use substrate::Event;
 
-use crate::model::claims_of;
+use crate::model::{ClaimKey, NodeName, PodKey, claims_of};
 
 /// A pod with claims.
 #[derive(Debug)]
 struct PodWithClaims {
-    node: Option<String>,
-    /// Its claims, by namespace and name.
-    claims: Vec<String>,
+    node: Option<NodeName>,
+    claims: Vec<ClaimKey>,
     /// The revision at which it was created.
     created: u64,
 }
@@ -39,11 +38,10 @@ struct Limit {
 #[derive(Debug, Default)]
 pub(super) struct Early {
     /// Nodes whose CSINode has a limit for a driver.
-    limited: BTreeMap<String, Limit>,
-    /// By namespace and name.
-    pods: BTreeMap<String, PodWithClaims>,
+    limited: BTreeMap<NodeName, Limit>,
+    pods: BTreeMap<PodKey, PodWithClaims>,
     /// Nodes whose driver has refused further volumes.
-    full: BTreeSet<String>,
+    full: BTreeSet<NodeName>,
 }
 
 impl Early {
@@ -53,7 +51,7 @@ impl Early {
             && (&*done.rpc, &*done.code) == ("ControllerPublishVolume", "RESOURCE_EXHAUSTED")
             && let Some(node) = &done.node
         {
-            self.full.insert(node_of(node));
+            self.full.insert((&*node_of(node)).into());
         }
     }
 
@@ -66,7 +64,7 @@ impl Early {
                 let drivers = commit.csinode.iter().flat_map(|is| &is.drivers);
                 if let Some(least) = drivers.filter_map(|driver| driver.limit).min() {
                     let new = || Limit { since: commit.rv, least, counts_from: None };
-                    self.limited.entry(object.to_owned()).or_insert_with(new).least = least;
+                    self.limited.entry(object.into()).or_insert_with(new).least = least;
                 } else {
                     self.limited.remove(object);
                 }
@@ -80,9 +78,9 @@ impl Early {
                     }
                 }
                 let new = || PodWithClaims { node: None, claims: claims_of(object, pod).collect(), created: commit.rv };
-                let one = self.pods.entry(object.to_owned()).or_insert_with(new);
+                let one = self.pods.entry(object.into()).or_insert_with(new);
                 let node = pod.node.as_deref().filter(|node| !node.is_empty());
-                one.node = one.node.take().or_else(|| node.map(str::to_owned));
+                one.node = one.node.take().or_else(|| node.map(NodeName::from));
             }
             _ => {}
         }
@@ -96,7 +94,7 @@ impl Early {
         let Some(limit) = self.limited.get(node) else { return false };
         let is_early = |pod: &&PodWithClaims| limit.counts_from.is_none_or(|from| pod.created < from);
         let early = self.pods.values().filter(|pod| pod.node.as_ref() == Some(node)).filter(is_early);
-        let claims: BTreeSet<&String> = early.flat_map(|pod| &pod.claims).collect();
+        let claims: BTreeSet<&ClaimKey> = early.flat_map(|pod| &pod.claims).collect();
         claims.len() as u64 > limit.least
     }
 }

@@ -229,7 +229,7 @@ impl Staleness {
                 && &**rpc == "ControllerPublishVolume"
             {
                 let (past, attachments) = (&mut self.past, &self.attachments);
-                past.on_publish(volume, node_of(node), |pv, node| {
+                past.on_publish(volume, &node_of(node), |pv, node| {
                     let is = |is: &Option<Attachment>| is.as_ref().is_some_and(|is| is.pv == pv && is.node == node);
                     attachments.may_have_former(event.ms, Option::is_some, is)
                 });

@@ -13,29 +13,28 @@ use mock_ec2::events::{AttachmentChanged, AttachmentPhase};
 use substrate::Event;
 use substrate::events::ProcessStarted;
 
-/// A volume and a node.
-type Key = (String, String);
+use crate::model::{AttachmentName, NodeName, PvName, VolumeId, VolumeOnNode};
 
-/// Missing knowledge of clients.
+/// Missing knowledge of clients. It has its own attachments and handles, because an event reaches it before the model.
 #[derive(Debug, Default)]
 pub(super) struct Past {
     /// The volume and the node of each VolumeAttachment.
-    attachments: BTreeMap<String, Key>,
+    attachments: BTreeMap<AttachmentName, (PvName, NodeName)>,
     /// PersistentVolumes by handle.
-    handles: BTreeMap<String, String>,
+    handles: BTreeMap<VolumeId, PvName>,
     /// Volumes that the driver was asked to attach for a VolumeAttachment that the attacher had listed and that is
     /// gone.
-    without_attachment: BTreeSet<Key>,
+    without_attachment: BTreeSet<VolumeOnNode>,
     /// True if kube-controller-manager has started and does not watch volumes yet.
     begins: bool,
     /// VolumeAttachments whose volume was unknown to it at its start.
-    left_out: BTreeSet<String>,
+    left_out: BTreeSet<AttachmentName>,
     /// PersistentVolumes of claims that were outdated in a list of kube-controller-manager.
-    of_former_claims: BTreeSet<String>,
+    of_former_claims: BTreeSet<PvName>,
     /// VolumeAttachments that were created for these volumes.
-    for_former_claims: BTreeSet<String>,
+    for_former_claims: BTreeSet<AttachmentName>,
     /// VolumeAttachments that were created since its start, until it watches claims: its list is known only then.
-    created_before_watch: BTreeSet<String>,
+    created_before_watch: BTreeSet<AttachmentName>,
     /// True from its start until it watches claims.
     lists_claims: bool,
 }
@@ -52,18 +51,18 @@ impl Past {
                 self.lists_claims = true;
             }
         } else if let Some(AttachmentChanged { volume, instance, state: AttachmentPhase::Detached, .. }) = event.get() {
-            self.without_attachment.remove(&(volume.as_str().to_owned(), node_of(instance.as_str())));
+            self.without_attachment.remove(&VolumeOnNode::new(volume.as_str(), &*node_of(instance.as_str())));
         }
     }
 
     /// Records that the driver is asked to attach a volume. `listed` returns true if the attacher's cache may have a
     /// VolumeAttachment of a PersistentVolume and a node although it was removed.
-    pub fn on_publish(&mut self, volume: &str, node: String, listed: impl Fn(&str, &str) -> bool) {
+    pub fn on_publish(&mut self, volume: &str, node: &str, listed: impl Fn(&str, &str) -> bool) {
         let pv = self.handles.get(volume).cloned().unwrap_or_default();
-        let wanted = (pv, node);
+        let wanted = (pv, NodeName::from(node));
         let is_wanted = self.attachments.values().any(|key| *key == wanted);
         let is_former = !is_wanted && listed(&wanted.0, &wanted.1);
-        let key = (volume.to_owned(), wanted.1);
+        let key = VolumeOnNode::new(volume, wanted.1);
         if is_former {
             self.without_attachment.insert(key);
         } else {
@@ -73,7 +72,7 @@ impl Past {
 
     /// Records the volumes of claims that were outdated in a list of kube-controller-manager.
     pub fn on_claims_listed(&mut self, volumes: impl Iterator<Item = String>) {
-        self.of_former_claims.extend(volumes);
+        self.of_former_claims.extend(volumes.map(|volume| PvName::from(&*volume)));
         self.lists_claims = false;
         for name in std::mem::take(&mut self.created_before_watch) {
             if self.attachments.get(&name).is_some_and(|(pv, _)| self.of_former_claims.contains(pv)) {
@@ -100,18 +99,18 @@ impl Past {
                 self.left_out.remove(object);
                 self.for_former_claims.remove(object);
             } else if let (Some(pv), Some(node)) = (&attachment.pv, &attachment.node) {
-                let is_new = self.attachments.insert(object.to_owned(), (pv.to_string(), node.to_string())).is_none();
+                let is_new = self.attachments.insert(object.into(), (pv.into(), node.into())).is_none();
                 if is_new && self.of_former_claims.contains(pv.as_str()) {
-                    self.for_former_claims.insert(object.to_owned());
+                    self.for_former_claims.insert(object.into());
                 } else if is_new && self.lists_claims {
-                    self.created_before_watch.insert(object.to_owned());
+                    self.created_before_watch.insert(object.into());
                 }
             }
         } else if let Some(handle) = commit.pv.as_ref().and_then(|pv| pv.handle.as_ref()) {
             if deleted {
                 self.handles.remove(handle.as_str());
             } else {
-                self.handles.insert(handle.to_string(), object.to_owned());
+                self.handles.insert(handle.into(), object.into());
             }
         }
     }
@@ -128,14 +127,14 @@ impl Past {
 
     /// Returns the nodes to which a volume was attached for a VolumeAttachment that is gone.
     pub fn without_attachment<'a>(&'a self, volume: &'a str) -> impl Iterator<Item = String> + 'a {
-        self.without_attachment.iter().filter(move |(of, _)| of == volume).map(|(_, node)| node.clone())
+        self.without_attachment.iter().filter(move |key| key.volume == *volume).map(|key| key.node.to_string())
     }
 
     /// Returns true if a sentence begins with a volume on a node where no VolumeAttachment wanted it.
     pub fn is_without_attachment(&self, sentence: &str) -> bool {
         self.without_attachment
             .iter()
-            .any(|(volume, node)| sentence.starts_with(&format!("{volume} on {node} is attached")))
+            .any(|VolumeOnNode { volume, node }| sentence.starts_with(&format!("{volume} on {node} is attached")))
     }
 }
 
@@ -201,17 +200,17 @@ mod tests {
     fn a_volume_attached_without_an_attachment_has_no_user() {
         let sentence = "vol-1 on node-a is attached in the cloud, and not attached by its VolumeAttachment";
         let mut past = with_attachment();
-        past.on_publish("vol-1", "node-a".to_owned(), |_, _| true);
+        past.on_publish("vol-1", "node-a", |_, _| true);
         assert!(!past.is_without_attachment(sentence));
-        past.on_publish("vol-1", "node-b".to_owned(), |_, _| true);
+        past.on_publish("vol-1", "node-b", |_, _| true);
         assert!(!past.is_without_attachment(sentence), "that is another node");
         past.on_commit(&attachment(EventType::Deleted));
-        past.on_publish("vol-1", "node-a".to_owned(), |_, _| false);
+        past.on_publish("vol-1", "node-a", |_, _| false);
         assert!(!past.is_without_attachment(sentence), "the attacher did not have the former one");
-        past.on_publish("vol-1", "node-a".to_owned(), |pv, node| (pv, node) == ("pvc-1", "node-a"));
+        past.on_publish("vol-1", "node-a", |pv, node| (pv, node) == ("pvc-1", "node-a"));
         assert!(past.is_without_attachment(sentence));
         past.on_commit(&attachment(EventType::Added));
-        past.on_publish("vol-1", "node-a".to_owned(), |_, _| true);
+        past.on_publish("vol-1", "node-a", |_, _| true);
         assert!(!past.is_without_attachment(sentence), "it is wanted again");
     }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
 
-use crate::model::claims_of;
+use crate::model::{ClaimKey, claims_of};
 
 /// State of a deleted claim that still exists.
 #[derive(Debug, Default)]
@@ -22,8 +22,7 @@ struct Kept {
 /// Claims that are being deleted.
 #[derive(Debug, Default)]
 pub(super) struct Unseen {
-    /// By namespace and name.
-    claims: BTreeMap<String, Kept>,
+    claims: BTreeMap<ClaimKey, Kept>,
 }
 
 impl Unseen {
@@ -34,7 +33,7 @@ impl Unseen {
             if commit.r#type == EventType::Deleted {
                 self.claims.remove(object);
             } else if &*commit.verb == "delete" || self.claims.contains_key(object) {
-                self.claims.insert(object.to_owned(), Kept::default());
+                self.claims.insert(object.into(), Kept::default());
             }
             return;
         }
@@ -48,6 +47,6 @@ impl Unseen {
 
     /// Returns the claims that are kept for such a pod, by namespace and name.
     pub fn kept(&self) -> impl Iterator<Item = &str> {
-        self.claims.iter().filter(|(_, kept)| kept.unseen).map(|(claim, _)| claim.as_str())
+        self.claims.iter().filter(|(_, kept)| kept.unseen).map(|(claim, _)| &**claim)
     }
 }

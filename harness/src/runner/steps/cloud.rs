@@ -94,7 +94,7 @@ impl Run<'_> {
     }
 
     /// Resolves an id at the start of the step.
-    async fn id(&self, id: &Id) -> Result<String, Failure> {
+    pub(super) async fn id(&self, id: &Id) -> Result<String, Failure> {
         match id {
             Id::Text(text) => Ok(text.clone()),
             Id::Volume(object) => Ok(self.known_volume(object).await?.handle),

@@ -2,6 +2,7 @@
 
 mod cloud;
 mod counts;
+mod driver;
 mod expects;
 mod faults;
 mod holds;

@@ -85,7 +85,7 @@ fn differs(wanted: &ApiRequest, status: StatusCode, body: &Tree) -> Option<Strin
 }
 
 /// Returns the text at a path such as `items.0.metadata.uid`.
-fn at(body: &Tree, path: &str) -> Option<String> {
+pub(super) fn at(body: &Tree, path: &str) -> Option<String> {
     let mut value = body;
     for part in path.split('.') {
         value = match value {

@@ -353,7 +353,7 @@ fn flatten(
 }
 
 /// Reads a reference such as `{volume: pvc/data}`.
-fn reference(map: &Object<String, Value>, place: SourceSpan, steps: &Steps<'_>) -> Checked<Id> {
+pub(super) fn reference(map: &Object<String, Value>, place: SourceSpan, steps: &Steps<'_>) -> Checked<Id> {
     let at = |word: &str| find::word(&steps.origin.text, place, word).unwrap_or(place);
     let mut entries = map.iter();
     let (Some((key, value)), None) = (entries.next(), entries.next()) else {

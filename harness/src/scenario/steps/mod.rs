@@ -11,6 +11,7 @@ pub(crate) mod class;
 pub(crate) mod clear_fault;
 pub(crate) mod cordon;
 pub(crate) mod crash;
+pub(crate) mod csi;
 pub(crate) mod delete;
 pub(crate) mod ec2;
 pub(crate) mod evict;
@@ -108,6 +109,7 @@ keys! {
     clear_fault: ClearFault(String),
     sleep: Sleep(Span),
     ec2: Ec2(ec2::Written),
+    csi: Csi(csi::Written),
     patch: Patch(patch::Written),
     request: Request(request::Written),
     partition: Partition(partition::Written),
@@ -137,6 +139,7 @@ macro_rules! actions {
             clear_fault: ClearFault(String),
             sleep: Sleep(Duration),
             ec2: Ec2(ec2::Call),
+            csi: Csi(Box<csi::Call>),
             admin_action: AdminAction(admin_action::AdminAction),
             patch: Patch(Box<patch::Patch>),
             request: Request(Box<request::ApiRequest>),
