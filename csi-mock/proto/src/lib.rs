@@ -24,6 +24,8 @@ mod shown;
 
 pub use about::{About, about};
 pub use deadline::{keep_deadlines, with_deadline};
+pub use tonic::{Code, Status};
+
 pub use rpc::{RPCS, Rpc, Service as RpcService};
 
 use std::task::{Context, Poll};

@@ -7,6 +7,10 @@ use substrate::body::HttpService;
 use substrate::json::{Value, from_value, to_value};
 use tonic::{Response, Status};
 
+use crate::csi::controller_client::ControllerClient;
+use crate::csi::group_controller_client::GroupControllerClient;
+use crate::csi::identity_client::IdentityClient;
+use crate::csi::node_client::NodeClient;
 use crate::{Channel, csi};
 
 /// Service of a driver.
@@ -64,59 +68,51 @@ fn answer<M: Serialize>(answer: Response<M>) -> Result<Value, Status> {
 }
 
 macro_rules! rpcs {
-    ($($service:ident $($module:ident)::+: $($method:ident $name:ident $request:ident,)+;)+) => {
+    ($($service:ident $client:ident: $method:ident $name:ident $request:ident,)+) => {
         /// All RPCs with one answer.
-        pub const RPCS: &[Rpc] = &[$($(Rpc {
+        pub const RPCS: &[Rpc] = &[$(Rpc {
             name: stringify!($name),
             service: Service::$service,
             call: |service, request| Box::pin(async move {
                 let request: csi::$request = message(request).map_err(Status::invalid_argument)?;
-                answer(csi::$($module)::+::new(Channel(service)).$method(request).await?)
+                answer($client::new(Channel(service)).$method(request).await?)
             }),
             check: |request| message::<csi::$request>(request).map(drop),
-        }),+),+];
+        },)+];
     };
 }
 
 rpcs! {
-    Identity identity_client::IdentityClient:
-        get_plugin_info GetPluginInfo GetPluginInfoRequest,
-        get_plugin_capabilities GetPluginCapabilities GetPluginCapabilitiesRequest,
-        probe Probe ProbeRequest,
-    ;
-    Controller controller_client::ControllerClient:
-        create_volume CreateVolume CreateVolumeRequest,
-        delete_volume DeleteVolume DeleteVolumeRequest,
-        controller_publish_volume ControllerPublishVolume ControllerPublishVolumeRequest,
-        controller_unpublish_volume ControllerUnpublishVolume ControllerUnpublishVolumeRequest,
-        validate_volume_capabilities ValidateVolumeCapabilities ValidateVolumeCapabilitiesRequest,
-        list_volumes ListVolumes ListVolumesRequest,
-        get_capacity GetCapacity GetCapacityRequest,
-        controller_get_capabilities ControllerGetCapabilities ControllerGetCapabilitiesRequest,
-        create_snapshot CreateSnapshot CreateSnapshotRequest,
-        delete_snapshot DeleteSnapshot DeleteSnapshotRequest,
-        list_snapshots ListSnapshots ListSnapshotsRequest,
-        get_snapshot GetSnapshot GetSnapshotRequest,
-        controller_expand_volume ControllerExpandVolume ControllerExpandVolumeRequest,
-        controller_get_volume ControllerGetVolume ControllerGetVolumeRequest,
-        controller_modify_volume ControllerModifyVolume ControllerModifyVolumeRequest,
-    ;
-    GroupController group_controller_client::GroupControllerClient:
-        group_controller_get_capabilities GroupControllerGetCapabilities GroupControllerGetCapabilitiesRequest,
-        create_volume_group_snapshot CreateVolumeGroupSnapshot CreateVolumeGroupSnapshotRequest,
-        delete_volume_group_snapshot DeleteVolumeGroupSnapshot DeleteVolumeGroupSnapshotRequest,
-        get_volume_group_snapshot GetVolumeGroupSnapshot GetVolumeGroupSnapshotRequest,
-    ;
-    Node node_client::NodeClient:
-        node_stage_volume NodeStageVolume NodeStageVolumeRequest,
-        node_unstage_volume NodeUnstageVolume NodeUnstageVolumeRequest,
-        node_publish_volume NodePublishVolume NodePublishVolumeRequest,
-        node_unpublish_volume NodeUnpublishVolume NodeUnpublishVolumeRequest,
-        node_get_volume_stats NodeGetVolumeStats NodeGetVolumeStatsRequest,
-        node_expand_volume NodeExpandVolume NodeExpandVolumeRequest,
-        node_get_capabilities NodeGetCapabilities NodeGetCapabilitiesRequest,
-        node_get_info NodeGetInfo NodeGetInfoRequest,
-    ;
+    Identity IdentityClient: get_plugin_info GetPluginInfo GetPluginInfoRequest,
+    Identity IdentityClient: get_plugin_capabilities GetPluginCapabilities GetPluginCapabilitiesRequest,
+    Identity IdentityClient: probe Probe ProbeRequest,
+    Controller ControllerClient: create_volume CreateVolume CreateVolumeRequest,
+    Controller ControllerClient: delete_volume DeleteVolume DeleteVolumeRequest,
+    Controller ControllerClient: controller_publish_volume ControllerPublishVolume ControllerPublishVolumeRequest,
+    Controller ControllerClient: controller_unpublish_volume ControllerUnpublishVolume ControllerUnpublishVolumeRequest,
+    Controller ControllerClient: validate_volume_capabilities ValidateVolumeCapabilities ValidateVolumeCapabilitiesRequest,
+    Controller ControllerClient: list_volumes ListVolumes ListVolumesRequest,
+    Controller ControllerClient: get_capacity GetCapacity GetCapacityRequest,
+    Controller ControllerClient: controller_get_capabilities ControllerGetCapabilities ControllerGetCapabilitiesRequest,
+    Controller ControllerClient: create_snapshot CreateSnapshot CreateSnapshotRequest,
+    Controller ControllerClient: delete_snapshot DeleteSnapshot DeleteSnapshotRequest,
+    Controller ControllerClient: list_snapshots ListSnapshots ListSnapshotsRequest,
+    Controller ControllerClient: get_snapshot GetSnapshot GetSnapshotRequest,
+    Controller ControllerClient: controller_expand_volume ControllerExpandVolume ControllerExpandVolumeRequest,
+    Controller ControllerClient: controller_get_volume ControllerGetVolume ControllerGetVolumeRequest,
+    Controller ControllerClient: controller_modify_volume ControllerModifyVolume ControllerModifyVolumeRequest,
+    GroupController GroupControllerClient: group_controller_get_capabilities GroupControllerGetCapabilities GroupControllerGetCapabilitiesRequest,
+    GroupController GroupControllerClient: create_volume_group_snapshot CreateVolumeGroupSnapshot CreateVolumeGroupSnapshotRequest,
+    GroupController GroupControllerClient: delete_volume_group_snapshot DeleteVolumeGroupSnapshot DeleteVolumeGroupSnapshotRequest,
+    GroupController GroupControllerClient: get_volume_group_snapshot GetVolumeGroupSnapshot GetVolumeGroupSnapshotRequest,
+    Node NodeClient: node_stage_volume NodeStageVolume NodeStageVolumeRequest,
+    Node NodeClient: node_unstage_volume NodeUnstageVolume NodeUnstageVolumeRequest,
+    Node NodeClient: node_publish_volume NodePublishVolume NodePublishVolumeRequest,
+    Node NodeClient: node_unpublish_volume NodeUnpublishVolume NodeUnpublishVolumeRequest,
+    Node NodeClient: node_get_volume_stats NodeGetVolumeStats NodeGetVolumeStatsRequest,
+    Node NodeClient: node_expand_volume NodeExpandVolume NodeExpandVolumeRequest,
+    Node NodeClient: node_get_capabilities NodeGetCapabilities NodeGetCapabilitiesRequest,
+    Node NodeClient: node_get_info NodeGetInfo NodeGetInfoRequest,
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use prost_types::Timestamp;
-use serde::{Serialize, Serializer};
+use serde::Serializer;
 
 /// Replaces a hidden value.
 const STRIPPED: &str = "***stripped***";

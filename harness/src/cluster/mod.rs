@@ -185,7 +185,7 @@ impl Cluster {
     ///
     /// # Errors
     /// In a cluster of containers, whose services are not reachable.
-    pub fn connect(&self, service: &str) -> Result<HttpService, String> {
+    pub fn connect_as_user(&self, service: &str) -> Result<HttpService, String> {
         let wiring = self.wiring.as_ref().ok_or_else(|| format!("{service} is not reachable from here"))?;
         wiring.connect(&self.user, service)
     }

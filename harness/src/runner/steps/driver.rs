@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use csi_mock::calls::code_name;
-use csi_proto::Rpc;
+use csi_proto::{Code, Rpc, Status};
 use serde_json::Value;
 use substrate::json::Value as Tree;
-use tonic::{Code, Status};
 
 use super::requests::at;
 use super::{Failure, Run};
@@ -34,7 +33,7 @@ impl Run<'_> {
             (Some(node), false) => format!("csi-{node}"),
             (Some(node), true) => format!("efs-csi-{node}"),
         };
-        let service = self.cluster.connect(&service).map_err(|seen| self.failure(&*expected, seen))?;
+        let service = self.cluster.connect_as_user(&service).map_err(|seen| self.failure(&*expected, seen))?;
         let rpc = Rpc::find(&call.rpc).expect("the check of the step has found it");
         let answer = match tokio::time::timeout(TIMEOUT, rpc.call(service, Tree::from(request))).await {
             Ok(answer) => answer,
