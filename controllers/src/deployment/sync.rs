@@ -149,7 +149,8 @@ impl Round<'_> {
                 let own = present.spec.as_ref().and_then(|spec| spec.template.as_ref());
                 let is_equal = template.zip(own).is_some_and(|(template, own)| equal_ignoring_hash(template, own));
                 let takes_any = mutant!(self.client.ctx(), "set-of-another-used");
-                if !takes_any && !(is_controlled_by(&present.metadata, &self.deployment) && is_equal) {
+                let is_own = is_controlled_by(&present.metadata, &self.deployment) && is_equal;
+                if !(is_own || takes_any) {
                     let status = self.deployment.status.get_or_insert_default();
                     status.collision_count = Some(status.collision_count.unwrap_or(0) + 1);
                     // The error of the creation is returned, and the next round tries another hash.
