@@ -42,7 +42,10 @@ use std::time::Duration;
 
 use csi_disk::Disk;
 use csi_disk::events::DiskCrashed;
+use http::HeaderValue;
 pub use substrate::admin::Secret;
+use substrate::body::call;
+use substrate::link::PROGRAM;
 use substrate::{Ctx, HttpService, World, WorldKind};
 
 use crate::program::Program;
@@ -181,13 +184,17 @@ impl Cluster {
         self.file_server.as_ref().map(csi_mock::efs::FileServer::access_points).unwrap_or_default()
     }
 
-    /// Connects to the service of this name, such as `csi-controller`, as the user.
+    /// Connects to a service of a driver, such as `csi-controller`, as the user. The driver records who calls.
     ///
     /// # Errors
-    /// In a cluster of containers, whose services are not reachable.
-    pub fn connect_as_user(&self, service: &str) -> Result<HttpService, String> {
+    /// In a cluster of containers, whose drivers are not reachable.
+    pub fn driver(&self, service: &str) -> Result<HttpService, String> {
         let wiring = self.wiring.as_ref().ok_or_else(|| format!("{service} is not reachable from here"))?;
-        wiring.connect(&self.user, service)
+        let driver = wiring.connect(&self.user, service)?;
+        Ok(HttpService::new(move |mut request| {
+            request.headers_mut().insert(PROGRAM, HeaderValue::from_static(names::RUNNER));
+            call(driver.clone(), request)
+        }))
     }
 
     /// Returns a client of the metrics of its processes.

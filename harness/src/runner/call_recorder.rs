@@ -200,7 +200,8 @@ impl CallRecorder {
             let reported =
                 [("volume", &call.volume), ("node", &call.node), ("target", &call.target), ("caller", &call.caller)];
             let reported = reported.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))).collect();
-            state.calls.push(recorded_call(event, CallPlane::Csi, call.rpc.clone(), reported, None, false));
+            let own = call.caller.as_ref().is_some_and(|caller| *caller == RUNNER);
+            state.calls.push(recorded_call(event, CallPlane::Csi, call.rpc.clone(), reported, None, own));
             return Some(Changed::Call(CallPlane::Csi));
         }
         if let Some(done) = event.get::<CsiDone>() {

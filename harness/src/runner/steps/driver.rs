@@ -33,7 +33,7 @@ impl Run<'_> {
             (Some(node), false) => format!("csi-{node}"),
             (Some(node), true) => format!("efs-csi-{node}"),
         };
-        let service = self.cluster.connect_as_user(&service).map_err(|seen| self.failure(&*expected, seen))?;
+        let service = self.cluster.driver(&service).map_err(|seen| self.failure(&*expected, seen))?;
         let rpc = Rpc::find(&call.rpc).expect("the check of the step has found it");
         let answer = match tokio::time::timeout(TIMEOUT, rpc.call(service, Tree::from(request))).await {
             Ok(answer) => answer,
