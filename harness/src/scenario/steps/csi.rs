@@ -12,9 +12,10 @@ use crate::scenario::shape::first_upper;
 
 pub(super) static KEY: Key =
     one("csi", Of::Map(&CSI), "Calls an RPC of the driver once. Use it for calls that no loop makes.").like(&[
-        "- csi: {rpc: ListVolumes, with: {max_entries: 1}, that: 'self.entries.size() <= 1'}",
+        "- csi: {rpc: GetPluginInfo, that: 'self.vendor_version != \"\"'}",
         "- csi: {rpc: NodeGetInfo, node: node-a, that: 'self.node_id.startsWith(\"i-\")'}",
-        "- csi: {rpc: ControllerGetVolume, with: {volume_id: vol-00000000000000000}, fails: NOT_FOUND}",
+        "- csi: {rpc: DeleteVolume, with: {volume_id: vol-0000000000000000f}}",
+        "- csi: {rpc: ControllerExpandVolume, with: {volume_id: vol-0000000000000000f, capacity_range: {required_bytes: 1073741824}}, fails: NOT_FOUND}",
     ]);
 
 static CSI: Map = Map {
@@ -30,7 +31,7 @@ static CSI: Map = Map {
              `{volume: pvc/data}`, `{instance: node-a}` or `{saved: NAME}`.",
         ),
         may("node", Of::Text, "The node whose node service is called; required for `Node…` RPCs."),
-        may("driver", Of::Words(DRIVERS), "The driver; the EBS driver when absent."),
+        may("driver", Of::Words(DRIVERS), "The driver; `ebs` when absent."),
         may("fails", Of::Known(codes), "The gRPC code that the call must fail with; it must succeed when absent."),
         may("that", Of::Cel, "A condition on the answer."),
         may("save", Of::Text, "The name under which a field of the answer is kept for `{saved: NAME}`; with `from`."),
@@ -42,7 +43,7 @@ static CSI: Map = Map {
     ],
 };
 
-const DRIVERS: &[Word] = &[("ebs", "The EBS driver."), ("efs", "The EFS driver, if the cluster has it.")];
+const DRIVERS: &[Word] = &[("ebs", "The EBS driver, or the program that runs in its place."), ("efs", "The EFS driver, if the cluster has it.")];
 
 fn rpcs() -> Vec<(String, String)> {
     let about = |rpc: &Rpc| OPERATIONS.iter().find(|known| known.name == rpc.name).map(|known| known.about);
