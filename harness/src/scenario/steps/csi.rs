@@ -43,7 +43,10 @@ static CSI: Map = Map {
     ],
 };
 
-const DRIVERS: &[Word] = &[("ebs", "The EBS driver, or the program that runs in its place."), ("efs", "The EFS driver, if the cluster has it.")];
+const DRIVERS: &[Word] = &[
+    ("ebs", "The EBS driver, or the program that runs in its place."),
+    ("efs", "The EFS driver, if the cluster has it."),
+];
 
 fn rpcs() -> Vec<(String, String)> {
     let about = |rpc: &Rpc| OPERATIONS.iter().find(|known| known.name == rpc.name).map(|known| known.about);
