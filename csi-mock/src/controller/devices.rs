@@ -45,6 +45,15 @@ struct Released {
     attached: bool,
 }
 
+/// Reason why a volume gets no name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// The instance has as many volumes as it may.
+    Full,
+    /// No name is left.
+    NoName,
+}
+
 impl Names {
     /// Starts a read of an instance; its number goes to [`Names::allocate`] with the result.
     pub fn look(&mut self) -> u64 {
@@ -52,9 +61,28 @@ impl Names {
         self.events
     }
 
+    /// Allocates a name like [`Names::allocate`], if volumes that the read does not list leave one of the `room` volumes
+    /// that the instance takes beside the listed ones. Without `room` the cloud alone decides.
+    ///
+    /// # Errors
+    /// There is no room, or no name.
+    pub fn reserve(
+        &mut self,
+        now: Duration,
+        instance: &str,
+        volume: &str,
+        read: (u64, &[String]),
+        room: Option<usize>,
+    ) -> Result<String, Refused> {
+        if room.is_some_and(|room| self.unlisted(instance, volume, read) >= room) {
+            return Err(Refused::Full);
+        }
+        self.allocate(now, instance, volume, read).ok_or(Refused::NoName)
+    }
+
     /// Allocates the lowest free name for `volume` on `instance`. A volume keeps its name in flight, so that a name
     /// after a half-failed attach stays reserved. Refused names come last.
-    pub fn allocate(
+    fn allocate(
         &mut self,
         now: Duration,
         instance: &str,
@@ -81,7 +109,7 @@ impl Names {
 
     /// Counts volumes other than `volume` that the read `look` of `instance` does not list under the names `used`: those
     /// in flight, and those attached since the read.
-    pub fn unlisted(&self, instance: &str, volume: &str, (look, used): (u64, &[String])) -> usize {
+    fn unlisted(&self, instance: &str, volume: &str, (look, used): (u64, &[String])) -> usize {
         let flying = self.in_flight.get(instance).into_iter().flatten();
         let flying = flying.filter(|(_, v)| *v != volume).map(|(name, _)| name);
         let released = self.released.get(instance).into_iter().flatten();
@@ -184,6 +212,18 @@ mod tests {
         assert_eq!(names.unlisted("i", "v3", (late, &[])), 1, "v1 was detached before the late look");
         names.release("i", "v2");
         assert_eq!(names.unlisted("i", "v3", (early, &used)), 0, "v2 was refused");
+    }
+
+    #[test]
+    fn the_last_place_is_given_once() {
+        let mut names = Names::default();
+        let (one, other, used) = (names.look(), names.look(), ["/dev/xvdaa".to_owned()]);
+        let mut reserve = |volume, look| names.reserve(Duration::ZERO, "i", volume, (look, &used), Some(1));
+        assert_eq!(reserve("v1", one), Ok("/dev/xvdab".to_owned()));
+        assert_eq!(reserve("v2", other), Err(Refused::Full), "both looked before");
+        assert_eq!(reserve("v1", other), Ok("/dev/xvdab".to_owned()), "again");
+        let all: Vec<_> = super::names().collect();
+        assert_eq!(names.reserve(Duration::ZERO, "j", "v", (9, &all), None), Err(Refused::NoName));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use substrate::{Ctx, mutant};
 use tonic::Status;
 
 use super::attach::{ATTACHMENT, Look, STUCK_ATTACHING, look};
-use super::devices;
+use super::devices::{self, Refused};
 use super::ec2::Ec2Error;
 use super::parameters::ATTACH_WHEN_INITIALIZED;
 use super::service::{ControllerService, internal, is_id, no_node, no_volume};
@@ -145,16 +145,19 @@ impl ControllerService {
     ) -> Result<(), Status> {
         let used: Vec<String> = instance.block_device_mapping.item.iter().map(|m| m.device_name.clone()).collect();
         let now = self.calls.ctx().now().mono;
-        if let Some(limit) = self.attach_limit().filter(|_| !mutant!(self.calls.ctx(), "attach-limit-ignored")) {
-            let attached = used.iter().filter(|name| **name != instance.root_device_name).count();
-            if attached + self.memory().names.unlisted(node, volume, (look, &used)) >= limit {
-                return Err(Status::resource_exhausted(format!(
-                    "cannot attach volume `{volume}`: node `{node}` takes {limit} volumes and has them"
-                )));
-            }
-        }
-        let name = self.memory().names.allocate(now, node, volume, (look, &used)).ok_or_else(|| {
-            Status::resource_exhausted(format!("node `{node}` has no free device name left for volume `{volume}`"))
+        let limit = self.attach_limit().filter(|_| !mutant!(self.calls.ctx(), "attach-limit-ignored"));
+        let attached = used.iter().filter(|name| **name != instance.root_device_name).count();
+        let room = limit.map(|limit| limit.saturating_sub(attached));
+        // One lock for the count and the name: another call must not come between them.
+        let reserved = self.memory().names.reserve(now, node, volume, (look, &used), room);
+        let name = reserved.map_err(|refused| {
+            Status::resource_exhausted(match refused {
+                Refused::Full => {
+                    let limit = limit.unwrap_or_default();
+                    format!("cannot attach volume `{volume}`: node `{node}` takes {limit} volumes and has them")
+                }
+                Refused::NoName => format!("node `{node}` has no free device name left for volume `{volume}`"),
+            })
         })?;
         let Err(error) = self.ec2.attach_volume(volume, node, &name).await else { return Ok(()) };
         let what = format!("cannot attach volume `{volume}` to node `{node}`");
