@@ -14,7 +14,7 @@ pub(super) static KEY: Key =
     one("csi", Of::Map(&CSI), "Calls an RPC of the driver once. Use it for calls that no loop makes.").like(&[
         "- csi: {rpc: GetPluginInfo, that: 'self.vendor_version != \"\"'}",
         "- csi: {rpc: NodeGetInfo, node: node-a, that: 'self.node_id.startsWith(\"i-\")'}",
-        "- csi: {rpc: DeleteVolume, with: {volume_id: vol-0000000000000000f}}",
+        "- csi: {rpc: DeleteVolume, driver: ebs, with: {volume_id: vol-0000000000000000f}}",
         "- csi: {rpc: ControllerExpandVolume, with: {volume_id: vol-0000000000000000f, capacity_range: {required_bytes: 1073741824}}, fails: NOT_FOUND}",
     ]);
 

@@ -103,7 +103,7 @@ steps:
 #[case(&with_steps("  - csi: {rpc: ListVolume}\n"), "t.yaml:4:16: `ListVolume` is not an RPC", "ListVolume", "did you mean `ListVolumes`?")]
 #[case(&with_steps("  - csi: {rpc: NodeGetInfo}\n"), "t.yaml:4:16: NodeGetInfo belongs to the node service", "NodeGetInfo", "add `node: node-a`")]
 #[case(&with_steps("  - csi: {rpc: ListVolumes, fails: NOTFOUND}\n"), "t.yaml:4:36: `NOTFOUND` is not a gRPC code", "NOTFOUND", "did you mean `NOT_FOUND`?")]
-#[case(&with_steps("  - csi: {rpc: ListVolumes, with: {most: 1}}\n"), "t.yaml:4:35: this is not the request of ListVolumes", "{most: 1}", "csi.proto")]
+#[case(&with_steps("  - csi: {rpc: ListVolumes, with: {most: 1}}\n"), "t.yaml:4:35: this is not the request of ListVolumes", "{most: 1}", "see `csi.proto`")]
 #[case(&with_steps("  - csi: {rpc: ListVolumes, save: token}\n"), "t.yaml:4:35: `save` and `from` belong together", "token", "write `save: NAME, from:")]
 #[case(&with_widgets("  - patch: {object: widget/w1, type: strategic, with: {}}\n"), "t.yaml:13:38: custom kinds take no strategic", "strategic", "write `type: merge`")]
 #[case(&with_widgets("  - wait: {object: wigdet/w1, is: exists}\n"), "t.yaml:13:20: `wigdet` is not a kind of object, did you mean `widget`?", "wigdet/w1", "")]
