@@ -6,16 +6,14 @@
 //! needs root on Linux).
 //!
 //! ```
-//! use std::path::Path;
-//!
-//! use csi_disk::{Disk, MemoryDisks};
+//! use csi_disk::MemoryDisks;
 //! use substrate::world::{Options, simulate};
 //!
 //! let found = simulate(Options::default(), async |_world| {
 //!     let disk = MemoryDisks::new().node("node-a");
 //!     disk.find("vol-0123456789abcdef0").await
 //! });
-//! assert!(found.is_err(), "no device was plugged");
+//! assert!(found.unwrap().is_none(), "no device was plugged");
 //! ```
 //!
 //! # Modules
