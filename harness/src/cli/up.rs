@@ -395,8 +395,8 @@ fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
             let cluster = {
                 // Other Moorings of this user choose their ports after this one has bound its own.
                 let _turn = turn()?;
-                let addresses = addresses(args)?;
-                Arc::new(Cluster::live(&world, spec, &site, &addresses).map_err(|e| lacking(e.to_string()))?)
+                let begin = |addresses: &_| Cluster::live(&world, spec.clone(), &site, addresses);
+                Arc::new(ports::begin(|| addresses(args), begin)?)
             };
             let endpoints = cluster.endpoints().cloned().ok_or_else(|| environment("the cluster has no endpoints"))?;
             let recorded = if args.quiet { Progress::silent() } else { progress.clone() };

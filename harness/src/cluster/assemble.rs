@@ -23,6 +23,7 @@ use substrate::{Ctx, HttpService, Process, World, WorldKind};
 use super::member::Member;
 use super::mirror::Mirrors;
 use super::nodes::Machine;
+use super::sockets::SocketError;
 use super::{Cluster, ClusterSpec, Node, NodeSpec, names, supervisor};
 use crate::events::ClusterNode;
 use crate::program::Program;
@@ -36,6 +37,8 @@ pub enum ClusterError {
     Cloud(#[from] mock_ec2::Error),
     /// {0}
     Wiring(String),
+    /// {0}
+    Socket(#[from] SocketError),
     /// node {0} has no instance in the cloud
     NoInstance(String),
     /// the process {0} ended while it started

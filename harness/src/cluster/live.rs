@@ -296,7 +296,7 @@ impl Cluster {
     /// Starts a live cluster in this OS process.
     ///
     /// # Errors
-    /// If an address is taken or a directory cannot be created.
+    /// If an address is taken (then `world` is as before) or a directory cannot be created.
     pub fn live(world: &World, spec: ClusterSpec, site: &Site, addresses: &Addresses) -> Result<Self, ClusterError> {
         for dir in [site.volume_dir(), site.socket_dir()] {
             std::fs::create_dir_all(&dir).map_err(|e| ClusterError::Wiring(format!("{}: {e}", dir.display())))?;
@@ -308,8 +308,7 @@ impl Cluster {
         let authority = Arc::new(Authority::new().map_err(wiring)?);
         let tls = fake_apiserver::tls::serving(&authority, &names, &[]).map_err(wiring)?;
         let nodes: Vec<&str> = spec.nodes.iter().map(|node| node.name.as_str()).collect();
-        let sockets = Sockets::open(addresses, (&nodes, &spec.programs), &site.socket_dir(), tls.server)
-            .map_err(|e| ClusterError::Wiring(e.to_string()))?;
+        let sockets = Sockets::open(addresses, (&nodes, &spec.programs), &site.socket_dir(), tls.server)?;
         let sockets = Arc::new(sockets);
         if spec.without.contains("csi-mock") {
             site.share_mounts()?;

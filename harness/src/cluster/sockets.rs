@@ -82,6 +82,14 @@ pub enum SocketError {
     },
 }
 
+impl SocketError {
+    /// Returns true if another socket listens on the address.
+    pub fn is_taken(&self) -> bool {
+        let Self::Bind { error, .. } = self;
+        error.kind() == std::io::ErrorKind::AddrInUse
+    }
+}
+
 impl Sockets {
     /// Binds all TCP listeners, including those of `programs` and, if they have an address, the metadata services of
     /// `nodes`. `directory` contains the unix sockets. Its path may have about 70 bytes, because the kernel limits a

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use crate::cli::day::state_directory;
 use crate::cli::refusal::{Refusal, lacking, next};
+use crate::cluster::ClusterError;
+use crate::cluster::live::Addresses;
 
 /// Maximum distance by which a port moves.
 const FURTHEST: u16 = 2_000;
@@ -79,6 +81,23 @@ pub(super) fn choose(server: Server, given: Option<SocketAddr>, count: u16) -> R
         }
     }
     Err(refusal(server, busy, holder, &error))
+}
+
+/// Chooses addresses and begins a cluster on them. Chooses again if another program takes one of them in between.
+///
+/// # Errors
+/// If an address is taken, or the cluster cannot begin.
+pub(super) fn begin<T>(
+    addresses: impl Fn() -> Result<Addresses, Refusal>,
+    begin: impl Fn(&Addresses) -> Result<T, ClusterError>,
+) -> Result<T, Refusal> {
+    for _ in 0..LOOKS {
+        match begin(&addresses()?) {
+            Err(ClusterError::Socket(error)) if error.is_taken() => {}
+            begun => return begun.map_err(|error| lacking(error.to_string())),
+        }
+    }
+    begin(&addresses()?).map_err(|error| lacking(error.to_string()))
 }
 
 /// The first of `count` ports from `first` on that cannot be bound, with the error.
@@ -200,6 +219,7 @@ fn listening(table: &str, port: u16) -> Vec<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::live::SocketError;
 
     #[test]
     fn a_listener_is_found_in_the_kernels_table() {
@@ -247,5 +267,25 @@ mod tests {
         let server = Server { what: "it", flag: "--it", usual };
         let chosen = choose(server, None, 2).unwrap();
         assert!(chosen.port() > next && taken(chosen, 2).is_none(), "{chosen}");
+    }
+
+    #[test]
+    fn a_port_that_is_taken_between_the_choice_and_the_start_is_chosen_again() {
+        let usual = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let server = Server { what: "it", flag: "--it", usual };
+        let chosen = || Ok(Addresses { ec2: Some(choose(server, None, 1)?), ..Addresses::default() });
+        let taker = std::cell::RefCell::new(Vec::new());
+        let begun = begin(chosen, |addresses| {
+            let address = addresses.ec2.unwrap();
+            let error = |error| SocketError::Bind { what: "it", address, error };
+            if taker.borrow().is_empty() {
+                // This process counts as another Mooring.
+                taker.borrow_mut().push(TcpListener::bind(address).map_err(error)?);
+            }
+            TcpListener::bind(address).map_err(|e| error(e).into())
+        });
+        assert!(begun.unwrap().local_addr().unwrap().port() > usual);
+        let refused = begin(chosen, |_| Err::<(), _>(ClusterError::Wiring("no".to_owned())));
+        assert_eq!(refused.unwrap_err().1.message, "no");
     }
 }
