@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::kube::discovery::{Resource, ResourceList, all_versions, resources, root};
+use crate::kube::discovery::{Resource, ResourceList, all_resources, root};
 use crate::kube::metadata::ResourcePath;
 use crate::kube::{ApiError, Client};
 
@@ -68,10 +68,10 @@ impl Kinds {
 /// If the groups cannot be listed.
 pub(super) async fn discover(client: &Client, before: &Kinds) -> Result<Kinds, ApiError> {
     let (mut kinds, mut seen) = (Kinds::default(), BTreeSet::new());
-    for version in all_versions(client).await? {
-        match resources(client, &version).await {
-            Ok(list) => kinds.add(&version, list, &mut seen),
-            Err(_) => {
+    for (version, list) in all_resources(client).await? {
+        match list {
+            Some(list) => kinds.add(&version, list, &mut seen),
+            None => {
                 let known = before.all.iter().filter(|((api_version, _), _)| *api_version == version);
                 kinds.all.extend(known.map(|(key, served)| (key.clone(), served.clone())));
                 let known = before.watched.iter().filter(|served| served.api_version == version);
@@ -84,7 +84,44 @@ pub(super) async fn discover(client: &Client, before: &Kinds) -> Result<Kinds, A
 
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
+
+    use http::HeaderValue;
+    use http::header::ACCEPT;
+    use substrate::body::call;
+    use substrate::link::Link;
+    use substrate::world::{Options, simulate};
+    use substrate::{HttpService, Process, World};
+
     use super::*;
+
+    #[test]
+    fn a_server_without_the_aggregated_form_has_the_same_kinds() {
+        let apiserver = |world: &World| {
+            let apiserver = fake_apiserver::Apiserver::new(world.seed(), fake_apiserver::Config::default());
+            Process::start(world, "fake-apiserver", move |ctx| {
+                let service = apiserver.start(&ctx);
+                ctx.world().fabric().bind(&ctx, "apiserver", service);
+                pending()
+            })
+        };
+        simulate(Options::default(), async move |world| {
+            let (_server, user) = (apiserver(&world), Process::start(&world, "user", |_| pending()));
+            let ctx = user.ctx().expect("it runs");
+            let link = Link::connect(&ctx, "apiserver");
+            let older = {
+                let link = link.clone();
+                HttpService::new(move |mut request| {
+                    request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
+                    Box::pin(call(link.clone(), request))
+                })
+            };
+            let kinds = async |service| discover(&Client::new(&ctx, service, "test"), &Kinds::default()).await;
+            let newer = kinds(link).await.expect("kinds");
+            assert!(newer.watched.len() > 40 && newer.find("v1", "Pod").is_some());
+            assert_eq!(kinds(older).await.expect("kinds"), newer);
+        });
+    }
 
     fn list(text: &str) -> ResourceList {
         serde_json::from_str(text).expect("a resource list")

@@ -24,6 +24,8 @@ use super::object::Kind;
 
 /// Default timeout of a request, except a watch. Not divided by `time-scale` (`substrate::scale`).
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// Media type of objects.
+const JSON: &str = "application/json";
 /// Largest accepted answer.
 const ANSWER_LIMIT: usize = 512 << 20;
 
@@ -140,6 +142,14 @@ impl Client {
         self.request(Method::GET, path, None)
     }
 
+    /// Reads a document in one of the media types of `accept`, which the server chooses.
+    ///
+    /// # Errors
+    /// The server's refusal, or no answer within 30 s.
+    pub(super) fn get_as(&self, path: &str, accept: &'static str) -> BoxFuture<'static, Result<Bytes, ApiError>> {
+        self.answer_of(self.send(Method::GET, path, None, (accept, false)))
+    }
+
     /// Posts to a path without an [`Api`] verb, such as the token of a service account.
     ///
     /// # Errors
@@ -163,7 +173,10 @@ impl Client {
         path: &str,
         content: Option<(&'static str, Value)>,
     ) -> BoxFuture<'static, Result<Bytes, ApiError>> {
-        let answer = self.send(method, path, content, false);
+        self.answer_of(self.send(method, path, content, (JSON, false)))
+    }
+
+    fn answer_of(&self, answer: Result<Calling, ApiError>) -> BoxFuture<'static, Result<Bytes, ApiError>> {
         let limit = self.0.limit;
         Box::pin(async move {
             let exchange = async {
@@ -180,7 +193,7 @@ impl Client {
 
     /// Opens a watch; the answer's body is a stream of lines.
     pub(super) fn stream(&self, path: &str) -> BoxFuture<'static, Result<Response<Body>, ApiError>> {
-        let answer = self.send(Method::GET, path, None, true);
+        let answer = self.send(Method::GET, path, None, (JSON, true));
         let limit = REQUEST_TIMEOUT;
         Box::pin(async move {
             let opening = async {
@@ -203,7 +216,7 @@ impl Client {
         method: Method,
         path: &str,
         content: Option<(&'static str, Value)>,
-        streaming: bool,
+        (accept, streaming): (&'static str, bool),
     ) -> Result<Calling, ApiError> {
         let kind = content.as_ref().map(|(kind, _)| *kind);
         let body = content.map_or_else(empty, |(_, value)| Body::document(value));
@@ -213,7 +226,7 @@ impl Client {
         *request.uri_mut() = path.parse().map_err(|e| ApiError::Transport(format!("request {path}: {e}")))?;
         let headers = request.headers_mut();
         headers.insert(USER_AGENT, self.0.agent.clone());
-        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT, HeaderValue::from_static(accept));
         if let Some(kind) = kind {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
         }

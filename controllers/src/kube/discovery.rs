@@ -1,13 +1,26 @@
-//! Discovery documents of the API server: groups with their versions, and the resources of a version. Each call asks
-//! the server again; this module caches no answer.
+//! Discovery documents of the API server: groups with their versions, the resources of a version, and all resources in
+//! the aggregated form (KEP-3352). Each call asks the server again; this module caches no answer.
 
 use serde::Deserialize;
 
 use super::{ApiError, Client, decode};
 
+mod aggregated;
+
+/// Forms of `/api` and `/apis`, the preferred one first.
+const ALL_FORMS: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
+    application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
+
+/// Answer of `/api` or `/apis`.
 #[derive(Deserialize)]
-struct GroupList {
-    groups: Vec<Group>,
+#[serde(tag = "kind")]
+enum Root {
+    #[serde(rename = "APIGroupDiscoveryList")]
+    Aggregated { items: Vec<aggregated::Group> },
+    #[serde(rename = "APIVersions")]
+    Core {},
+    #[serde(rename = "APIGroupList")]
+    Groups { groups: Vec<Group> },
 }
 
 #[derive(Deserialize)]
@@ -78,16 +91,33 @@ pub(crate) fn root(api_version: &str) -> String {
     if api_version.contains('/') { format!("/apis/{api_version}") } else { format!("/api/{api_version}") }
 }
 
-/// Reads the versions of all groups, the preferred ones of a group first. The core group comes first.
+/// Version of a group with its resources; none if they are not known, because the version's server does not answer.
+pub(crate) type Served = (String, Option<ResourceList>);
+
+/// Reads all resources, as client-go's `ServerPreferredResources` does: in the aggregated form from `/api` and `/apis`,
+/// or from a server that lacks it, version by version. The core group comes first, and the preferred version of a group
+/// before its others.
 ///
 /// # Errors
-/// The server's refusal, or no answer.
-pub(crate) async fn all_versions(client: &Client) -> Result<Vec<String>, ApiError> {
-    let mut versions = vec!["v1".to_owned()];
-    for group in read::<GroupList>(client, "/apis").await?.groups {
-        extend(&mut versions, group);
+/// The server's refusal of the two documents, or no answer.
+pub(crate) async fn all_resources(client: &Client) -> Result<Vec<Served>, ApiError> {
+    let mut served = Vec::new();
+    for path in ["/api", "/apis"] {
+        let answer = client.get_as(path, ALL_FORMS).await?;
+        match decode(&answer).map_err(|error| ApiError::Decode(error.to_string()))? {
+            Root::Aggregated { items } => served.extend(items.into_iter().flat_map(aggregated::Group::served)),
+            Root::Core {} => served.push(("v1".to_owned(), resources(client, "v1").await.ok())),
+            Root::Groups { groups } => {
+                let mut versions = Vec::new();
+                groups.into_iter().for_each(|group| extend(&mut versions, group));
+                for version in versions {
+                    let list = resources(client, &version).await.ok();
+                    served.push((version, list));
+                }
+            }
+        }
     }
-    Ok(versions)
+    Ok(served)
 }
 
 /// Reads the versions of a group, the preferred one first; none if the group is not served.
