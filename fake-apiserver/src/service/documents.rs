@@ -11,7 +11,6 @@ use crate::kinds::KindRef;
 use crate::state::Status;
 use crate::text;
 use crate::wire::answer::Answer;
-use crate::wire::discovery;
 
 /// Members of `/version`, in the order of Go's struct.
 const VERSION: &[&str] = &[
@@ -67,10 +66,7 @@ impl Server {
     }
 
     fn documented(&self, path: &str, accept: &str, custom: &[KindRef]) -> Option<Answer> {
-        discovery::respond(path, accept, custom).or_else(|| {
-            let mut kept = self.shared.documents.lock();
-            kept.respond(path, accept, custom)
-        })
+        self.shared.documents.lock().respond(path, accept, custom)
     }
 
     /// Answers a method other than GET: 405 for a document, 404 for any other path.

@@ -16,7 +16,7 @@ use super::rbac::Rbac;
 use super::workers::Workers;
 use crate::state::{Limits, Store};
 use crate::tls::Authority;
-use crate::wire::openapi::Kept;
+use crate::wire::kept::Kept;
 
 /// State that all requests share.
 pub(crate) struct Shared {

@@ -1,7 +1,8 @@
-//! The wire formats of requests and answers. This module has no state.
+//! The wire formats of requests and answers. This module has no state but a cache of documents.
 
 pub(crate) mod answer;
 pub mod discovery;
+pub mod kept;
 pub(crate) mod list;
 pub mod negotiate;
 pub mod openapi;

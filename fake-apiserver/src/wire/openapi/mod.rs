@@ -51,35 +51,6 @@ pub fn respond(path: &str, accept: &str, custom: &[KindRef]) -> Option<Answer> {
     }
 }
 
-/// Cache of answers for the present definitions: building a document takes longer than keeping it.
-#[derive(Debug, Default)]
-pub struct Kept {
-    custom: Vec<KindRef>,
-    answers: BTreeMap<(String, String), Answer>,
-}
-
-/// Maximum number of cached answers: clients ask for few documents.
-const MOST_KEPT: usize = 32;
-
-impl Kept {
-    /// Answers like [`respond`], from the cache as long as the definitions do not change.
-    pub fn respond(&mut self, path: &str, accept: &str, custom: &[KindRef]) -> Option<Answer> {
-        if !path.starts_with("/openapi/") {
-            return None;
-        }
-        if self.custom != custom || self.answers.len() >= MOST_KEPT {
-            *self = Self { custom: custom.to_vec(), answers: BTreeMap::new() };
-        }
-        let asked = (path.to_owned(), accept.to_owned());
-        if let Some(kept) = self.answers.get(&asked) {
-            return Some(kept.clone());
-        }
-        let answer = respond(path, accept, custom)?;
-        self.answers.insert(asked, answer.clone());
-        Some(answer)
-    }
-}
-
 /// Documents by group and version: `api/v1`, `apis/storage.k8s.io/v1`.
 static V3: LazyLock<BTreeMap<String, Answer>> = LazyLock::new(|| {
     let mut documents = BTreeMap::new();

@@ -264,30 +264,6 @@ fn there_is_no_other_form_and_no_other_document() {
 }
 
 #[test]
-fn answers_are_kept_until_definitions_change() {
-    let mut kept = Kept::default();
-    let ask = |kept: &mut Kept, custom: &[KindRef]| kept.respond("/openapi/v2", "application/json", custom).unwrap();
-    let mut registry = crate::custom::Registry::default();
-    let mut custom = |plural: &str| {
-        let source = json!({"metadata": {"name": format!("{plural}.example.com")}, "spec": {"group": "example.com",
-            "scope": "Cluster", "names": {"plural": plural, "singular": "a", "kind": "A"}, "versions": [{"name": "v1",
-                "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
-        registry.kinds(&source)
-    };
-    let (a, b) = (custom("as"), custom("bs"));
-    let first = ask(&mut kept, &a);
-    // The same allocation, not an equal one.
-    assert_eq!(ask(&mut kept, &a).body.as_ptr(), first.body.as_ptr());
-    let other = ask(&mut kept, &b);
-    assert!(other.body.as_ptr() != first.body.as_ptr() && String::from_utf8_lossy(&other.body).contains("/bs/"));
-    assert_eq!(kept.respond("/openapi/v9", "*/*", &b), None);
-    for i in 0..100 {
-        kept.respond("/openapi/v3", &format!("*/*;q=0.{i}"), &b);
-    }
-    assert!(kept.answers.len() <= MOST_KEPT);
-}
-
-#[test]
 fn descriptions_have_the_words_that_clients_look_for() {
     let text = get("/openapi/v2").to_string();
     for words in ["list of returned", "List of services", "Watch for changes to the described resources"] {
