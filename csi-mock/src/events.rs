@@ -224,6 +224,10 @@ substrate::events! {
         pub path: Text,
         /// True if the mount refuses writes.
         pub readonly: bool,
+        /// Options of the mount of a shared file system besides `ro`; absent for other volumes, and where directories
+        /// stand for volumes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub options: Option<Vec<Text>>,
     }
 
     /// An access point of a file system was created or deleted.

@@ -250,6 +250,11 @@ pub const MUTANTS: &[Mutant] = &[
         recreates: "no public issue is known",
     },
     Mutant {
+        name: "share-mount-option-dropped",
+        about: "NodePublishVolume of the EFS driver mounts without the last of the mount options",
+        recreates: "no public issue is known",
+    },
+    Mutant {
         name: "share-read-only-ignored",
         about: "the driver of shared file systems mounts for writing although the request says read-only",
         recreates: "no public issue is known",

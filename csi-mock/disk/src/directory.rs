@@ -265,12 +265,14 @@ impl Inner {
             return Err(DiskError::NotStaged { volume: publish.volume.clone(), path });
         }
         match mounts.iter().find(|m| m.path == path) {
-            Some(m) if m.volume == publish.volume => return Ok(Published { readonly: false, already: true }),
+            Some(m) if m.volume == publish.volume => {
+                return Ok(Published { readonly: false, already: true, options: None });
+            }
             Some(m) => return Err(occupied(&path, format!("volume {} is mounted", m.volume))),
             None => {}
         }
         self.mount(&publish.volume, &path, false)?;
-        Ok(Published { readonly: false, already: false })
+        Ok(Published { readonly: false, already: false, options: None })
     }
 
     fn unpublish(&self, volume: &str, path: &Path) -> Result<bool, DiskError> {

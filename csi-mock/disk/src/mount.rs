@@ -138,12 +138,15 @@ pub struct Publish {
 }
 
 /// Result of publishing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Published {
     /// True if the mount refuses writes, as observed afterwards.
     pub readonly: bool,
     /// True if the volume was already published at this path.
     pub already: bool,
+    /// Options that a shared file system was mounted with, besides `ro`. None if it was mounted before, if a directory
+    /// replaces it, and for other volumes, whose options are those of their staging.
+    pub options: Option<Vec<String>>,
 }
 
 /// Usage of a mounted filesystem.

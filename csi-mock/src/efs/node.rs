@@ -70,7 +70,10 @@ impl NodeService {
         let flags = capability::check("volume_capability", request.volume_capability.as_ref())?;
         let is_encrypted = encrypts(&request)?;
         let handle = Handle::parse(volume)?;
-        let options = options(&handle, flags, is_encrypted, request.readonly)?;
+        let mut options = options(&handle, flags, is_encrypted, request.readonly)?;
+        if mutant!(self.calls.ctx(), "share-mount-option-dropped") {
+            options.flags.pop();
+        }
         let _held = self.calls.lock_at(volume, target)?;
         let could_not = |why: &dyn std::fmt::Display| {
             Status::internal(format!(
@@ -90,7 +93,8 @@ impl NodeService {
         let mounted = self.config.disk.mount_share(&share).await.map_err(|e| could_not(&e))?;
         if !mounted.already {
             let (volume, node, path) = (volume.into(), self.config.node_name.as_str().into(), target.into());
-            self.calls.ctx().emit(DiskPublished { volume, node, path, readonly: mounted.readonly });
+            let options = mounted.options.map(|all| all.into_iter().map(Into::into).collect());
+            self.calls.ctx().emit(DiskPublished { volume, node, path, readonly: mounted.readonly, options });
         }
         self.config.disk.done("publish", volume, Path::new(target)).await.map_err(|e| could_not(&e))?;
         call.after_effect().await?;

@@ -62,7 +62,7 @@ impl NodeService {
         }
         if !already {
             let (volume, path) = (volume.into(), target.into());
-            let done = DiskPublished { volume, node: self.node(), path, readonly: made_readonly };
+            let done = DiskPublished { volume, node: self.node(), path, readonly: made_readonly, options: None };
             self.calls.ctx().emit(done);
         }
         self.done(call, if binds { "publish" } else { "stage" }, volume, target).await?;

@@ -425,7 +425,10 @@ mod tests {
             trace.info(&"fake-apiserver".into(), commit);
             for path in paths {
                 let (volume, node, path) = (VOLUME.into(), "node-a".into(), (*path).into());
-                trace.info(&"node-a/csi-node".into(), DiskPublished { volume, node, path, readonly: false });
+                trace.info(
+                    &"node-a/csi-node".into(),
+                    DiskPublished { volume, node, path, readonly: false, options: None },
+                );
             }
             let invariants = Invariants::new(TimeScale::default());
             trace.events().iter().for_each(|event| invariants.observe(event));

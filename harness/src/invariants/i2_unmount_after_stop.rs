@@ -97,7 +97,7 @@ mod tests {
 
     fn published(world: &World, path: &str) {
         let (volume, node) = ("vol-1".into(), "node-a".into());
-        let event = csi_mock::events::DiskPublished { volume, node, path: path.into(), readonly: false };
+        let event = csi_mock::events::DiskPublished { volume, node, path: path.into(), readonly: false, options: None };
         world.trace().info(&"node-a/csi-node".into(), event);
     }
 

@@ -218,7 +218,7 @@ mod tests {
             match report {
                 Report::Published => {
                     let (volume, node, path) = (SHARED.into(), node.into(), "/t".into());
-                    trace.info(&process, DiskPublished { volume, node, path, readonly: false });
+                    trace.info(&process, DiskPublished { volume, node, path, readonly: false, options: None });
                 }
                 Report::Synced(record) => {
                     trace.info(&process, WorkloadSynced { node: node.into(), pod, record, volume });

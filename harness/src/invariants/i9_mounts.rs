@@ -46,7 +46,7 @@ pub(super) fn check(model: &RunModel, checked: &mut Checked, event: &Event) -> O
             (false, _) if by_volume => "for writing, and its PersistentVolume is read-only",
             (false, (_, true)) => "for writing, and each pod there asks for it read-only",
             (true, (true, _)) if !by_volume => "read-only, and no pod there and no PersistentVolume asks for that",
-            _ => return None,
+            _ => &*without_option(pv, published)?,
         };
         let message = format!("{} was published on {node} {why}", published.volume);
         return Some(found(model, message, "NodePublishVolume", &published.volume, &node));
@@ -139,6 +139,16 @@ fn wrongly_staged(pv: &Stored<Volume>, staged: &DiskStaged) -> Option<String> {
     Some(format!("without the mount option {missing} of its PersistentVolume"))
 }
 
+/// Returns a mount option of its PersistentVolume that a shared file system was mounted without, as the end of a
+/// sentence. The EFS driver reads some options itself (aws-efs-csi-driver, pkg/driver/node.go, `NodePublishVolume`).
+fn without_option(pv: &Stored<Volume>, published: &DiskPublished) -> Option<String> {
+    let has = published.options.as_ref()?;
+    let is_of_the_driver = |option: &str| matches!(option, "ro" | "tls" | "iam") || option.starts_with("accesspoint=");
+    let mut options = pv.spec.mount_options.iter().map(|option| option.to_lowercase());
+    let missing = options.find(|option| !is_of_the_driver(option) && !has.iter().any(|has| **has == **option))?;
+    Some(format!("without the mount option {missing} of its PersistentVolume"))
+}
+
 /// For the pods on a node that use the volume, returns whether no pod requests it read-only, and whether each does;
 /// `None` if there is no such pod.
 fn read_only_by_pods(model: &RunModel, pv: &Stored<Volume>, node: &str) -> Option<(bool, bool)> {
@@ -198,7 +208,15 @@ mod tests {
 
         fn published(self, readonly: bool) -> Self {
             let (volume, node, path) = (VOLUME.into(), "node-a".into(), "/t".into());
-            self.0.info(&"node-a/csi-node".into(), DiskPublished { volume, node, path, readonly });
+            self.0.info(&"node-a/csi-node".into(), DiskPublished { volume, node, path, readonly, options: None });
+            self
+        }
+
+        /// Publishes a shared file system with these mount options.
+        fn mounted(self, options: Option<&[&str]>) -> Self {
+            let (volume, node, path) = (VOLUME.into(), "node-a".into(), "/t".into());
+            let options = options.map(|all| all.iter().map(|option| (*option).into()).collect());
+            self.0.info(&"node-a/efs-csi-node".into(), DiskPublished { volume, node, path, readonly: false, options });
             self
         }
 
@@ -251,6 +269,19 @@ mod tests {
         let missing = ["V was staged without the mount option noatime of its PersistentVolume"];
         assert_eq!(options().staged(|_| {}).found(), missing);
         assert!(options().staged(|staged| staged.options = vec!["noatime".into()]).found().is_empty());
+    }
+
+    #[test]
+    fn a_shared_file_system_has_the_mount_options_of_its_volume() {
+        let options = ["tls", "accesspoint=fsap-1", "NoAtime", "nodiratime"];
+        let mounted = |has: Option<&[&str]>| {
+            let asks = |pv: &mut Stored<Volume>| pv.spec.mount_options = options.map(Into::into).into();
+            Run::new(volume(asks), false).mounted(has).found()
+        };
+        assert!(mounted(Some(&["noatime", "nodiratime"])).is_empty());
+        assert!(mounted(None).is_empty(), "a directory has no options");
+        let missing = ["V was published without the mount option nodiratime of its PersistentVolume"];
+        assert_eq!(mounted(Some(&["noatime"])), missing);
     }
 
     #[test]

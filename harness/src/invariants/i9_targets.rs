@@ -107,7 +107,7 @@ mod tests {
             commit("pods", &format!("default/{name}"), r#type, &|commit| commit.pod = Some(Box::new(pod.clone())));
         }
         let (volume, node, path) = (VOLUME.into(), "node-a".into(), path.into());
-        trace.info(&"node-a/csi-node".into(), DiskPublished { volume, node, path, readonly: false });
+        trace.info(&"node-a/csi-node".into(), DiskPublished { volume, node, path, readonly: false, options: None });
         let invariants = Invariants::new(TimeScale::default());
         trace.events().iter().for_each(|event| invariants.observe(event));
         let all = invariants.violations().into_iter().filter(|violation| violation.id == "I9");

@@ -126,7 +126,7 @@ impl RunModel {
             self.in_our_cloud.insert(volume);
         } else if let Some(staged) = event.get::<DiskStaged>() {
             self.on_staged(staged);
-        } else if let Some(DiskPublished { volume, node, path, readonly }) = event.get() {
+        } else if let Some(DiskPublished { volume, node, path, readonly, .. }) = event.get() {
             self.on_published(volume, node, path, *readonly);
         } else if let Some(DiskUnpublished { volume, node, path }) = event.get() {
             self.on_unpublished(&self.place(volume, node), path);

@@ -13,7 +13,9 @@ impl Inner {
         }
         let path = self.root.absolute(&share.path)?;
         match self.mounts()?.iter().find(|m| m.path == path) {
-            Some(m) if m.volume == share.volume => return Ok(Published { readonly: false, already: true }),
+            Some(m) if m.volume == share.volume => {
+                return Ok(Published { readonly: false, already: true, options: None });
+            }
             Some(m) => return Err(occupied(&path, format!("volume {} is mounted", m.volume))),
             None => {}
         }
@@ -21,7 +23,7 @@ impl Inner {
         self.volumes.make_dirs(&bytes)?;
         let volume = share.volume.clone();
         self.link(&MountRecord { volume, path, staging: false, share: true }, &bytes)?;
-        Ok(Published { readonly: false, already: false })
+        Ok(Published { readonly: false, already: false, options: None })
     }
 
     /// Opens the directory of a file of a shared file system, which is then locked.

@@ -58,7 +58,7 @@ impl Inner {
         let mounts = self.mounts()?;
         match mounts.iter().rfind(|m| m.path == path) {
             Some(m) if m.volume == publish.volume && m.kind == MountKind::Block => {
-                return Ok(Published { readonly: m.readonly, already: true });
+                return Ok(Published { readonly: m.readonly, already: true, options: None });
             }
             Some(m) => return Err(occupied(&path, format!("volume {} is mounted", m.volume))),
             None => {}
@@ -88,7 +88,7 @@ impl Inner {
             mount::unmount(&self.root.place(&path)?, &path, false)?;
             return Err(error);
         }
-        Ok(Published { readonly: publish.readonly, already: false })
+        Ok(Published { readonly: publish.readonly, already: false, options: None })
     }
 
     pub fn unpublish_block(&self, mount: &Mount) -> Result<bool, DiskError> {

@@ -21,7 +21,9 @@ impl Inner {
         };
         let readonly = publish.readonly || staged.readonly;
         match mounts.iter().rfind(|m| m.path == path) {
-            Some(m) if m.volume == publish.volume => return Ok(Published { readonly: m.readonly, already: true }),
+            Some(m) if m.volume == publish.volume => {
+                return Ok(Published { readonly: m.readonly, already: true, options: None });
+            }
             Some(m) => return Err(occupied(&path, format!("volume {} is mounted", m.volume))),
             None => {}
         }
@@ -39,7 +41,7 @@ impl Inner {
         bind.attach(&target, &path)?;
         let done = bind.restrict(&options, &path).and_then(|()| self.seen(&publish.volume, &path));
         match done {
-            Ok(mount) if mount.readonly == readonly => Ok(Published { readonly, already: false }),
+            Ok(mount) if mount.readonly == readonly => Ok(Published { readonly, already: false, options: None }),
             wrong => {
                 mount::unmount(&place, &path, false)?;
                 self.root.remove_dir(&path)?;

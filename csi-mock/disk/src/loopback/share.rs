@@ -37,7 +37,9 @@ impl Inner {
     pub fn mount_share(&self, share: &Share) -> Result<Published, DiskError> {
         let path = self.root.absolute(&share.path)?;
         match self.mounts()?.iter().rfind(|m| m.path == path) {
-            Some(m) if m.volume == share.volume => return Ok(Published { readonly: m.readonly, already: true }),
+            Some(m) if m.volume == share.volume => {
+                return Ok(Published { readonly: m.readonly, already: true, options: None });
+            }
             Some(m) => return Err(occupied(&path, format!("volume {} is mounted", m.volume))),
             None => {}
         }
@@ -62,7 +64,7 @@ impl Inner {
             self.root.remove_dir(&path)?;
             return Err(error);
         }
-        Ok(Published { readonly: share.readonly, already: false })
+        Ok(Published { readonly: share.readonly, already: false, options: Some(share.mount_flags.clone()) })
     }
 
     /// Opens the directory of a file of a share, which is then locked.

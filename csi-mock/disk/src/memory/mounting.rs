@@ -121,7 +121,7 @@ impl Node {
             volumes.entry(publish.volume.clone()).or_default().group = Some(group);
         }
         self.mount_at(publish, path, MountKind::Target, readonly);
-        Ok(Published { readonly, already: false })
+        Ok(Published { readonly, already: false, options: None })
     }
 
     fn publish_block(&mut self, volumes: &mut Volumes, publish: &Publish) -> Result<Published, DiskError> {
@@ -144,14 +144,14 @@ impl Node {
         let cache = || Cache::of(volume, publish.readonly);
         self.caches.entry(publish.volume.clone()).or_insert_with(cache);
         self.mount_at(publish, path, MountKind::Block, publish.readonly);
-        Ok(Published { readonly: publish.readonly, already: false })
+        Ok(Published { readonly: publish.readonly, already: false, options: None })
     }
 
     /// Returns the existing publish at a target path. Fails if the path is occupied or has no parent.
     fn published(&self, publish: &Publish, path: &Path) -> Result<Option<Published>, DiskError> {
         match self.mounts.get(path) {
             Some(there) if there.volume == publish.volume && (there.kind == MountKind::Block) == publish.block => {
-                Ok(Some(Published { readonly: there.readonly, already: true }))
+                Ok(Some(Published { readonly: there.readonly, already: true, options: None }))
             }
             Some(there) => Err(occupied(path, format!("volume {} is mounted", there.volume))),
             None if path.parent().is_some_and(|p| self.is_dir(p)) => Ok(None),

@@ -107,7 +107,7 @@ impl Node {
         let path = clean(&share.path)?;
         if let Some(there) = self.mounts.get(&path) {
             return match there.volume == share.volume {
-                true => Ok(Published { readonly: there.readonly, already: true }),
+                true => Ok(Published { readonly: there.readonly, already: true, options: None }),
                 false => Err(occupied(&path, format!("volume {} is mounted", there.volume))),
             };
         }
@@ -119,7 +119,7 @@ impl Node {
         self.mounts.insert(&path, Mount { volume, path: path.clone(), kind, readonly, group: None });
         let (file_system, directory) = (share.file_system.clone(), share.directory.clone());
         self.shares.insert(path, ShareMount { file_system, directory });
-        Ok(Published { readonly, already: false })
+        Ok(Published { readonly, already: false, options: Some(share.mount_flags.clone()) })
     }
 
     /// Returns the file of a shared file system at a path.

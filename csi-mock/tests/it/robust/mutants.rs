@@ -124,7 +124,10 @@ fn each_does_what_it_says_and_nothing_else() {
             "volume-context-dropped" | "iops-not-raised-with-size" | "pending-snapshot-told-ready" => continue,
             "preferred-zone-ignored" | "expansion-is-not-waited-for" | "unpublish-takes-every-target" => continue,
             // They need a repeat, a snapshot, a share, a modification, or a slow cloud.
-            "snapshot-taken-again" | "throughput-not-modified" | "share-read-only-ignored" => continue,
+            "snapshot-taken-again"
+            | "throughput-not-modified"
+            | "share-read-only-ignored"
+            | "share-mount-option-dropped" => continue,
             "slow-detach-told-done" | "restaged-volume-refused" | "slow-creation-fails" => continue,
             // They need a repeated call, and a node that is full.
             "repeated-unpublish-refused" | "limit-told-too-high" => continue,
