@@ -77,3 +77,42 @@ fn directories_without_metadata_of_a_pod_that_is_gone_go_when_nothing_is_mounted
         assert_eq!(left.unwrap_or_default(), Vec::<String>::new(), "{}", rig.tail());
     });
 }
+
+#[test]
+fn a_running_kubelet_cannot_unmount_a_volume_whose_metadata_is_lost() {
+    in_simulation(async |world| {
+        let rig = Rig::new(&world, &MemoryDisks::new());
+        rig.until("ready", 1, || rig.ready()).await;
+        rig.run_pod("p").await;
+        let file = Rig::volume_dir("p").join(names::VOL_DATA);
+        let data = rig.disk.read(&file).await.expect("a file").expect("metadata");
+        rig.lose_metadata("p").await;
+        rig.delete_gracefully("p");
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let text = "UnmountVolume.NewUnmounter failed for volume \"pv-1\" : kubernetes.io/csi: unmounter failed to load \
+                    volume data file [/var/lib/kubelet/pods/uid-of-p/volumes/kubernetes.io~csi/pv-1/mount]: \
+                    kubernetes.io/csi: failed to open volume data file ";
+        assert!(rig.failures().iter().all(|error| error.starts_with(text)), "{:?}", rig.failures());
+        assert!(!rig.failures().is_empty() && rig.in_use() && rig.calls("NodeUnpublishVolume") == 0);
+        rig.disk.write(&file, &data).await.expect("written");
+        rig.until("deleted", 180, || rig.toy.get("pods", "default", "p").is_null()).await;
+        rig.until("unstaged", 3, || rig.count("disk.unstaged") == 1).await;
+    });
+}
+
+#[test]
+fn a_volume_without_metadata_beside_its_staging_path_stays_staged() {
+    in_simulation(async |world| {
+        let rig = Rig::new(&world, &MemoryDisks::new());
+        rig.until("ready", 1, || rig.ready()).await;
+        rig.run_pod("p").await;
+        let staged = rig.disk.mounts().await.expect("mounts").into_iter().find(|m| m.path.ends_with("globalmount"));
+        let file = staged.expect("it is staged").path.with_file_name(names::VOL_DATA);
+        rig.disk.remove_file(&file).await.expect("removed");
+        rig.delete_gracefully("p");
+        rig.until("deleted", 3, || rig.toy.get("pods", "default", "p").is_null()).await;
+        rig.until("not in use", 11, || rig.node()["status"]["volumesInUse"].is_null()).await;
+        assert_eq!((rig.calls("NodeUnstageVolume"), rig.failures()), (0, Vec::new()));
+        assert_eq!(rig.disk.mounts().await.expect("mounts").len(), 1);
+    });
+}

@@ -282,3 +282,28 @@ fn a_raw_device_has_a_capacity_in_the_metrics_and_no_inodes() {
         assert_eq!((of("capacity_bytes"), of("inodes")), (Some(1_073_741_824.0), Some(0.0)), "{metrics}");
     });
 }
+
+#[test]
+fn a_device_whose_metadata_is_lost_stays_mapped() {
+    in_simulation(async |world| {
+        let rig = Rig::new(&world, &MemoryDisks::new());
+        rig.until("ready", 1, || rig.ready()).await;
+        rig.run_raw_pod("p").await;
+        let file = format!("{CSI}/volumeDevices/pv-1/data/vol_data.json");
+        rig.disk.remove_file(file.as_ref()).await.expect("removed");
+        rig.delete_gracefully("p");
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        let failed = rig
+            .world
+            .trace()
+            .events()
+            .into_iter()
+            .find_map(|e| e.get::<events::OperationFailed>().map(|e| e.error.clone()));
+        let text = format!(
+            "UnmapVolume.NewUnmapper failed for volume \"pv-1\" : kubernetes.io/csi: unmapper failed to load volume data \
+             file [{CSI}/volumeDevices/pv-1/data]: kubernetes.io/csi: failed to open volume data file [{file}]"
+        );
+        assert!(failed.as_ref().is_some_and(|error| error.starts_with(&text)), "{failed:?}");
+        assert!(rig.in_use() && rig.calls("NodeUnpublishVolume") == 0);
+    });
+}

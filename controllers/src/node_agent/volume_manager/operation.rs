@@ -178,6 +178,15 @@ impl Step {
             (Self::Unstage, true) => "UnmapDevice failed",
         }
     }
+
+    /// Returns upstream's name for a tear-down that cannot start, because the volume's metadata is lost.
+    pub fn what_without_record(self) -> &'static str {
+        match self {
+            Self::Unmap => "UnmapVolume.NewUnmapper failed",
+            Self::Unstage => "UnmapDevice.NewUnmapper failed",
+            _ => "UnmountVolume.NewUnmounter failed",
+        }
+    }
 }
 
 /// Error of a step; decides the state of the volume afterwards (upstream `operation_generator.go`
@@ -191,13 +200,15 @@ pub enum StepError {
     Uncertain(String),
     /// The driver was not called: it is not registered, or an API lookup failed (kubernetes#120268).
     Transient(String),
+    /// The volume's metadata is lost, so the tear-down did not start (`NewUnmounter`, `NewBlockVolumeUnmapper`).
+    NoRecord(String),
 }
 
 impl StepError {
     /// Returns the text.
     pub fn message(&self) -> &str {
         match self {
-            Self::Final(text) | Self::Uncertain(text) | Self::Transient(text) => text,
+            Self::Final(text) | Self::Uncertain(text) | Self::Transient(text) | Self::NoRecord(text) => text,
         }
     }
 }

@@ -115,6 +115,9 @@ impl VolumeManager {
     fn not_done(&mut self, now: Duration, operation: &Operation, task: &Task, step: Step, error: &StepError) -> Next {
         let volume = operation.volume();
         let mounts = matches!(operation, Operation::Mount { .. });
+        if let StepError::NoRecord(why) = error {
+            return self.fail(now, operation, step.what_without_record(), why, None);
+        }
         match step {
             Step::VerifyControllerAttached | Step::WaitForAttach | Step::CleanUp => {}
             Step::Stage => self.device_failed(volume, error),

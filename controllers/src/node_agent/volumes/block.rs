@@ -8,6 +8,7 @@
 use k8s_openapi::api::core::v1::Pod;
 
 use super::context::VolumeContext;
+use super::reconstruct::recorded;
 use super::step::{disk_error, volume_data};
 use crate::kube::reference;
 use crate::node_agent::events::Mapped;
@@ -44,8 +45,16 @@ pub(super) async fn map(room: &VolumeContext, uid: &str, task: &Task) -> Result<
     Ok(())
 }
 
+/// Fails if the device's vol_data.json is lost (`NewBlockVolumeUnmapper`).
+pub(super) async fn known(room: &VolumeContext, spec: &VolumeSpec) -> Result<(), StepError> {
+    let dir = room.paths.device_data_dir(&spec.pv);
+    let lost = |why| format!("kubernetes.io/csi: unmapper failed to load volume data file [{}]: {why}", dir.display());
+    recorded(&room.config.disk, &dir).await?.map(drop).map_err(|why| StepError::NoRecord(lost(why)))
+}
+
 /// Closes a device and unmaps it from a pod.
 pub(super) async fn unmap(room: &VolumeContext, uid: &str, spec: &VolumeSpec) -> Result<(), StepError> {
+    known(room, spec).await?;
     room.devices.put(uid, &spec.name, None);
     room.config.disk.unmap(&room.paths.mapping_of(uid, spec)).await.map_err(|e| disk_error(&e))
 }

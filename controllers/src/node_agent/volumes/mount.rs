@@ -37,7 +37,7 @@ pub(super) async fn stage(room: &VolumeContext, task: &Task) -> Result<(), StepE
         return Ok(());
     }
     let driver = driver(room, spec, "attacher.MountDevice failed to create newCsiDriverClient")?;
-    if !driver.stage_unstage {
+    if spec.block && !driver.stage_unstage {
         return Ok(());
     }
     let staging_secret = spec.csi().and_then(|c| c.node_stage_secret_ref.as_ref());
@@ -65,7 +65,13 @@ pub(super) async fn stage(room: &VolumeContext, task: &Task) -> Result<(), StepE
         attachment_id: String::new(),
         volume_lifecycle_mode: String::new(),
     };
-    write_data(room, &staging, &encoded(&data)?, false).await?;
+    if !substrate::mutant!(room.ctx, "staging-record-not-written") {
+        write_data(room, &staging, &encoded(&data)?, false).await?;
+    }
+    if !driver.stage_unstage {
+        // The metadata stays: the tear-down needs it (`MountDevice`).
+        return Ok(());
+    }
     let plain;
     let spec = if substrate::mutant!(room.ctx, "mount-options-dropped") {
         plain = Arc::new(VolumeSpec { mount_options: Vec::new(), ..VolumeSpec::clone(spec) });

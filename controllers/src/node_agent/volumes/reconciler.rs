@@ -13,7 +13,7 @@ use super::mount::{publish, stage};
 use super::pod_dirs::{remove_late_dirs, remove_orphan, remove_pod_dirs};
 use super::populate::populate;
 use super::reconstruct::scan;
-use super::unmount::{clean_up, unpublish, unstage};
+use super::unmount::{unpublish, unstage};
 use crate::kube::{Delta, reference};
 use crate::metrics::Metrics;
 use crate::node_agent::events::{Mounted, OperationFailed, Remounted, ScanFailed, Unmounted};
@@ -219,8 +219,7 @@ async fn take(room: &VolumeContext, operation: &Operation, task: &Task, step: St
         Step::Publish => publish(room, operation.uid().unwrap_or_default(), task).await,
         Step::Map => block::map(room, operation.uid().unwrap_or_default(), task).await,
         Step::Unmap => block::unmap(room, operation.uid().unwrap_or_default(), spec).await,
-        Step::Unpublish => unpublish(room, operation.uid().unwrap_or_default(), spec).await,
-        Step::CleanUp => clean_up(room, operation.uid().unwrap_or_default(), spec).await,
+        Step::Unpublish | Step::CleanUp => unpublish(room, operation.uid().unwrap_or_default(), spec).await,
         Step::Unstage => unstage(room, spec).await,
     }
 }

@@ -9,9 +9,10 @@ use csi_disk::{Disk, DiskError, MountKind};
 use serde::{Deserialize, Serialize};
 
 use super::context::VolumeContext;
+use super::step::disk_error;
 use crate::node_agent::names::VOL_DATA;
 use crate::node_agent::volume_manager::spec::EPHEMERAL;
-use crate::node_agent::volume_manager::{FailedMount, FoundMount};
+use crate::node_agent::volume_manager::{FailedMount, FoundMount, StepError};
 
 /// The content of `vol_data.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,6 +79,20 @@ pub(crate) async fn scan(room: &VolumeContext) -> Result<(Vec<FoundMount>, Vec<F
 pub(crate) async fn data_of(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Option<VolumeData>, DiskError> {
     let data = disk.read(&dir.join(VOL_DATA)).await?;
     Ok(data.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+}
+
+/// Returns the metadata in a directory, or the error of its file (`loadVolumeData`).
+pub(super) async fn recorded(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Result<VolumeData, String>, StepError> {
+    let (path, data) = (dir.join(VOL_DATA), disk.read(&dir.join(VOL_DATA)).await.map_err(|e| disk_error(&e))?);
+    let Some(bytes) = data else {
+        let path = path.display();
+        return Ok(Err(format!(
+            "kubernetes.io/csi: failed to open volume data file [{path}]: open {path}: no such file or directory"
+        )));
+    };
+    let failed =
+        |e| StepError::Transient(format!("kubernetes.io/csi: failed to parse volume data file [{path:?}]: {e}"));
+    serde_json::from_slice(&bytes).map(Ok).map_err(failed)
 }
 
 fn mount(uid: &str, pv: String, data: VolumeData, block: bool) -> FoundMount {

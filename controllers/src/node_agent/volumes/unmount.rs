@@ -6,47 +6,42 @@ use csi_disk::{Mount, MountKind};
 
 use super::block;
 use super::context::VolumeContext;
-use super::reconstruct::data_of;
+use super::reconstruct::recorded;
 use super::step::{disk_error, driver};
 use crate::node_agent::names::vol_data_path;
 use crate::node_agent::volume_manager::{StepError, VolumeSpec};
 
+/// Unpublishes a volume and removes its directory. The metadata in the directory names the driver and the volume of a
+/// filesystem. Without it only an administrator can help (`NewUnmounter`).
 pub(super) async fn unpublish(room: &VolumeContext, uid: &str, spec: &VolumeSpec) -> Result<(), StepError> {
     if spec.path_of_machine().is_some() {
         return Ok(());
     }
-    let driver = driver(room, spec, "Unmounter.TearDownAt failed to get CSI client")?;
     let target = room.paths.target_of(uid, spec);
-    driver.unpublish(&spec.handle, &target).await?;
-    if spec.block { Ok(()) } else { clear(room, &target).await }
-}
-
-/// Unpublishes the volume of a directory. Its metadata was unreadable when kubelet started. If it still is, the driver
-/// is unknown, and only an administrator can help (`NewUnmounter`).
-pub(super) async fn clean_up(room: &VolumeContext, uid: &str, spec: &VolumeSpec) -> Result<(), StepError> {
-    let disk = &room.config.disk;
-    let (dir, target) = (room.paths.volume_dir(uid, &spec.pv), room.paths.target_of(uid, spec));
-    let Some(data) = data_of(disk, &dir).await.map_err(|e| disk_error(&e))? else {
-        let file = vol_data_path(&target);
-        return Err(StepError::Transient(format!(
-            "kubernetes.io/csi: unmounter failed to load volume data file [{}]: kubernetes.io/csi: failed to open volume \
-             data file [{}]",
-            target.display(),
-            file.display()
-        )));
-    };
+    if spec.block {
+        let driver = driver(room, spec, "Unmounter.TearDownAt failed to get CSI client")?;
+        return driver.unpublish(&spec.handle, &target).await;
+    }
+    let directory = room.paths.volume_dir(uid, &spec.pv);
+    let lost =
+        |why| format!("kubernetes.io/csi: unmounter failed to load volume data file [{}]: {why}", target.display());
+    let data = recorded(&room.config.disk, &directory).await?.map_err(|why| StepError::NoRecord(lost(why)))?;
     let known = VolumeSpec::reconstructed(&data.driver_name, &data.volume_handle, &spec.pv, false);
-    unpublish(room, uid, &known).await
+    let driver = driver(room, &known, "Unmounter.TearDownAt failed to get CSI client")?;
+    driver.unpublish(&known.handle, &target).await?;
+    clear(room, &target).await
 }
 
+/// Unstages a volume and removes its staging path. A filesystem without metadata is left as it is (`UnmountDevice`).
 pub(super) async fn unstage(room: &VolumeContext, spec: &VolumeSpec) -> Result<(), StepError> {
     if spec.path_of_machine().is_some() {
         return Ok(());
     }
-    let driver = driver(room, spec, "attacher.UnmountDevice failed to create newCsiDriverClient")?;
     let staging = room.paths.staging_of(spec);
     if spec.block {
+        block::known(room, spec).await?;
         block::unreferenced(room, spec).await?;
+        let driver = driver(room, spec, "attacher.UnmountDevice failed to create newCsiDriverClient")?;
         if driver.stage_unstage {
             driver.unstage(&spec.handle, &staging).await?;
         }
@@ -62,6 +57,11 @@ pub(super) async fn unstage(room: &VolumeContext, spec: &VolumeSpec) -> Result<(
             references.join(" ")
         )));
     }
+    let directory = staging.parent().unwrap_or(&staging);
+    if recorded(&room.config.disk, directory).await?.is_err() {
+        return Ok(());
+    }
+    let driver = driver(room, spec, "attacher.UnmountDevice failed to create newCsiDriverClient")?;
     if driver.stage_unstage {
         driver.unstage(&spec.handle, &staging).await?;
     }

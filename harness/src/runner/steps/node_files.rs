@@ -25,22 +25,32 @@ impl Run<'_> {
                 let removed = self.cluster.remove_registration_socket(node);
                 return removed.map_err(|seen| self.failure(expected, seen));
             }
-            File::Path(path) => remove(disk, &[root.join(path)]).await,
-            File::VolData(object) => {
+            File::Path(path) => {
+                let path = root.join(path);
+                let volume = recorded_in(disk, &path).await;
+                let removed = remove(disk, &[path]).await;
+                if let (Ok(true), Some(volume)) = (&removed, volume) {
+                    self.record_removed(node, &volume);
+                }
+                removed
+            }
+            File::VolData(object, beside) => {
                 let volume = self.known_volume(object).await?;
                 let paths = Paths::new(root);
-                let mut candidates = vec![
-                    vol_data_path(&paths.staging_target_path(&volume.driver, &volume.handle)),
-                    paths.device_data_dir(&volume.pv).join(VOL_DATA),
-                ];
-                let pods = disk.list_dir(&paths.pods()).await.map_err(|e| self.failure(&*expected, e.to_string()))?;
-                let of_pods = pods.unwrap_or_default().into_iter();
-                candidates.extend(of_pods.map(|uid| vol_data_path(&paths.target_path(&uid, &volume.pv))));
+                let mut candidates = Vec::new();
+                if beside.is_staging() {
+                    candidates.push(vol_data_path(&paths.staging_target_path(&volume.driver, &volume.handle)));
+                    candidates.push(paths.device_data_dir(&volume.pv).join(VOL_DATA));
+                }
+                if beside.is_pods() {
+                    let pods = disk.list_dir(&paths.pods()).await;
+                    let pods = pods.map_err(|e| self.failure(&*expected, e.to_string()))?.unwrap_or_default();
+                    let of_pod = |uid: String| vol_data_path(&paths.target_path(&uid, &volume.pv));
+                    candidates.extend(pods.into_iter().map(of_pod));
+                }
                 let removed = remove(disk, &candidates).await;
                 if matches!(removed, Ok(true)) {
-                    let (node, volume) = (node.as_str().into(), volume.handle.as_str().into());
-                    let trace = self.cluster.world().trace();
-                    trace.info(&Arc::from("scenario"), VolumeRecordRemoved { node, volume });
+                    self.record_removed(node, &volume.handle);
                 }
                 removed
             }
@@ -51,6 +61,18 @@ impl Run<'_> {
             Err(error) => Err(self.failure(expected, error.to_string())),
         }
     }
+
+    fn record_removed(&self, node: &str, volume: &str) {
+        let trace = self.cluster.world().trace();
+        trace.info(&Arc::from("scenario"), VolumeRecordRemoved { node: node.into(), volume: volume.into() });
+    }
+}
+
+/// Returns the handle of the volume whose `vol_data.json` the file is.
+async fn recorded_in(disk: &Arc<dyn Disk>, file: &Path) -> Option<String> {
+    file.ends_with(VOL_DATA).then_some(())?;
+    let data: serde_json::Value = serde_json::from_slice(&disk.read(file).await.ok()??).ok()?;
+    data["volumeHandle"].as_str().map(str::to_owned)
 }
 
 /// Removes the existing ones of `files`. Returns true if there were any.

@@ -4,6 +4,7 @@ use crate::scenario::prelude::*;
 
 pub(super) static KEY: Key = one("node-file", Of::Map(&NODE_FILE), "Removes a file from the disk of a node.").like(&[
     "- node-file: {node: node-a, remove: vol_data.json, of: pvc/data}",
+    "- node-file: {node: node-a, remove: vol_data.json, of: pvc/data, beside: staging}",
     "- node-file: {node: node-b, remove: registration-socket}",
 ]);
 
@@ -18,8 +19,14 @@ static NODE_FILE: Map = Map {
             "`vol_data.json` with `of`, `registration-socket`, or a path below kubelet's directory.",
         ),
         may("of", Of::Object, "The claim or PersistentVolume whose `vol_data.json` it is."),
+        may("beside", Of::Words(BESIDE), "The one of these files to remove; with `of`. All when absent."),
     ],
 };
+
+const BESIDE: &[Word] = &[
+    ("staging", "The file beside the staging path, or that of a raw device."),
+    ("pods", "The files in the directories of pods."),
+];
 
 fn files() -> Vec<(String, String)> {
     [
@@ -36,6 +43,7 @@ pub(in crate::scenario) struct Written {
     node: Spanned<String>,
     remove: Spanned<String>,
     of: Option<Spanned<String>>,
+    beside: Option<Spanned<String>>,
 }
 
 /// A file on a node's disk to remove.
@@ -48,11 +56,33 @@ pub struct NodeFile {
 /// Name of a file on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum File {
-    /// Every `vol_data.json` of the volume behind a claim or a PersistentVolume.
-    VolData(ObjectRef),
+    /// The `vol_data.json` files of the volume behind a claim or a PersistentVolume.
+    VolData(ObjectRef, Beside),
     RegistrationSocket,
     /// A path below kubelet's directory.
     Path(String),
+}
+
+/// Directories whose `vol_data.json` is removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beside {
+    All,
+    /// The directory of the staging path or of a raw device.
+    Staging,
+    /// The directories of pods.
+    Pods,
+}
+
+impl Beside {
+    /// Returns true if the file of the staging path or of a raw device is removed.
+    pub fn is_staging(self) -> bool {
+        self != Self::Pods
+    }
+
+    /// Returns true if the files of pods are removed.
+    pub fn is_pods(self) -> bool {
+        self != Self::Staging
+    }
 }
 
 /// File in which kubelet saves the data of a volume.
@@ -61,14 +91,27 @@ const VOL_DATA: &str = "vol_data.json";
 const REGISTRATION_SOCKET: &str = "registration-socket";
 
 pub(super) fn lower(file: Spanned<Written>, steps: &mut Steps<'_>) -> Checked<Action> {
-    let Written { node, remove, of } = file.value;
+    let Written { node, remove, of, beside } = file.value;
     let node = steps.node(node)?;
+    let which = match beside.as_ref().map(|beside| beside.value.as_str()) {
+        None => Beside::All,
+        Some("staging") => Beside::Staging,
+        Some("pods") => Beside::Pods,
+        Some(_) => {
+            let beside = beside.expect("it was matched");
+            let help = suggest(&beside, names(BESIDE), "places");
+            return Err(Mistake::new(beside.place, "there is no such place", "here").help(help));
+        }
+    };
+    if let (Some(beside), None) = (&beside, &of) {
+        return Err(Mistake::new(beside.place, "`beside` needs the volume", "here").help("add `of: pvc/NAME`"));
+    }
     if let Some(of) = of {
         if remove.value != VOL_DATA {
             let help = format!("only `{VOL_DATA}` is of a volume");
             return Err(Mistake::new(of.place, "`of` does not go with this file", "here").help(help));
         }
-        let file = File::VolData(steps.volume(&of)?);
+        let file = File::VolData(steps.volume(&of)?, which);
         return Ok(Action::NodeFile(NodeFile { node, file }));
     }
     let wrong = |message: &str, help: &str| Mistake::new(remove.place, message, "this file").help(help);
@@ -98,7 +141,14 @@ pub(super) fn summary(file: &NodeFile) -> Summary {
 impl fmt::Display for NodeFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.file {
-            File::VolData(object) => write!(f, "remove vol_data.json of {object} on {}", self.node),
+            File::VolData(object, beside) => {
+                let beside = match beside {
+                    Beside::All => "",
+                    Beside::Staging => " beside its staging path",
+                    Beside::Pods => " in the directories of pods",
+                };
+                write!(f, "remove vol_data.json of {object}{beside} on {}", self.node)
+            }
             File::RegistrationSocket => write!(f, "remove the registration socket of the driver on {}", self.node),
             File::Path(path) => write!(f, "remove {path} on {}", self.node),
         }

@@ -122,6 +122,8 @@ steps:
 #[case(&with_steps("  - node-file: {node: node-a, remove: registration-sockt}\n"), "t.yaml:4:39: kubelet's directory has no such file", "registration-sockt", "did you mean `registration-socket`?")]
 #[case(&with_steps("  - node-file: {node: node-a, remove: pods/../../etc/passwd}\n"), "t.yaml:4:39: a path does not leave", "pods/../../etc/passwd", "write it without")]
 #[case(&with_steps("  - node-file: {node: node-a, remove: /etc/passwd}\n"), "t.yaml:4:39: a path begins at kubelet's directory", "/etc/passwd", "leave")]
+#[case(&with_steps("  - node-file: {node: node-a, remove: vol_data.json, of: pvc/data, beside: stagin}\n"), "t.yaml:4:76: there is no such place", "stagin", "did you mean `staging`?")]
+#[case(&with_steps("  - node-file: {node: node-a, remove: plugins/a, beside: pods}\n"), "t.yaml:4:58: `beside` needs the volume", "pods", "add `of: pvc/NAME`")]
 #[case(&with_steps("  - node-file: {node: node-a, remove: registration-socket, of: pvc/data}\n"), "t.yaml:4:64: `of` does not go with this file", "pvc/data", "only `vol_data.json`")]
 #[case(&with_steps("  - crash: apiserver\n"), "t.yaml:4:12: there is no node and no process called `apiserver`", "apiserver", "did you mean `fake-apiserver`?")]
 #[case(&with_steps("  - crash: ec2\n"), "t.yaml:4:12: there is no node and no process called `ec2`", "ec2", "did you mean `mock-ec2`?")]
@@ -181,6 +183,7 @@ fn a_step_says_what_it_does() {
   - partition: {between: [node-a, apiserver], name: cut}
   - heal: cut
   - node-file: {node: node-a, remove: vol_data.json, of: pvc/data}
+  - node-file: {node: node-a, remove: vol_data.json, of: pvc/data, beside: staging}
   - node-file: {node: node-a, remove: registration-socket}
   - pause: look at the VolumeAttachment now
 ",
@@ -198,6 +201,7 @@ fn a_step_says_what_it_does() {
             "fault cut",
             "clear fault cut",
             "remove vol_data.json of pvc/data on node-a",
+            "remove vol_data.json of pvc/data beside its staging path on node-a",
             "remove the registration socket of the driver on node-a",
             "pause: look at the VolumeAttachment now",
         ]
