@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use controllers::events::EventRecorded;
+use controllers::machine::events::WorkloadStarted;
 use csi_mock::events::{CsiCall, CsiDone};
 use fake_apiserver::events::{Commit, Pod, Spec};
 use fake_apiserver::state::EventType;
@@ -32,7 +33,7 @@ const PREFIX: &str = "pvc-";
 /// Time in milliseconds after which attach-detach no longer waits for an attachment, but looks again after a backoff.
 const ATTACH: u64 = 60 * 1000;
 
-/// A step that is to come.
+/// A step that is to come: of a volume, and `Verdict` of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Create,
@@ -43,6 +44,7 @@ enum Step {
     Report,
     Stage,
     Mount,
+    Start,
     Unstage,
     Detach,
     Unpublish,
@@ -53,6 +55,7 @@ enum Step {
     Capacity,
     NodeGrow,
     ClaimCapacity,
+    Verdict,
 }
 
 impl Step {
@@ -70,6 +73,7 @@ impl Step {
             Self::Report => ("the Node listed it in volumesAttached", "its VolumeAttachment was attached", long),
             Self::Stage => ("NodeStageVolume was called", "the Node listed it in volumesAttached", long),
             Self::Mount => ("NodePublishVolume was called", "NodeStageVolume answered OK", short),
+            Self::Start => ("a container of its pod started", "the last volume of the pod was mounted", long),
             Self::Unstage => ("NodeUnstageVolume was called", "the last NodeUnpublishVolume answered OK", short),
             Self::Detach => ("its VolumeAttachment was deleted", "NodeUnstageVolume answered OK", long),
             Self::Unpublish => ("ControllerUnpublishVolume was called", "its VolumeAttachment was deleted", short),
@@ -80,6 +84,7 @@ impl Step {
             Self::Capacity => ("its PersistentVolume grew", "ControllerExpandVolume answered OK", short),
             Self::NodeGrow => ("NodeExpandVolume was called", "its PersistentVolume grew", pods),
             Self::ClaimCapacity => ("its claim had the new size", "NodeExpandVolume answered OK", short),
+            Self::Verdict => ("kube-scheduler wrote its first verdict", "the pod was created", short),
         }
     }
 
@@ -92,7 +97,7 @@ impl Step {
 /// A step of a volume; with the node's name if the step is on a node.
 type Key = (Step, Text, Text);
 
-/// Steps that are to come, each with the time in milliseconds of the one before.
+/// Steps that are to come, by their volume or pod, each with the time in milliseconds of the one before.
 #[derive(Debug, Default)]
 pub(super) struct Delays {
     due: BTreeMap<Key, u64>,
@@ -121,6 +126,8 @@ impl Delays {
             if recorded.r#type == "Warning" && recorded.reason != "FailedScheduling" {
                 self.on_warning(model, &recorded.object, ms);
             }
+        } else if let Some(started) = event.get::<WorkloadStarted>() {
+            return self.end(checked, (Step::Start, &started.volume, &started.node), ms);
         } else if let Some(commit) = event.get::<Commit>() {
             return self.on_commit(model, checked, commit, ms);
         }
@@ -173,7 +180,8 @@ impl Delays {
         }
         let message = format!("{volume}: {what} {} s after {after}, without a failure", pause.as_secs());
         let node = Some(node.to_owned()).filter(|node| !node.is_empty());
-        Some(Found { message, operation: what.to_owned(), volume: Some(volume.to_owned()), node, ..Found::default() })
+        let volume = Some(volume.to_owned()).filter(|_| step != Step::Verdict);
+        Some(Found { message, operation: what.to_owned(), volume, node, ..Found::default() })
     }
 
     fn on_call(&mut self, model: &RunModel, checked: &mut Checked, call: &CsiCall, ms: u64) -> Option<Found> {
@@ -220,6 +228,7 @@ impl Delays {
             "ControllerExpandVolume" => self.begin(Step::Capacity, volume, "", ms),
             "NodeExpandVolume" => self.begin(Step::ClaimCapacity, volume, "", ms),
             "NodeStageVolume" => self.begin(Step::Mount, volume, node, ms),
+            "NodePublishVolume" => self.on_mounted(model, volume, node, ms),
             "NodeUnpublishVolume" if !wanted(model, volume, node) => self.begin(Step::Unstage, volume, node, ms),
             "NodeUnstageVolume" if !wanted(model, volume, node) => self.begin(Step::Detach, volume, node, ms),
             _ => {}
@@ -307,8 +316,51 @@ impl Delays {
             return late;
         } else if let Some(pod) = &commit.pod {
             self.revise(model, object, pod);
+            return self.on_pod(model, checked, commit, pod, ms);
         }
         None
+    }
+
+    /// Awaits the scheduler's first write to a pod, which is bound or gets a condition. A pod may wait for a claim that is
+    /// not bound, and for the removal of a scheduling gate, without a write of the scheduler.
+    fn on_pod(
+        &mut self,
+        model: &RunModel,
+        checked: &mut Checked,
+        commit: &Commit,
+        pod: &Pod,
+        ms: u64,
+    ) -> Option<Found> {
+        let object = &*commit.object;
+        let is_bound = |claim: &ClaimKey| {
+            model.objects.claim(claim).is_some_and(|claim| claim.state.phase.as_deref() == Some("Bound"))
+        };
+        if commit.r#type == EventType::Added && pod.node.is_none() && !pod.deleting {
+            if claims_of(object, pod).all(|claim| is_bound(&claim)) {
+                self.begin(Step::Verdict, object, "", ms);
+            }
+            return None;
+        }
+        if commit.r#type != EventType::Deleted && !pod.deleting && commit.user.starts_with("kube-scheduler") {
+            return self.end(checked, (Step::Verdict, object, ""), ms);
+        }
+        self.due.remove(&(Step::Verdict, object.into(), Text::default()));
+        None
+    }
+
+    /// Awaits the start of the pods that wait for a volume: each of their volumes begins anew, so that the last one counts.
+    fn on_mounted(&mut self, model: &RunModel, volume: &str, node: &str, ms: u64) {
+        let claim = model.objects.volume_of(volume).and_then(|pv| pv.state.claim.as_deref());
+        let pods = claim.into_iter().flat_map(|claim| model.objects.users(claim));
+        let waiting = pods.filter(|(_, pod)| {
+            pod.node() == Some(node) && pod.is("Pending") && !pod.state.deleting && pod.state.waiting.is_none()
+        });
+        for (name, pod) in waiting {
+            for volume in claims_of(name, &pod.state).filter_map(|claim| model.objects.handle_of_claim(&claim)) {
+                self.due.remove(&(Step::Start, volume.into(), node.into()));
+                self.begin(Step::Start, volume, node, ms);
+            }
+        }
     }
 
     /// Compares a claim with what it was before: its request and its size.
@@ -327,12 +379,12 @@ impl Delays {
     fn revise(&mut self, model: &RunModel, object: &str, pod: &Pod) {
         let node = pod.node.clone().unwrap_or_default();
         for volume in claims_of(object, pod).filter_map(|claim| model.objects.handle_of_claim(&claim)) {
-            let dropped = match wanted(model, volume, &node) {
-                true => [Step::Unstage, Step::Detach],
-                false => [Step::Stage, Step::Mount],
+            let dropped: &[Step] = match wanted(model, volume, &node) {
+                true => &[Step::Unstage, Step::Detach],
+                false => &[Step::Stage, Step::Mount, Step::Start],
             };
             for step in dropped {
-                self.due.remove(&(step, volume.into(), node.clone()));
+                self.due.remove(&(*step, volume.into(), node.clone()));
             }
             if model.running_with(volume).is_none() {
                 self.due.remove(&(Step::NodeGrow, volume.into(), Text::default()));
@@ -518,6 +570,64 @@ mod tests {
         assert_eq!(found(0), late("ControllerExpandVolume was called", "its claim requested more"));
         assert_eq!(found(1), late("its PersistentVolume grew", "ControllerExpandVolume answered OK"));
         assert_eq!(found(2), late("its claim had the new size", "NodeExpandVolume answered OK"));
+    }
+
+    fn pod(world: &World, r#type: EventType, user: &str, change: impl Fn(&mut Pod)) {
+        commit(world, "pods", "default/web", |commit| {
+            let mut pod = Pod { claims: vec!["data".into()], phase: Some("Pending".into()), ..Pod::default() };
+            change(&mut pod);
+            (commit.pod, commit.r#type, commit.user) = (Some(Box::new(pod)), r#type, user.into());
+        });
+    }
+
+    fn claim_of_pod(world: &World, phase: &'static str) {
+        commit(world, "persistentvolumeclaims", "default/data", |commit| {
+            let claim = Claim { phase: Some(phase.into()), volume: Some("pv-1".into()), ..Claim::default() };
+            commit.pvc = Some(Box::new(claim));
+        });
+    }
+
+    #[test]
+    fn the_scheduler_has_a_verdict_in_time() {
+        let found = |phase: &'static str, meanwhile: fn(&World)| {
+            found(false, async |world| {
+                claim_of_pod(world, phase);
+                pod(world, EventType::Added, "user", |_| ());
+                after(world, 20).await;
+                meanwhile(world);
+                pod(world, EventType::Modified, "kube-scheduler", |pod| pod.node = Some("node-a".into()));
+            })
+        };
+        let message =
+            "default/web: kube-scheduler wrote its first verdict 20 s after the pod was created, without a failure";
+        assert_eq!(found("Bound", |_| ()), [message]);
+        assert!(found("Pending", |_| ()).is_empty(), "it waits for the volume");
+        let opens_gate = |world: &World| pod(world, EventType::Modified, "user", |_| ());
+        assert!(found("Bound", opens_gate).is_empty());
+    }
+
+    #[test]
+    fn a_pod_starts_soon_after_its_last_volume_is_mounted() {
+        let found = |seconds: u64, again: bool| {
+            found(false, async |world| {
+                claim_of_pod(world, "Bound");
+                pod(world, EventType::Added, "user", |pod| pod.node = Some("node-a".into()));
+                call(world, "NodePublishVolume", "OK");
+                after(world, 40).await;
+                if again {
+                    call(world, "NodePublishVolume", "OK");
+                }
+                after(world, seconds).await;
+                let (node, pod, volume) = ("node-a".into(), "default/web".into(), VOLUME.into());
+                let started = WorkloadStarted { node, pod, records_found: 0, verified: true, volume };
+                world.trace().info(&"node-a/machine".into(), started);
+            })
+        };
+        let message = "vol-1: a container of its pod started 60 s after the last volume of the pod was mounted, without a \
+                       failure";
+        assert_eq!(found(20, false), [message]);
+        assert!(found(20, true).is_empty(), "the last publish counts");
+        assert!(found(2, false).is_empty());
     }
 
     #[test]
