@@ -112,6 +112,7 @@ impl Controller {
             now: self.ctx.now().wall,
             deployment: Deployment::clone(deployment),
             ignores_unavailable: mutant!(self.ctx, "max-unavailable-ignored"),
+            newest_first: mutant!(self.ctx, "newest-set-shrinks-first"),
             ignores_surge: mutant!(self.ctx, "max-surge-ignored"),
             keeps_old_sets: mutant!(self.ctx, "old-sets-kept"),
             recreates_at_once: mutant!(self.ctx, "recreate-not-awaited"),

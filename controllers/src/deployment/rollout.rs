@@ -58,7 +58,7 @@ impl Round<'_> {
         if limit <= 0 {
             return false;
         }
-        old.sort_by(|a, b| by_age(a, b));
+        old.sort_by(|a, b| if self.newest_first { by_age(b, a) } else { by_age(a, b) });
         let Some(cleaned) = self.clean_unhealthy(&mut old, limit).await else { return false };
         let up = sum(old.iter().chain([new]), available);
         let mut left = (up - least).max(0);

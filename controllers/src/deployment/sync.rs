@@ -27,6 +27,8 @@ pub(super) struct Round<'a> {
     pub(super) deployment: Deployment,
     /// Seeded bug: removes old pods without regard to maxUnavailable.
     pub(super) ignores_unavailable: bool,
+    /// Seeded bug: takes old pods from the newest old set first.
+    pub(super) newest_first: bool,
     /// Seeded bug: adds new pods without regard to maxSurge.
     pub(super) ignores_surge: bool,
     /// Seeded bug: keeps all old sets.

@@ -313,6 +313,12 @@ impl Collector {
         if result.as_ref().is_err_and(ApiError::is_conflict) && version.is_some() {
             match self.0.client.metadata(&served.path, namespace, name).await {
                 Err(e) if e.is_not_found() => result = Err(e),
+                Ok(live) if mutant!(self.0.ctx, "collected-whatever-it-is-now") => {
+                    let Metadata { uid, resource_version, .. } = &live;
+                    let version = Some(resource_version.as_str());
+                    result =
+                        self.0.client.delete_object(&served.path, namespace, name, uid, version, propagation).await;
+                }
                 Ok(live)
                     if live.uid == *uid
                         && live.resource_version != latest.resource_version

@@ -59,6 +59,16 @@ pub(super) const MUTANTS: &[Mutant] = &[
         recreates: "no public issue is known",
     },
     Mutant {
+        name: "new-pod-found-late",
+        about: "kube-scheduler does not notice a new pod, and finds it a minute later",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "lower-nominations-kept",
+        about: "kube-scheduler preempts pods for a pod, and lower pods stay nominated for the node",
+        recreates: "no public issue is known",
+    },
+    Mutant {
         name: "victims-without-condition",
         about: "kube-scheduler deletes a preempted pod without the condition that tells the reason",
         recreates: "no public issue is known",
@@ -121,6 +131,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "one-dependent-collected",
         about: "the garbage collector deletes one dependent of an object that is gone, and keeps the others",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "collected-whatever-it-is-now",
+        about: "the garbage collector repeats a refused deletion for the object that has the name now",
         recreates: "no public issue is known",
     },
     Mutant {

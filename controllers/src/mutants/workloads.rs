@@ -14,6 +14,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         recreates: "no public issue is known",
     },
     Mutant {
+        name: "newest-set-shrinks-first",
+        about: "the Deployment controller takes old pods from the newest of the old ReplicaSets",
+        recreates: "no public issue is known",
+    },
+    Mutant {
         name: "max-unavailable-ignored",
         about: "the Deployment controller removes old pods in a rollout without regard to maxUnavailable",
         recreates: "no public issue is known",

@@ -140,6 +140,21 @@ pub const MUTANTS: &[Mutant] = &[
         recreates: "no public issue is known",
     },
     Mutant {
+        name: "node-status-each-time",
+        about: "the kubelet writes the status of its node each ten seconds, although nothing has changed",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "mount-found-late",
+        about: "the kubelet starts the containers of a pod at a later resync, not as soon as its volumes are mounted",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "staging-record-not-written",
+        about: "the kubelet does not write vol_data.json beside a staging path, so that it leaves the volume staged",
+        recreates: "no public issue is known",
+    },
+    Mutant {
         name: "volume-data-after-mount",
         about: "the metadata of a pod's volume is written after NodePublishVolume",
         recreates: "no public issue is known",

@@ -25,7 +25,7 @@ use super::status_writer::StatusWriter;
 use super::volume_binding::{PodVolumes, reserve, unreserve};
 use super::watch::stored;
 use crate::Timers;
-use crate::kube::{Client, Kind};
+use crate::kube::{Client, Delta, Kind};
 use crate::metrics::{Metrics, families};
 
 /// Default scheduler name of a pod.
@@ -162,12 +162,25 @@ impl Scheduler {
                 Some(delta) = services.recv() => stored(&mut self.state().cache.owners.services, delta),
                 Some(delta) = replica_sets.recv() => stored(&mut self.state().cache.owners.replica_sets, delta),
                 Some(delta) = stateful_sets.recv() => stored(&mut self.state().cache.owners.stateful_sets, delta),
-                Some(delta) = pods.recv() => self.pod_changed(delta),
+                Some(delta) = pods.recv() => self.take_pod(delta),
                 () = self.schedule_ready() => {}
                 () = self.changed.notified() => {}
                 () = self.ctx.sleep_until(deadline.unwrap_or(Duration::MAX)), if deadline.is_some() => {}
             }
         }
+    }
+
+    fn take_pod(self: &Arc<Self>, delta: Delta<Pod>) {
+        if matches!(delta, Delta::Applied { old: None, .. }) && mutant!(self.ctx, "new-pod-found-late") {
+            let scheduler = self.clone();
+            self.ctx.spawn(async move {
+                scheduler.ctx.sleep(Duration::from_secs(60)).await;
+                scheduler.pod_changed(delta);
+                scheduler.changed.notify_one();
+            });
+            return;
+        }
+        self.pod_changed(delta);
     }
 
     /// Schedules one pod, or stays pending if none is ready.

@@ -25,7 +25,7 @@ type Since = (u64, Option<u64>);
 /// Limits of nodes, and pods that the scheduler has placed.
 #[derive(Debug, Default)]
 pub(super) struct Scheduled {
-    /// By node: the changes of its limit, oldest first.
+    /// By node: the changes of its limit, oldest first. The run model has only the present one.
     limits: BTreeMap<NodeName, Vec<Since>>,
     /// Number of the event that created each pod.
     created: BTreeMap<PodKey, u64>,

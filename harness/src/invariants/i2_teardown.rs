@@ -24,7 +24,8 @@ use crate::spec::names;
 #[derive(Debug, Default)]
 pub(super) struct Teardown {
     published: BTreeMap<VolumeOnNode, BTreeMap<Text, Published>>,
-    /// Time of the first commit in which each existing pod, by uid, was being deleted, in ms.
+    /// Time of the first commit in which each existing pod, by uid, was being deleted, in ms. The run model has it by
+    /// name, and a pod that comes again under a name has other paths.
     deleting: BTreeMap<Text, u64>,
 }
 

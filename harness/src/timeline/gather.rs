@@ -79,7 +79,8 @@ pub(super) struct Gather {
     /// Volumes without a claim, by handle.
     unclaimed: BTreeMap<String, usize>,
     pods: BTreeMap<PodKey, Pod>,
-    /// Rows of open calls, and of those whose process has ended.
+    /// Rows of open calls, and of those whose process has ended. The run model has the calls, but not where they are
+    /// shown.
     pub(super) calls: BTreeMap<CallKey, At>,
     /// Rows of RPCs that have not succeeded yet, with the number of tries.
     tries: BTreeMap<(usize, String, String), (usize, u64)>,

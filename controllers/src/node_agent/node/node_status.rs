@@ -152,7 +152,8 @@ impl Reporter {
         let inputs = inputs(room);
         let now = room.ctx.now().mono;
         let report = room.ctx.scaled(room.config.timers.node_status_report);
-        let due = self.reported_at.is_none_or(|at| now >= at + report);
+        let due = self.reported_at.is_none_or(|at| now >= at + report)
+            || substrate::mutant!(room.ctx, "node-status-each-time");
         if !due && self.seen.as_ref().is_some_and(|seen| seen.is(&node, &inputs)) {
             return Ok(node);
         }

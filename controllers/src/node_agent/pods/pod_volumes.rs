@@ -36,5 +36,8 @@ pub(super) async fn mounted(
         }
         room.ctx.sleep(SYNC_BACKOFF + SYNC_BACKOFF.mul_f64(SYNC_JITTER * unit(rng))).await;
     }
+    if substrate::mutant!(room.ctx, "mount-found-late") {
+        room.ctx.sleep(SYNC_BACKOFF * 9).await;
+    }
     Ok(())
 }

@@ -77,6 +77,7 @@ pub(super) struct Present {
     provisioned: BTreeSet<PvName>,
     /// Nodes that are gone, or from which pods may have been evicted.
     left: BTreeSet<NodeName>,
+    /// CSINodes. The run model keeps none: three checkers ask, each for another part.
     drivers: BTreeMap<NodeName, CsiNode>,
     /// Volumes about which a fault falsified an answer of the driver.
     falsified: BTreeSet<String>,
