@@ -53,11 +53,17 @@ impl State {
     }
 
     /// Reports that the awaited volume is mounted on a node that should not have it, by a call that was answered with
-    /// an error (I8).
+    /// an error or because kubelet has lost its record (I8).
     pub(super) fn report_unwanted_mount(&mut self, expected: &str) {
         let Some(volume) = self.attribution.volume_of(&self.model, expected) else { return };
-        let nodes = self.attribution.mounted_by_failed_call(&volume);
-        let is_there = |what: &str| nodes.iter().any(|node| what == format!("{volume} on {node}"));
+        let mut nodes = self.attribution.mounted_by_failed_call(&volume);
+        nodes.extend(self.attribution.without_record(&volume));
+        let claim = self.model.objects.volume_of(&volume).and_then(|pv| pv.state.claim.as_deref());
+        let users = claim.into_iter().flat_map(|claim| self.model.objects.users(claim));
+        let pods = users.filter(|(_, pod)| pod.node().is_some_and(|node| nodes.contains(node)));
+        let pods: BTreeSet<String> = pods.map(|(name, _)| format!("pod/{name}")).collect();
+        let is_there =
+            |what: &str| pods.contains(what) || nodes.iter().any(|node| what == format!("{volume} on {node}"));
         let pending = self.model.pending().into_iter().filter(|pending| is_there(&pending.what));
         for pending in pending.collect::<Vec<_>>() {
             self.is_pending(&pending);

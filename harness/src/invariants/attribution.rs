@@ -17,6 +17,7 @@ use substrate::events::{FaultFired, ProcessCrashed, ProcessStarted};
 use substrate::fault::Effect;
 use substrate::json::Text;
 
+use super::orphaned_stagings::without_record;
 use super::violation::OBJECT;
 use crate::events::VolumeRecordRemoved;
 use crate::model::{CallKey, ClaimKey, RunModel, VolumeId, VolumeOnNode, claims_of, target};
@@ -103,6 +104,7 @@ impl Attribution {
             let is_of_it = |call: &CsiCall| volume.is_none() || call.volume.as_deref() == volume;
             let open = model.calls.open().filter(|(key, _)| key.process == event.process);
             self.faulted.extend(open.filter(|(_, call)| hides(call) && is_of_it(call)).map(|(key, _)| key.clone()));
+            self.on_removal(model, fired);
         } else if event.is::<ProcessCrashed>() || event.is::<ProcessStarted>() {
             self.on_process(model, event);
         } else if let Some(changed) = event.get::<AttachmentChanged>() {
@@ -292,9 +294,24 @@ impl Attribution {
         self.late.iter().filter(is).map(|(_, of)| of.node.to_string()).collect()
     }
 
+    /// Records the loss of a pod's record of a volume: a removal failed when kubelet had removed the file.
+    fn on_removal(&mut self, model: &RunModel, fired: &FaultFired) {
+        let (Some(path), Some(node)) = (fired.attribute("path"), fired.attribute("node")) else { return };
+        let directory = without_record(&fired.op, path).filter(|_| matches!(fired.effect, Effect::IoError(_)));
+        let pv = directory.filter(|_| uid(path).is_some()).and_then(|directory| directory.file_name()?.to_str());
+        if let Some(volume) = pv.and_then(|pv| model.objects.volume(pv)?.state.handle.as_deref()) {
+            self.unrecorded.insert(VolumeOnNode::new(volume, node), false);
+        }
+    }
+
     /// Returns the nodes on which a call that was answered with a final error has mounted a volume.
     pub fn mounted_by_failed_call(&self, volume: &str) -> BTreeSet<String> {
         self.failed.iter().filter(|(of, _)| of.volume == *volume).map(|(of, _)| of.node.to_string()).collect()
+    }
+
+    /// Returns the nodes on which kubelet has lost its record of a volume that is mounted there.
+    pub fn without_record<'a>(&'a self, volume: &'a str) -> impl Iterator<Item = String> + 'a {
+        self.unrecorded.keys().filter(move |of| of.volume == *volume).map(|of| of.node.to_string())
     }
 
     /// Returns the history of a volume on a node, or on any node.

@@ -54,10 +54,7 @@ impl Leftovers {
 
     /// Returns the directories for which `volume_of` gives a volume, each with its node and the volume; and all other
     /// leftovers.
-    pub(super) fn split(
-        &self,
-        volume_of: impl Fn(&str, &Path) -> Option<String>,
-    ) -> (Vec<(String, String, String)>, Self) {
+    pub(super) fn split<V>(&self, volume_of: impl Fn(&str, &Path) -> Option<V>) -> (Vec<(String, String, V)>, Self) {
         let mut others = Self { directories: Vec::new(), ..self.clone() };
         let mut found = Vec::new();
         for directory in &self.directories {

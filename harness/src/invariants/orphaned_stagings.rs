@@ -2,16 +2,19 @@
 //!
 //! Like upstream's, it reads the pods' directories. A volume that was unpublished everywhere has none, so the kubelet
 //! never cleans up its staging path. The same is true if kubelet created the directory, but its call to stage the
-//! volume never reached the driver (`MountDevice` in `pkg/volume/csi/csi_attacher.go`).
+//! volume never reached the driver (`MountDevice` in `pkg/volume/csi/csi_attacher.go`). A running kubelet forgets a path
+//! whose removal failed after that of its vol_data.json: the next try finds no file (`UnmountDevice` there).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::path::Path;
 
-use controllers::node_agent::names::Paths;
+use controllers::node_agent::names::{Paths, VOL_DATA};
 use csi_mock::events::{CsiCall, CsiDone};
 use mock_ec2::events::{AttachmentChanged, AttachmentPhase};
 use substrate::Event;
-use substrate::events::{ProcessCrashed, ProcessStarted};
+use substrate::events::{FaultFired, ProcessCrashed, ProcessStarted};
+use substrate::fault::Effect;
 use substrate::json::Text;
 
 use crate::model::{RunModel, VolumeId, VolumeOnNode, target};
@@ -35,6 +38,10 @@ pub(super) struct OrphanedStagings {
     stagings: BTreeMap<VolumeOnNode, Staging>,
     /// Volumes and nodes for which a driver was ever asked to stage.
     asked: BTreeSet<VolumeOnNode>,
+    /// Volumes and nodes for which a driver was ever asked to stage or publish.
+    mounted: BTreeSet<VolumeOnNode>,
+    /// Nodes and names of staging directories whose removal failed when kubelet had removed their vol_data.json.
+    unremoved: BTreeSet<(String, String)>,
     /// Kubelets that were started more than once, each with the volumes that existed at its last start.
     restarted: BTreeMap<String, BTreeSet<VolumeId>>,
 }
@@ -53,12 +60,22 @@ impl OrphanedStagings {
             self.on_end(&event.process);
         } else if event.is::<ProcessCrashed>() {
             self.on_end(&event.process);
+        } else if let Some(fired) = event.get::<FaultFired>() {
+            self.on_fault(fired);
         } else if let Some(AttachmentChanged { volume, instance, state: AttachmentPhase::Detached, .. }) = event.get() {
             // Attach-detach waits for the kubelet, which reports a volume until its directory is gone.
             let key = model.place(volume.as_str(), instance.as_str());
             if self.stagings.get(&key).is_some_and(|staging| staging.unstaged && !staging.forgotten) {
                 self.stagings.remove(&key);
             }
+        }
+    }
+
+    fn on_fault(&mut self, fired: &FaultFired) {
+        let (Some(path), Some(node)) = (fired.attribute("path"), fired.attribute("node")) else { return };
+        if let (Some(directory), Effect::IoError(_)) = (without_record(&fired.op, path), &fired.effect) {
+            let name = directory.file_name().map(|name| name.to_string_lossy().into_owned());
+            self.unremoved.extend(name.map(|name| (node.to_owned(), name)));
         }
     }
 
@@ -72,6 +89,11 @@ impl OrphanedStagings {
     fn on_call(&mut self, call: &CsiCall) {
         let (Some(volume), Some(node)) = (&call.volume, &call.node) else { return };
         let key = VolumeOnNode::new(volume, node);
+        if matches!(call.rpc.as_str(), "NodeStageVolume" | "NodePublishVolume") {
+            let name = Paths::new("/").staging_dir("", volume).file_name().map(OsStr::to_owned);
+            self.unremoved.retain(|(at, left)| *at != **node || Some(left.as_ref()) != name.as_deref());
+            self.mounted.insert(key.clone());
+        }
         match call.rpc.as_str() {
             "NodeStageVolume" => {
                 self.asked.insert(key.clone());
@@ -99,8 +121,20 @@ impl OrphanedStagings {
         }
     }
 
-    /// Returns the volume with the staging directory `path` on `node`, if the kubelet does not know it.
-    pub fn volume(&self, node: &str, path: &Path) -> Option<&str> {
+    /// Returns the volume with the staging directory `path` on `node`, if the kubelet does not know it, and the detail
+    /// that says why.
+    pub fn volume(&self, node: &str, path: &Path) -> Option<(&str, &'static str)> {
+        if let Some(volume) = self.forgotten(node, path) {
+            return Some((volume, "kubeletRestartedSinceUnpublish"));
+        }
+        let name = path.file_name()?.to_str()?;
+        let is_unremoved = self.unremoved.contains(&(node.to_owned(), name.to_owned()));
+        let is = |of: &&VolumeOnNode| Paths::new("/").staging_dir("", &of.volume).file_name() == path.file_name();
+        let of = self.mounted.iter().filter(|of| is_unremoved && of.node == *node).find(is)?;
+        Some((&of.volume, "removalFailed"))
+    }
+
+    fn forgotten(&self, node: &str, path: &Path) -> Option<&str> {
         let is = |volume: &str| Paths::new("/").staging_dir("", volume).file_name() == path.file_name();
         let mut there = self.stagings.iter().filter(|(key, staging)| key.node == *node && staging.forgotten);
         let staged = there.find(|(key, _)| is(&key.volume)).map(|(key, _)| &*key.volume);
@@ -110,6 +144,17 @@ impl OrphanedStagings {
             let existed = self.restarted.get(&kubelet(node))?;
             existed.iter().filter(never_asked).find(|volume| is(volume)).map(|volume| &**volume)
         })
+    }
+}
+
+/// Returns the directory whose vol_data.json is gone when this removal fails: kubelet removes the mount point first, then
+/// the file, then the directory (`removeMountDir` in `pkg/volume/csi/csi_util.go`).
+pub(super) fn without_record<'a>(op: &str, path: &'a str) -> Option<&'a Path> {
+    let path = Path::new(path);
+    match op {
+        "remove_file" if path.ends_with(VOL_DATA) => path.parent(),
+        "remove_dir" if !path.ends_with("mount") && !path.ends_with("globalmount") => Some(path),
+        _ => None,
     }
 }
 
@@ -125,6 +170,7 @@ mod tests {
     use crate::invariants::{Invariants, Leftovers, declared};
 
     const VOLUME: &str = "vol-0123456789abcdef0";
+    const FAILS: &str = "the removal of the directory fails";
     const STARTS: &str = "kubelet starts";
     const MADE: &str = "the volume is made";
 
@@ -138,6 +184,13 @@ mod tests {
             if *step == STARTS {
                 let before = steps[..at].iter().filter(|step| **step == STARTS).count();
                 trace.info(&kubelet, ProcessStarted { incarnation: before as u32 + 1 });
+                continue;
+            }
+            if *step == FAILS {
+                let effect = Effect::IoError("EBUSY".into());
+                let path = Paths::new("/root").staging_dir("d", VOLUME).display().to_string();
+                let attributes = [("node".to_owned(), "node-a".to_owned()), ("path".to_owned(), path)].into();
+                trace.info(&kubelet, FaultFired { attributes, ..FaultFired::new("f", "remove_dir", effect) });
                 continue;
             }
             if *step == MADE {
@@ -180,5 +233,24 @@ mod tests {
         assert_eq!(declared_after(&[STARTS, stage, publish, unpublish, unstage]), None);
         assert_eq!(declared_after(&[stage, publish, STARTS, unpublish, unstage]), None);
         assert_eq!(declared_after(&[stage, publish, unpublish, STARTS, stage, publish, unpublish, unstage]), None);
+    }
+
+    #[test]
+    fn a_directory_stays_if_its_removal_failed_since_it_was_last_used() {
+        let leaves = Some("kubelet-leaves-unremovable-staging-directory".to_owned());
+        let (publish, unpublish) = ("NodePublishVolume", "NodeUnpublishVolume");
+        assert_eq!(declared_after(&[publish, unpublish, FAILS]), leaves);
+        assert_eq!(declared_after(&[publish, unpublish, FAILS, publish, unpublish]), None);
+        assert_eq!(declared_after(&[FAILS]), None, "nothing was mounted");
+    }
+
+    #[test]
+    fn a_failed_removal_loses_the_record_once_the_mount_point_is_gone() {
+        let directory = |op, path| without_record(op, path).and_then(Path::to_str);
+        assert_eq!(directory("remove_dir", "/k/pods/u/volumes/kubernetes.io~csi/pv/mount"), None);
+        assert_eq!(directory("remove_dir", "/k/csi/d/hash/globalmount"), None);
+        assert_eq!(directory("remove_dir", "/k/csi/d/hash"), Some("/k/csi/d/hash"));
+        assert_eq!(directory("remove_file", "/k/csi/d/hash/vol_data.json"), Some("/k/csi/d/hash"));
+        assert_eq!(directory("write", "/k/csi/d/hash/vol_data.json"), None);
     }
 }

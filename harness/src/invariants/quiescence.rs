@@ -129,8 +129,8 @@ impl Invariants {
         let made = state.model.made();
         state.checked.add(Id::I5, made);
         state.unreported();
-        let (orphaned_stagings, others) =
-            leftovers.split(|node, path| state.orphaned_stagings.volume(node, path).map(str::to_owned));
+        let (orphaned_stagings, others) = leftovers
+            .split(|node, path| state.orphaned_stagings.volume(node, path).map(|(v, why)| (v.to_owned(), why)));
         let is_unsaved =
             |volume: &String| state.orphaned_volumes.why(volume).is_some() && !state.model.was_saved(volume);
         let (orphaned_volumes, volumes): (Vec<String>, Vec<String>) =
@@ -142,8 +142,8 @@ impl Invariants {
         for volume in orphaned_volumes {
             state.forgotten_volume(volume);
         }
-        for (directory, node, volume) in orphaned_stagings {
-            let details = [("kubeletRestartedSinceUnpublish", true.into())].into();
+        for (directory, node, (volume, why)) in orphaned_stagings {
+            let details = [(why, true.into())].into();
             let message = format!("a directory is left over: {directory}");
             let (volume, node) = (Some(volume), Some(node));
             let found = Found { message, volume, node, details, ..Found::default() };
