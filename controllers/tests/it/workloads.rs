@@ -336,6 +336,11 @@ fn of_equal_revisions_of_a_daemon_the_newest_stays() {
             ..ObjectMeta::default()
         };
         rig.api::<ControllerRevision>().create(&copy).await.expect("created");
+        // An owned revision makes no round; a change of the set does.
+        let change = |set: &mut DaemonSet| {
+            set.metadata.annotations.get_or_insert_default().insert("changed".to_owned(), "yes".to_owned());
+        };
+        rewrite(&rig.api::<DaemonSet>(), "web", change).await;
         rig.until("one revision is left", async || revisions().await.len() == 1).await;
         let kept = revisions().await.remove(0);
         assert_eq!((kept.revision, kept.label("controller-revision-hash")), (7, Some("copy")));

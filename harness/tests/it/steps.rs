@@ -513,7 +513,9 @@ fn the_cloud_objects_links_and_files_are_reached_live() {
   - sleep: 10s
   - ec2: {poke: vanish, volume: {saved: own}}
   - patch: {object: node/node-a, subresource: status, type: strategic, with: {status: {conditions: [{type: Haunted, status: 'True'}]}}}
+  - crash: node-a/kubelet
   - node-file: {node: node-a, remove: vol_data.json, of: pvc/data}
+  - restart: node-a/kubelet
   - node-file: {node: node-a, remove: registration-socket}
   - restart: node-a/csi-node
   - partition: {between: [node-b, apiserver], name: cut}

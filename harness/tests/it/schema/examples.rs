@@ -53,7 +53,8 @@ fn around(shown: &str) -> (Vec<&'static str>, Vec<&'static str>) {
                     "- wait: {list: volumeattachments, that: self.size() == 0}",
                 ],
                 () if begins("heal") => &["- partition: {between: [node-b, apiserver], name: cut}", "- sleep: 15s"],
-                () if begins("restart") => &["- crash: node-a/kubelet"],
+                // A kubelet that starts writes the file again.
+                () if begins("restart") || has("remove: vol_data.json") => &["- crash: node-a/kubelet"],
                 () if begins("untaint") => {
                     &["- taint: {node: node-b, key: node.kubernetes.io/out-of-service, effect: NoExecute}"]
                 }
@@ -70,6 +71,7 @@ fn around(shown: &str) -> (Vec<&'static str>, Vec<&'static str>) {
             };
             let after: &[&str] = match () {
                 () if begins("crash: csi-attacher") => &["- restart: csi-attacher"],
+                () if has("remove: vol_data.json") => &["- restart: node-a/kubelet", "- sleep: 1m"],
                 () if begins("crash: node-a") => &["- restart: node-a"],
                 () if begins("fault") => &["- delete: {object: pod/web}", "- sleep: 1m"],
                 () if has("name: cut") => &["- sleep: 15s", "- heal: cut"],
