@@ -15,8 +15,8 @@
 //!     namespace: "default",
 //!     path: None,
 //! };
-//! let nobody = Identity::of_account("default", "reader");
-//! assert_eq!(Roles::default().allows(&nobody, &access), None);
+//! let reader = Identity::of_account("default", "reader");
+//! assert_eq!(Roles::default().allows(&reader, &access), None);
 //! ```
 //!
 //! # Modules
