@@ -256,6 +256,7 @@ impl AsyncLoop {
 
     fn pod_changed(&mut self, delta: Delta<Pod>) {
         match delta {
+            Delta::Applied { old: Some(_), .. } if mutant!(self.ctx, "bound-pod-found-late") => {}
             Delta::Applied { new, .. } => self.pod_applied(&new),
             Delta::Deleted(pod) => {
                 for (claim, _) in claim_names(&pod) {

@@ -146,6 +146,9 @@ impl Collector {
     fn take(&self, tasks: Vec<Task>) {
         for task in tasks {
             match task {
+                Task::Delete(uid) if mutant!(self.0.ctx, "dependents-found-late") => {
+                    self.0.deletes.add_after(uid, Duration::from_secs(60));
+                }
                 Task::Delete(uid) => self.0.deletes.add(uid),
                 Task::DeleteLater(uid) => self.0.deletes.add_rate_limited(uid),
                 Task::Orphan(uid) => self.0.orphans.add(uid),

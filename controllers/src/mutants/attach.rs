@@ -4,6 +4,11 @@ use substrate::mutant::Mutant;
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
+        name: "bound-pod-found-late",
+        about: "attach-detach does not see that a pod was bound, and finds it when it looks at all pods, each three minutes",
+        recreates: "no public issue is known",
+    },
+    Mutant {
         name: "attach-required-ignored",
         about: "attach-detach creates a VolumeAttachment although the CSIDriver object says attachRequired: false",
         recreates: "kubernetes#89173",

@@ -224,6 +224,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         recreates: "no public issue is known",
     },
     Mutant {
+        name: "dependents-found-late",
+        about: "the garbage collector looks at the dependents of an owner that is gone after 60 seconds",
+        recreates: "no public issue is known",
+    },
+    Mutant {
         name: "bound-claim-wakes-no-pod",
         about: "kube-scheduler does not retry a waiting pod when its claim changes",
         recreates: "no public issue is known",

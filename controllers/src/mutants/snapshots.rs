@@ -54,6 +54,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         recreates: "no public issue is known",
     },
     Mutant {
+        name: "new-content-found-late",
+        about: "csi-snapshotter looks at a new VolumeSnapshotContent after 20 seconds, not at once",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "marked-content-found-late",
+        about: "csi-snapshotter looks at a VolumeSnapshotContent that is being deleted after 20 seconds, not at once",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "ready-content-found-late",
+        about: "snapshot-controller looks at a changed VolumeSnapshotContent after 20 seconds, not at once",
+        recreates: "no public issue is known",
+    },
+    Mutant {
         name: "pending-snapshot-not-polled",
         about: "csi-snapshotter does not look again at a snapshot that is not ready yet",
         recreates: "no public issue is known",

@@ -244,6 +244,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         recreates: "no public issue is known",
     },
     Mutant {
+        name: "freed-claim-found-late",
+        about: "claim protection looks at a claim that is no longer used after 20 seconds",
+        recreates: "no public issue is known",
+    },
+    Mutant {
         name: "freed-claim-not-checked",
         about: "pvc-protection does not check a deleted claim again when the last pod that uses it is gone",
         recreates: "no public issue is known",

@@ -4,6 +4,11 @@ use substrate::mutant::Mutant;
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
+        name: "changed-set-found-late",
+        about: "the ReplicaSet controller looks at a changed ReplicaSet after 20 seconds",
+        recreates: "no public issue is known",
+    },
+    Mutant {
         name: "scaled-down-claims-deleted",
         about: "the StatefulSet controller deletes the claims of a pod that it deletes, although the policy is Retain",
         recreates: "no public issue is known",

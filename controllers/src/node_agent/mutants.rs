@@ -145,6 +145,16 @@ pub const MUTANTS: &[Mutant] = &[
         recreates: "no public issue is known",
     },
     Mutant {
+        name: "deleted-pod-stopped-late",
+        about: "the kubelet begins to stop the containers of a deleted pod after 60 seconds",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "ended-pod-stays-longer",
+        about: "the kubelet deletes a pod a minute after its volumes were unmounted",
+        recreates: "no public issue is known",
+    },
+    Mutant {
         name: "mount-found-late",
         about: "the kubelet starts the containers of a pod at a later resync, not as soon as its volumes are mounted",
         recreates: "no public issue is known",

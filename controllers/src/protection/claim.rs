@@ -127,6 +127,9 @@ impl Controller {
             return;
         }
         self.state().waiting.entry(claim.namespace().to_owned()).or_default().insert(claim.name().to_owned());
+        if mutant!(self.ctx, "freed-claim-found-late") {
+            return self.queue.add_after(claim.namespace().to_owned(), Duration::from_secs(20));
+        }
         self.queue.add(claim.namespace().to_owned());
     }
 

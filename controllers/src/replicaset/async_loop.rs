@@ -61,7 +61,13 @@ pub(super) async fn run<S: Replicating>(ctx: Ctx, client: Client, workers: usize
     ctx.spawn(queue.clone().run(workers, move |key| worker.clone().sync(key)));
     loop {
         tokio::select! { biased;
-            Some(delta) = set_changes.recv() => queue.add(controller.expectations.of_changed(&delta)),
+            Some(delta) = set_changes.recv() => {
+                let key = controller.expectations.of_changed(&delta);
+                match mutant!(ctx, "changed-set-found-late") {
+                    true => queue.add_after(key, Duration::from_secs(20)),
+                    false => queue.add(key),
+                }
+            }
             Some(delta) = pod_changes.recv() => controller.pod_changed(&delta),
         }
     }

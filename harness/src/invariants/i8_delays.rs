@@ -5,15 +5,15 @@
 //! A step that never comes belongs to the other rules of I8 and to I12. No step is judged for ten minutes after a fault,
 //! for three minutes after a process has started or crashed, for a volume in the ten minutes after one of its calls failed
 //! or after a Warning about its claim or pod, and in the live world, where the machine determines the time. Nor is
-//! ControllerModifyVolume: csi-resizer waits for a Secret without a Warning.
+//! ControllerModifyVolume: csi-resizer waits for a Secret without a Warning. `snapshots.rs` has the steps of snapshots.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use controllers::events::EventRecorded;
 use controllers::machine::events::WorkloadStarted;
 use csi_mock::events::{CsiCall, CsiDone};
-use fake_apiserver::events::{Commit, Pod, Spec};
+use fake_apiserver::events::{Commit, ObjectStored, Pod, Spec};
 use fake_apiserver::state::EventType;
 use substrate::Event;
 use substrate::events::{FaultFired, ProcessCrashed, ProcessStarted};
@@ -24,6 +24,11 @@ use super::stale_reads::TEN_MINUTES;
 use super::{Checked, Found, Id};
 use crate::model::{ClaimKey, RunModel, claims_of};
 
+mod pods;
+mod snapshots;
+mod stored;
+mod workloads;
+
 /// Time in milliseconds in which loops that start find what was there before.
 const START: u64 = 3 * 60 * 1000;
 /// Time in milliseconds of the first starts of a run, before there are objects.
@@ -33,7 +38,8 @@ const PREFIX: &str = "pvc-";
 /// Time in milliseconds after which attach-detach no longer waits for an attachment, but looks again after a backoff.
 const ATTACH: u64 = 60 * 1000;
 
-/// A step that is to come: of a volume, and `Verdict` of a pod.
+/// A step that is to come: of a volume, of a snapshot (`Content` to `Drop`), or of another object (`Verdict`, `Observed` to
+/// `Leave`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Create,
@@ -56,6 +62,18 @@ enum Step {
     NodeGrow,
     ClaimCapacity,
     Verdict,
+    Content,
+    Snapshot,
+    Ready,
+    Erase,
+    Drop,
+    Observed,
+    Scaled,
+    Collect,
+    Free,
+    Stop,
+    Leave,
+    Attach,
 }
 
 impl Step {
@@ -85,12 +103,36 @@ impl Step {
             Self::NodeGrow => ("NodeExpandVolume was called", "its PersistentVolume grew", pods),
             Self::ClaimCapacity => ("its claim had the new size", "NodeExpandVolume answered OK", short),
             Self::Verdict => ("kube-scheduler wrote its first verdict", "the pod was created", short),
+            Self::Content => ("its VolumeSnapshotContent was created", "the VolumeSnapshot was created", short),
+            Self::Snapshot => ("CreateSnapshot was called", "its VolumeSnapshotContent was created", short),
+            Self::Ready => ("its VolumeSnapshot was ready to use", "its VolumeSnapshotContent was", short),
+            Self::Erase => ("DeleteSnapshot was called", "its VolumeSnapshotContent was to be deleted", short),
+            Self::Observed => ("its controller had acted on its newest spec", "the spec changed", short),
+            Self::Scaled => ("its number of pods was as asked", "it differed", short),
+            Self::Collect => ("it was deleted", "its only owner went", long),
+            Self::Free => ("it went", "its last pod went", short),
+            Self::Stop => ("its containers had ended", "the end of its grace period", long),
+            Self::Leave => ("it went", "its containers ended and its volumes were unmounted", long),
+            Self::Attach => ("its VolumeAttachment was created", "its pod was bound to the node", short),
+            Self::Drop => ("its VolumeSnapshotContent went", "DeleteSnapshot was called", long),
         }
     }
 
     /// Returns true if a VolumeAttachment that goes takes the step with it.
     fn is_of_attachment(self) -> bool {
         matches!(self, Self::Publish | Self::Attached | Self::Report | Self::Detach | Self::Unpublish)
+    }
+
+    /// Returns true if the step is not one of a volume.
+    fn is_of_object(self) -> bool {
+        let of_object =
+            [Self::Verdict, Self::Observed, Self::Scaled, Self::Collect, Self::Free, Self::Stop, Self::Leave];
+        self.is_of_snapshot() || of_object.contains(&self)
+    }
+
+    /// Returns true if the step is one of a snapshot.
+    fn is_of_snapshot(self) -> bool {
+        matches!(self, Self::Content | Self::Snapshot | Self::Ready | Self::Erase | Self::Drop)
     }
 }
 
@@ -105,6 +147,14 @@ pub(super) struct Delays {
     disturbed: u64,
     /// The same for volumes of which a call has failed.
     failed: BTreeMap<Text, u64>,
+    /// The same for the steps of all snapshots.
+    snapshots_from: u64,
+    /// Objects by the uid of their only owner.
+    dependents: BTreeMap<Text, BTreeSet<Text>>,
+    /// Claims that are being deleted and that only their protection holds.
+    protected: BTreeSet<Text>,
+    /// Time in milliseconds of the last change that may have made room for a pod.
+    room_since: u64,
 }
 
 impl Delays {
@@ -130,6 +180,10 @@ impl Delays {
             return self.end(checked, (Step::Start, &started.volume, &started.node), ms);
         } else if let Some(commit) = event.get::<Commit>() {
             return self.on_commit(model, checked, commit, ms);
+        } else if let Some(stored) = event.get::<ObjectStored>() {
+            let late = self.on_stored(checked, stored, ms);
+            self.on_unused(model, ms);
+            return late;
         }
         None
     }
@@ -138,9 +192,12 @@ impl Delays {
     fn on_warning(&mut self, model: &RunModel, object: &str, ms: u64) {
         let claims: Vec<ClaimKey> = match object.split_once('/') {
             Some(("persistentvolumeclaim", claim)) => vec![claim.into()],
+            Some(("volumesnapshot" | "volumesnapshotcontent", _)) => return self.hold_back_snapshots(ms),
             Some(("pod", pod)) => model.objects.pod(pod).into_iter().flat_map(|p| claims_of(pod, &p.state)).collect(),
-            _ => return,
+            _ => Vec::new(),
         };
+        self.failed.insert(object.into(), ms + TEN_MINUTES);
+        self.forget(object);
         for claim in claims {
             let uid = model.objects.claim(&claim).map(|claim| claim.state.uid.as_str());
             let volume = model.objects.handle_of_claim(&claim);
@@ -180,7 +237,7 @@ impl Delays {
         }
         let message = format!("{volume}: {what} {} s after {after}, without a failure", pause.as_secs());
         let node = Some(node.to_owned()).filter(|node| !node.is_empty());
-        let volume = Some(volume.to_owned()).filter(|_| step != Step::Verdict);
+        let volume = Some(volume.to_owned()).filter(|_| !step.is_of_object());
         Some(Found { message, operation: what.to_owned(), volume, node, ..Found::default() })
     }
 
@@ -198,6 +255,9 @@ impl Delays {
             "NodeStageVolume" => Step::Stage,
             "NodePublishVolume" => Step::Mount,
             "NodeUnstageVolume" => Step::Unstage,
+            rpc @ ("CreateSnapshot" | "DeleteSnapshot") => {
+                return self.on_snapshot_call(checked, rpc, call.target.as_deref()?, ms);
+            }
             _ => return None,
         };
         let node = model.name(call.node.as_deref()?);
@@ -205,6 +265,9 @@ impl Delays {
     }
 
     fn on_done(&mut self, model: &RunModel, done: &CsiDone, ms: u64) {
+        if done.rpc.ends_with("Snapshot") && done.code != "OK" {
+            self.hold_back_snapshots(ms);
+        }
         if done.rpc == "CreateVolume" && done.code != "OK" {
             let call = model.calls.answered().and_then(|call| call.target.as_deref());
             return call.and_then(|name| name.strip_prefix(PREFIX)).into_iter().for_each(|uid| self.forget(uid));
@@ -212,9 +275,14 @@ impl Delays {
         let Some(volume) = done.volume.as_deref() else { return };
         if done.code != "OK" {
             self.failed.insert(volume.into(), ms + TEN_MINUTES);
+            let node = model.name(done.node.as_deref().unwrap_or_default());
+            self.on_unmounted(model, volume, node, false, ms);
             return self.forget(volume);
         }
         let node = model.name(done.node.as_deref().unwrap_or_default());
+        if done.rpc == "NodeUnpublishVolume" {
+            self.on_unmounted(model, volume, node, true, ms);
+        }
         // A call may repeat an earlier one, without a further step.
         let is_saved = model.objects.volume_of(volume).is_some();
         let attachment = || model.attachments_of(volume).map(|(_, of)| of).find(|of| of.node() == node);
@@ -237,7 +305,13 @@ impl Delays {
 
     fn on_commit(&mut self, model: &RunModel, checked: &mut Checked, commit: &Commit, ms: u64) -> Option<Found> {
         let (object, is_gone) = (&*commit.object, commit.r#type == EventType::Deleted);
+        if let Some(late) = self.on_room(model, checked, commit, ms) {
+            return Some(late);
+        }
         if let Some(claim) = &commit.pvc {
+            if is_gone && let Some(late) = self.end(checked, (Step::Free, object, ""), ms) {
+                return Some(late);
+            }
             let late = self.on_growth(model, checked, commit, ms);
             if late.is_some() {
                 return late;
@@ -289,6 +363,10 @@ impl Delays {
                 return late;
             }
             if before.is_none() {
+                let late = self.end(checked, (Step::Attach, handle, node), ms);
+                if late.is_some() {
+                    return late;
+                }
                 self.begin(Step::Publish, handle, node, ms);
             } else if deleting && !was_deleting {
                 let late = self.end(checked, (Step::Detach, handle, node), ms);
@@ -316,6 +394,7 @@ impl Delays {
             return late;
         } else if let Some(pod) = &commit.pod {
             self.revise(model, object, pod);
+            self.on_bound(model, object, pod, ms);
             return self.on_pod(model, checked, commit, pod, ms);
         }
         None
@@ -346,6 +425,16 @@ impl Delays {
         }
         self.due.remove(&(Step::Verdict, object.into(), Text::default()));
         None
+    }
+
+    /// Awaits the VolumeAttachments of a pod that is bound to a node, for volumes without one.
+    fn on_bound(&mut self, model: &RunModel, object: &str, pod: &Pod, ms: u64) {
+        let was_bound = model.objects.before.pod.as_ref().is_some_and(|before| before.node().is_some());
+        let Some(node) = pod.node.as_deref().filter(|_| !was_bound && !pod.deleting) else { return };
+        let volumes = claims_of(object, pod).filter_map(|claim| model.objects.handle_of_claim(&claim));
+        for volume in volumes.filter(|volume| model.is_unattached(volume)) {
+            self.begin(Step::Attach, volume, node, ms);
+        }
     }
 
     /// Awaits the start of the pods that wait for a volume: the time of each of their volumes is set again, so that the
@@ -382,7 +471,7 @@ impl Delays {
         for volume in claims_of(object, pod).filter_map(|claim| model.objects.handle_of_claim(&claim)) {
             let dropped: &[Step] = match wanted(model, volume, &node) {
                 true => &[Step::Unstage, Step::Detach],
-                false => &[Step::Stage, Step::Mount, Step::Start],
+                false => &[Step::Attach, Step::Stage, Step::Mount, Step::Start],
             };
             for step in dropped {
                 self.due.remove(&(*step, volume.into(), node.clone()));

@@ -251,7 +251,9 @@ impl Invariants {
         } = state;
         if contract.sees(event) {
             snapshots.learn(event);
+            let late = if *is_live { None } else { delays.check(model, checked, event) };
             let (reported, found) = (succeeded.check(event), contract.check(event, checked));
+            state.at(event, Id::I8, late);
             state.at(event, Id::I3, reported);
             return state.at(event, Id::I13, found);
         }

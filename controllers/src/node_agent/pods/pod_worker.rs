@@ -93,6 +93,9 @@ pub(super) async fn worker(
     if asked && early {
         stop(&room, &uid, &pod, &mut orders).await;
     }
+    if substrate::mutant!(room.ctx, "ended-pod-stays-longer") {
+        room.ctx.sleep(Duration::from_secs(60)).await;
+    }
     status_reporter.reports.send_replace(Report::Finish(stopped, status_reporter.facts.clone()));
     let deleted = orders.borrow().deleted;
     room.pods.lock().end(uid, deleted);
@@ -329,6 +332,9 @@ fn next_sync(room: &PodContext, rng: &mut impl Rng) -> Duration {
 
 /// Stops a pod's containers and waits for their end. A shorter grace period may be ordered meanwhile.
 async fn stop(room: &PodContext, uid: &str, pod: &Pod, orders: &mut latest::Receiver<Orders>) {
+    if substrate::mutant!(room.ctx, "deleted-pod-stopped-late") {
+        room.ctx.sleep(Duration::from_secs(60)).await;
+    }
     let object = reference::<Pod>(pod);
     let record = room.runtime.get(uid);
     let has_exited = |name: &str| {

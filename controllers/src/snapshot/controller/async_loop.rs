@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use substrate::mutant;
 use substrate::process::Ctx;
 
 use super::super::objects::{VolumeSnapshot, VolumeSnapshotClass, VolumeSnapshotContent};
@@ -110,6 +111,9 @@ impl Controller {
                     Delta::Applied { new: one, .. } | Delta::Deleted(one) => self.snapshot_queue.add(key(&one)),
                 },
                 Some(delta) = contents.recv() => match delta {
+                    Delta::Applied { old: Some(_), new } if mutant!(self.ctx, "ready-content-found-late") => {
+                        self.content_queue.add_after(new.name().to_owned(), Duration::from_secs(20));
+                    }
                     Delta::Applied { new: one, .. } | Delta::Deleted(one) => self.content_queue.add(one.name().to_owned()),
                 },
             }

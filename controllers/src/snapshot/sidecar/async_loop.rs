@@ -100,6 +100,12 @@ impl Sidecar {
         while let Some(delta) = changes.recv().await {
             match delta {
                 Delta::Applied { old: Some(old), new } if !should_enqueue_change(&old, &new) => {}
+                Delta::Applied { old: None, new } if mutant!(self.ctx, "new-content-found-late") => {
+                    self.queue.add_after(new.name().to_owned(), Duration::from_secs(20));
+                }
+                Delta::Applied { new, .. } if new.is_deleting() && mutant!(self.ctx, "marked-content-found-late") => {
+                    self.queue.add_after(new.name().to_owned(), Duration::from_secs(20));
+                }
                 Delta::Applied { new: content, .. } | Delta::Deleted(content) => {
                     self.queue.add(content.name().to_owned());
                 }
