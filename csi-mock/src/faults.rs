@@ -29,42 +29,39 @@ const AROUND: &[Moment] = &[Moment::Before, Moment::BeforeReply];
 /// Moments of a disk operation: after its effect there is only its answer.
 const DONE: &[Moment] = &[Moment::Before, Moment::AfterEffect];
 
-const fn attribute(name: &'static str, about: &'static str) -> Attribute {
-    Attribute::new(name, about)
-}
-
-const VOLUME: Attribute = attribute("volume", "the volume's id, from the request");
-const SOURCE: Attribute = attribute("volume", "the id of the source volume of a snapshot");
-const INSTANCE: Attribute = attribute("node", "the node's id, which is its instance");
-const NODE: Attribute = attribute("node", "the node's name");
-const PATH: Attribute = attribute("target", "the staging, target or volume path");
-const CALLER: Attribute = attribute("caller", "the program of yours that calls, if the runner started one");
-const NAME: Attribute = attribute("target", "the name of the new volume, snapshot or group");
-const SNAPSHOT: Attribute = attribute("target", "the id of the snapshot or of the group");
-
-const fn possible(effect: Kind, at: &'static [Moment], values: Values, shows: &'static str) -> Possible {
-    Possible { effect, at, values, shows }
-}
+const VOLUME: Attribute = Attribute::new("volume", "the volume's id, from the request");
+const SOURCE: Attribute = Attribute::new("volume", "the id of the source volume of a snapshot");
+const INSTANCE: Attribute = Attribute::new("node", "the node's id, which is its instance");
+const NODE: Attribute = Attribute::new("node", "the node's name");
+const PATH: Attribute = Attribute::new("target", "the staging, target or volume path");
+const CALLER: Attribute = Attribute::new("caller", "the program of yours that calls, if the runner started one");
+const NAME: Attribute = Attribute::new("target", "the name of the new volume, snapshot or group");
+const SNAPSHOT: Attribute = Attribute::new("target", "the id of the snapshot or of the group");
 
 /// Returns the effects that every call supports at `at`.
 const fn common(at: &'static [Moment]) -> [Possible; 6] {
     [
-        possible(Kind::Grpc, at, Values::Folded(FAILURES), "csi.done has the code"),
-        possible(Kind::Error, at, Values::Text, "csi.done has the code INTERNAL and this word in its message"),
-        possible(
+        Possible::new(Kind::Grpc, at, Values::Folded(FAILURES), "csi.done has the code"),
+        Possible::new(Kind::Error, at, Values::Text, "csi.done has the code INTERNAL and this word in its message"),
+        Possible::new(
             Kind::Http,
             at,
             Values::Number { least: 400, most: 599 },
             "csi.done has the code UNAVAILABLE and this status in its message",
         ),
-        possible(
+        Possible::new(
             Kind::DropRequest,
             BEFORE,
             Values::Flag,
             "the call has no effect, and csi.done has the code UNAVAILABLE",
         ),
-        possible(Kind::DropReply, at, Values::Flag, "the call takes effect, and csi.done has the code UNAVAILABLE"),
-        possible(
+        Possible::new(
+            Kind::DropReply,
+            at,
+            Values::Flag,
+            "the call takes effect, and csi.done has the code UNAVAILABLE",
+        ),
+        Possible::new(
             Kind::ResetStream,
             at,
             Values::Flag,
@@ -86,8 +83,8 @@ const ATTACH: &[Possible] = &{
         d,
         e,
         f,
-        possible(Kind::WrongDevice, DONE, Values::Flag, shows),
-        possible(Kind::NoContext, DONE, Values::Flag, empty),
+        Possible::new(Kind::WrongDevice, DONE, Values::Flag, shows),
+        Possible::new(Kind::NoContext, DONE, Values::Flag, empty),
     ]
 };
 const OMITS: &str = "the answer lacks an entry, a published volume if there is one (csi.falsified); CSI allows it only \
@@ -97,21 +94,21 @@ const REPEATS: &str =
 const LIST: &[Possible] = &{
     let [a, b, c, d, e, f] = common(AROUND);
     let (omits, repeats) = (
-        possible(Kind::OmitEntry, BEFORE, Values::Flag, OMITS),
-        possible(Kind::RepeatEntry, BEFORE, Values::Flag, REPEATS),
+        Possible::new(Kind::OmitEntry, BEFORE, Values::Flag, OMITS),
+        Possible::new(Kind::RepeatEntry, BEFORE, Values::Flag, REPEATS),
     );
     [a, b, c, d, e, f, omits, repeats]
 };
 /// Returns the effect that falsifies the capacity of an answer.
 const fn capacity(shows: &'static str) -> Possible {
-    possible(Kind::WrongCapacity, DONE, Values::OneOf(&["less", "more", "unknown"]), shows)
+    Possible::new(Kind::WrongCapacity, DONE, Values::OneOf(&["less", "more", "unknown"]), shows)
 }
 const OTHER_ZONE: &str = "the answer names another zone of the region (csi.falsified); CSI forbids it";
 const CREATE: &[Possible] = &{
     let [a, b, c, d, e, f] = common(ALL);
     let shows = "the answer gives half, twice or none of the capacity (csi.falsified); CSI allows `unknown`, and \
                  forbids the others";
-    [a, b, c, d, e, f, capacity(shows), possible(Kind::WrongZone, DONE, Values::Flag, OTHER_ZONE)]
+    [a, b, c, d, e, f, capacity(shows), Possible::new(Kind::WrongZone, DONE, Values::Flag, OTHER_ZONE)]
 };
 const EXPAND: &[Possible] = &{
     let [a, b, c, d, e, f] = common(ALL);
@@ -122,8 +119,8 @@ const INFO: &[Possible] = &{
     let [a, b, c, d, e, f] = common(AROUND);
     let shows = "the answer gives the id of a node that does not exist (csi.falsified); CSI forbids it";
     let (node, zone) = (
-        possible(Kind::WrongNode, BEFORE, Values::Flag, shows),
-        possible(Kind::WrongZone, BEFORE, Values::Flag, OTHER_ZONE),
+        Possible::new(Kind::WrongNode, BEFORE, Values::Flag, shows),
+        Possible::new(Kind::WrongZone, BEFORE, Values::Flag, OTHER_ZONE),
     );
     [a, b, c, d, e, f, node, zone]
 };

@@ -27,38 +27,35 @@ const CALLER: Attribute =
 const USER_AGENT: Attribute = Attribute::new("userAgent", "the User-Agent header");
 const PATH: Attribute = Attribute::new("path", "the path of the request");
 
-const fn possible(effect: Kind, at: &'static [Moment], values: Values, shows: &'static str) -> Possible {
-    Possible { effect, at, values, shows }
-}
-
-const ERROR: Possible = possible(
+const ERROR: Possible = Possible::new(
     Kind::Error,
     ALL,
     Values::Code(ERROR_CODES),
     "the caller gets the error; at `before` the operation has no effect, and ec2.request has the code",
 );
-const HTTP: Possible = possible(
+const HTTP: Possible = Possible::new(
     Kind::Http,
     ALL,
     Values::Number { least: 400, most: 599 },
     "the caller gets the bare status; at `before` the operation has no effect, and ec2.request has the status",
 );
 const DROP_REPLY: Possible =
-    possible(Kind::DropReply, ALL, Values::Flag, "the operation happens, and the caller sees a broken connection");
+    Possible::new(Kind::DropReply, ALL, Values::Flag, "the operation happens, and the caller sees a broken connection");
 const DUPLICATE: Possible =
-    possible(Kind::Duplicate, BEFORE, Values::Number { least: 2, most: 100 }, "ec2.request, this many times");
-const STALE: Possible = possible(
+    Possible::new(Kind::Duplicate, BEFORE, Values::Number { least: 2, most: 100 }, "ec2.request, this many times");
+const STALE: Possible = Possible::new(
     Kind::StaleRead,
     BEFORE,
     Values::Number { least: 1, most: OLDEST_REVISION },
     "the answer is that of this many changes ago",
 );
 const VANISH: Possible =
-    possible(Kind::Vanish, ALL, Values::Flag, "ec2.volume deleted, for the volumes that the operation names");
-const VANISH_MADE: Possible = possible(Kind::Vanish, AFTER, Values::Flag, "ec2.volume deleted, for the new volume");
+    Possible::new(Kind::Vanish, ALL, Values::Flag, "ec2.volume deleted, for the volumes that the operation names");
+const VANISH_MADE: Possible =
+    Possible::new(Kind::Vanish, AFTER, Values::Flag, "ec2.volume deleted, for the new volume");
 
 const fn stick(states: &'static [&'static str]) -> Possible {
-    possible(Kind::Stick, BEFORE, Values::OneOf(states), "the state lasts until the fault ends")
+    Possible::new(Kind::Stick, BEFORE, Values::OneOf(states), "the state lasts until the fault ends")
 }
 
 /// Defines one action.
@@ -213,8 +210,13 @@ pub const OPERATIONS: &[Operation] = &[
         attributes: &[VOLUME, INSTANCE],
         moments: BEFORE,
         can: &[
-            possible(Kind::DropReply, BEFORE, Values::Flag, "it never appears"),
-            possible(Kind::WrongDevice, BEFORE, Values::Flag, "it has the bytes of another volume: the newest one"),
+            Possible::new(Kind::DropReply, BEFORE, Values::Flag, "it never appears"),
+            Possible::new(
+                Kind::WrongDevice,
+                BEFORE,
+                Values::Flag,
+                "it has the bytes of another volume: the newest one",
+            ),
         ],
     },
     Operation {
@@ -225,8 +227,13 @@ pub const OPERATIONS: &[Operation] = &[
         attributes: &[INSTANCE, PATH, USER_AGENT],
         moments: BEFORE,
         can: &[
-            possible(Kind::Http, BEFORE, Values::Number { least: 400, most: 599 }, "the caller gets the bare status"),
-            possible(Kind::DropReply, BEFORE, Values::Flag, "the caller sees a broken connection"),
+            Possible::new(
+                Kind::Http,
+                BEFORE,
+                Values::Number { least: 400, most: 599 },
+                "the caller gets the bare status",
+            ),
+            Possible::new(Kind::DropReply, BEFORE, Values::Flag, "the caller sees a broken connection"),
         ],
     },
 ];

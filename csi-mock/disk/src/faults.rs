@@ -8,37 +8,37 @@ use crate::ERRNOS;
 /// Moments of a disk operation: after its effect there is only its answer.
 const DONE: &[Moment] = &[Moment::Before, Moment::AfterEffect];
 
-const fn attribute(name: &'static str, about: &'static str) -> Attribute {
-    Attribute::new(name, about)
-}
-
-const fn possible(effect: Kind, at: &'static [Moment], values: Values, shows: &'static str) -> Possible {
-    Possible { effect, at, values, shows }
-}
-
-const NODE: Attribute = attribute("node", "the node's name");
-const DEVICE: Attribute = attribute("path", "the cloud's name of the device");
-const MOUNT: Attribute = attribute("path", "the path of the mount");
-const FILE: Attribute = attribute("path", "the path of the file or directory");
-const RAW: Attribute = attribute("path", "the path at which the device is published");
-const HOLDS: Attribute = attribute("volume", "the volume's id");
-const ABOVE: Attribute = attribute("volume", "the id of the volume that is mounted above the path");
+const NODE: Attribute = Attribute::new("node", "the node's name");
+const DEVICE: Attribute = Attribute::new("path", "the cloud's name of the device");
+const MOUNT: Attribute = Attribute::new("path", "the path of the mount");
+const FILE: Attribute = Attribute::new("path", "the path of the file or directory");
+const RAW: Attribute = Attribute::new("path", "the path at which the device is published");
+const HOLDS: Attribute = Attribute::new("volume", "the volume's id");
+const ABOVE: Attribute = Attribute::new("volume", "the id of the volume that is mounted above the path");
 
 /// Effects that every disk operation supports.
-const FAILS: Possible = possible(
+const FAILS: Possible = Possible::new(
     Kind::IoError,
     DONE,
     Values::OneOf(ERRNOS),
     "the operation fails with this errno; at `after_effect` it has taken effect",
 );
 const ERRS: Possible = Possible { effect: Kind::Error, ..FAILS };
-const PAUSES: Possible = possible(Kind::PauseIo, DONE, Values::Span, "the operation takes this much longer");
+const PAUSES: Possible = Possible::new(Kind::PauseIo, DONE, Values::Span, "the operation takes this much longer");
 /// Effects that some operations support.
-const WRONG: Possible =
-    possible(Kind::WrongDevice, BEFORE, Values::Flag, "the operation fails: the device found holds another volume");
-const TEARS: Possible =
-    possible(Kind::TornWrite, BEFORE, Values::Flag, "half of the bytes are written, and the operation fails with EIO");
-const LOSES: Possible = possible(Kind::LoseUnsynced, BEFORE, Values::Flag, "no effect, but success is reported");
+const WRONG: Possible = Possible::new(
+    Kind::WrongDevice,
+    BEFORE,
+    Values::Flag,
+    "the operation fails: the device found holds another volume",
+);
+const TEARS: Possible = Possible::new(
+    Kind::TornWrite,
+    BEFORE,
+    Values::Flag,
+    "half of the bytes are written, and the operation fails with EIO",
+);
+const LOSES: Possible = Possible::new(Kind::LoseUnsynced, BEFORE, Values::Flag, "no effect, but success is reported");
 
 const DISK_COMMON: &[Possible] = &[FAILS, ERRS, PAUSES];
 const DISK_DEVICE: &[Possible] = &[FAILS, ERRS, PAUSES, WRONG];

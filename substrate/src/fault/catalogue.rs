@@ -72,6 +72,13 @@ pub struct Possible {
     pub shows: &'static str,
 }
 
+impl Possible {
+    /// Returns the row of `effect`.
+    pub const fn new(effect: Kind, at: &'static [Moment], values: Values, shows: &'static str) -> Self {
+        Self { effect, at, values, shows }
+    }
+}
+
 /// Possible values of an effect.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Values {
