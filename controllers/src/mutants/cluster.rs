@@ -229,6 +229,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         recreates: "no public issue is known",
     },
     Mutant {
+        name: "evicted-late",
+        about: "taint eviction deletes each pod 30 seconds after the end of its toleration",
+        recreates: "no public issue is known",
+    },
+    Mutant {
         name: "bound-claim-wakes-no-pod",
         about: "kube-scheduler does not retry a waiting pod when its claim changes",
         recreates: "no public issue is known",

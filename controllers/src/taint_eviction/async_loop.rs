@@ -35,6 +35,7 @@ pub async fn run(ctx: Ctx, client: Client) {
         finished,
     };
     async_loop.evictions.is_hasty = mutant!(ctx, "toleration-seconds-ignored");
+    async_loop.evictions.is_slow = mutant!(ctx, "evicted-late");
     async_loop.evictions.restarts_waits = mutant!(ctx, "taint-change-restarts-wait");
     let mut node_changes = nodes.subscribe();
     let mut pod_changes = pods.subscribe();

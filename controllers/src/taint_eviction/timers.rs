@@ -41,6 +41,8 @@ pub struct Evictions {
     scale: substrate::clock::TimeScale,
     /// Seeded bug: deletes pods at once, however long they tolerate a taint.
     pub(super) is_hasty: bool,
+    /// Seeded bug: deletes pods 30 s late.
+    pub(super) is_slow: bool,
     /// Seeded bug: a change of the taints starts a wait again.
     pub(super) restarts_waits: bool,
     /// Timers by pod. A pod whose deletion is under way has an entry without a timer.
@@ -65,7 +67,14 @@ fn tolerated(taints: &[Taint], tolerations: &[Toleration]) -> Option<Option<Dura
 impl Evictions {
     /// Creates an empty table. `scale` divides tolerationSeconds.
     pub fn new(scale: substrate::clock::TimeScale) -> Self {
-        Self { scale, is_hasty: false, restarts_waits: false, workers: BTreeMap::new(), alarms: BTreeSet::new() }
+        Self {
+            scale,
+            is_hasty: false,
+            is_slow: false,
+            restarts_waits: false,
+            workers: BTreeMap::new(),
+            alarms: BTreeSet::new(),
+        }
     }
 
     /// Evaluates a pod on a node with these NoExecute taints.
@@ -84,6 +93,7 @@ impl Evictions {
             Some(None) => effects.extend(self.cancel(&key)),
             Some(Some(seconds)) => {
                 let seconds = if self.is_hasty { Duration::ZERO } else { self.scale.apply(seconds) };
+                let seconds = if self.is_slow { seconds + Duration::from_secs(30) } else { seconds };
                 let mut created = now;
                 if let Some(Some(timer)) = self.workers.get(&key) {
                     created = timer.created;

@@ -1,7 +1,7 @@
 //! I11: kube-controller-manager deletes no object that is still needed. The garbage collector deletes no claim whose
 //! owner exists. Pod garbage collection removes no pod because of an out-of-service taint if the node is Ready. Taint
-//! eviction deletes no pod of a node without a NoExecute taint, and none before the end of its tolerationSeconds. An occasion is a claim with an owner, or a pod on a node,
-//! that kube-controller-manager deletes.
+//! eviction deletes no pod of a node without a NoExecute taint, and none before the end of its tolerationSeconds. An
+//! occasion is a claim with an owner, or a pod on a node, that kube-controller-manager deletes.
 //!
 //! Only owners that are pods are known. The claims of a terminating pod may be deleted with the pod.
 
@@ -21,6 +21,8 @@ use crate::model::{RunModel, is_out_of_service};
 const NOTICE: u64 = 60 * 1000;
 /// Tolerance in milliseconds of the end of a toleration.
 const EARLY: u128 = 1_000;
+/// Largest time in milliseconds from the end of a toleration to the eviction.
+const LATE: u64 = 10_000;
 /// Client of taint eviction and node-lifecycle; only the former deletes pods.
 const EVICTION: &str = "/node-controller";
 
@@ -111,6 +113,23 @@ impl Collected {
             }
             format!("pod/{object} was removed by force, and its node {name} is Ready")
         };
+        Some(Found { message, operation: commit.verb.to_string(), ..Found::default() })
+    }
+
+    /// Returns a finding for I8: a pod that taint eviction deletes long after the end of its toleration, on a node that
+    /// has had one such taint all the time.
+    pub fn late(&self, model: &RunModel, event: &Event) -> Option<Found> {
+        let commit = event.get::<Commit>()?;
+        let node = evicted(model, commit, commit.r#type == EventType::Deleted)?;
+        let tainted = self.tainted.get(node).filter(|tainted| tainted.gone.is_none() && tainted.keys.len() == 1)?;
+        let key = tainted.keys.first()?;
+        let mut tolerations = commit.spec.iter().flat_map(|spec| &spec.tolerations);
+        let toleration = tolerations.find(|(of, _)| of.is_empty() || of == key.as_str());
+        let seconds = toleration.map_or(Some(0), |(_, seconds)| *seconds)?;
+        let since = tainted.since.max(*self.placed.get(&commit.object)?) + seconds * 1000;
+        let late = event.ms.checked_sub(since).filter(|late| *late > LATE)? / 1000;
+        let message =
+            format!("pod/{} was evicted from {node} {late} s after it no longer tolerated its taint", commit.object);
         Some(Found { message, operation: commit.verb.to_string(), ..Found::default() })
     }
 
@@ -317,7 +336,8 @@ mod tests {
             });
             let invariants = Invariants::new(TimeScale::default());
             events.iter().for_each(|event| invariants.observe(event));
-            let all = invariants.violations().into_iter().filter(|violation| violation.id == "I11");
+            let all = invariants.violations().into_iter();
+            let all = all.filter(|violation| violation.id == "I11" || violation.message.contains("no longer"));
             all.map(|violation| violation.message).collect::<Vec<_>>()
         };
         let usual = &[("node.kubernetes.io/not-ready", Some(300)), ("node.kubernetes.io/unreachable", Some(300))];
@@ -325,10 +345,13 @@ mod tests {
         assert_eq!(evicted(200, usual, None), message);
         assert!(evicted(300, usual, None).is_empty());
         assert_eq!(evicted(200, &[("", Some(300))], None), message);
-        assert!(
-            evicted(200, &[("node.kubernetes.io/not-ready", Some(300))], None).is_empty(),
-            "it tolerates another taint"
-        );
+        let late = |seconds: u64| {
+            [format!("pod/default/web was evicted from node-a {seconds} s after it no longer tolerated its taint")]
+        };
+        let other = evicted(200, &[("node.kubernetes.io/not-ready", Some(300))], None);
+        assert_eq!(other, late(200), "it tolerates another taint");
+        assert!(evicted(310, usual, None).is_empty());
+        assert_eq!(evicted(311, usual, None), late(11));
         assert_eq!(evicted(301, usual, Some(70)), message, "the node was well meanwhile");
         assert!(evicted(301, usual, Some(1)).is_empty(), "a cache may have missed that the node was well");
     }

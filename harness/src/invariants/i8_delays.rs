@@ -208,6 +208,11 @@ impl Delays {
         }
     }
 
+    /// Returns true if no fault and no start of a process explains a pause.
+    pub fn judges(&self, ms: u64) -> bool {
+        ms >= self.disturbed
+    }
+
     /// Forgets all steps; those before `until` are not judged.
     fn disturb(&mut self, until: u64) {
         self.due.clear();

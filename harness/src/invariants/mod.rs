@@ -322,6 +322,7 @@ impl Invariants {
         let tainted = taints.check(model, checked, event);
         let may_evict = |node: &str| staleness.may_evict(node, event.ms);
         let collects = collected.check(model, checked, event, may_evict);
+        let evicts = collected.late(model, event).filter(|_| !*is_live && delays.judges(event.ms));
         let of_cloud = [(Id::I3, states.check(checked, event)), (Id::I10, cloud.check(model, checked, event))];
         let of_workloads = [
             (Id::I3, ordinals.check(checked, event)),
@@ -356,6 +357,7 @@ impl Invariants {
             (Id::I8, waits),
             (Id::I8, spins),
             (Id::I8, late),
+            (Id::I8, evicts),
             (Id::I8, lost),
             (Id::I10, i10),
             (Id::I10, placed),

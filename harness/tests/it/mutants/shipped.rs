@@ -193,6 +193,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("first-volume", "bound-pod-found-late"),
     ("read-only", "deleted-pod-stopped-late"),
     ("migration", "ended-pod-stays-longer"),
+    ("golden/taint-eviction", "evicted-late"),
     ("features/room-after-a-detach", "freed-slot-wakes-no-pod"),
     ("features/quiet-cluster", "staging-record-not-written"),
     ("features/nomination-of-a-lower-pod", "lower-nominations-kept"),
