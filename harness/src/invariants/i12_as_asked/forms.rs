@@ -235,8 +235,11 @@ impl Comparison<'_> {
         if text(&pv["spec"]["volumeAttributesClassName"]) != class {
             return Some(format!("has the VolumeAttributesClass `{class}`, and its PersistentVolume has another"));
         }
-        let conditions = list(&status["conditions"]);
-        let left = conditions.iter().map(|condition| text(&condition["type"])).find(|of| UNDER_WAY.contains(of));
+        // A claim that names no class again keeps the result of its last modification (csi-resizer, `rolledBack`).
+        let is_taken_back = class.is_empty() && status["modifyVolumeStatus"].is_object();
+        let may_stay = |of: &&str| is_taken_back && *of == "ModifyVolumeError";
+        let conditions = list(&status["conditions"]).iter().map(|condition| text(&condition["type"]));
+        let left = conditions.filter(|of| UNDER_WAY.contains(of)).find(|of| !may_stay(of));
         if let Some(left) = left {
             return Some(format!("has its size and class, and the condition {left}"));
         }

@@ -199,6 +199,8 @@ fn a_healthy_cluster_has_its_forms() {
     "pvc/default/data has the VolumeAttributesClass ``, and its PersistentVolume has another", "csi-resizer")]
 #[case("/claims/0/status/conditions", json!([{ "type": "Resizing" }]),
     "pvc/default/data has its size and class, and the condition Resizing", "csi-resizer")]
+#[case("/claims/0/status/conditions", json!([{ "type": "ModifyVolumeError" }]),
+    "pvc/default/data has its size and class, and the condition ModifyVolumeError", "csi-resizer")]
 #[case("/claims/0/status/allocatedResourceStatuses", json!({ "storage": "NodeResizePending" }),
     "pvc/default/data has its size, and 1 allocatedResourceStatuses", "csi-resizer")]
 #[case("/attachments/0/metadata/finalizers", json!([]),
