@@ -75,7 +75,7 @@ impl Delays {
         None
     }
 
-    /// Sets the time of the end of a pod again: one of its volumes was unmounted. After a failure nothing is awaited.
+    /// Sets the time of the end of a pod again: one of its volumes was unmounted. A failure ends the wait.
     pub(super) fn on_unmounted(&mut self, model: &RunModel, volume: &str, node: &str, is_done: bool, ms: u64) {
         let claim = model.objects.volume_of(volume).and_then(|pv| pv.state.claim.as_deref());
         let pods = claim.into_iter().flat_map(|claim| model.objects.pods_of(claim));
