@@ -339,7 +339,13 @@ impl Delays {
                 return late;
             }
             if commit.r#type == EventType::Added {
-                if let Some(claim) = pv.claim.as_deref().filter(|_| commit.user.starts_with("csi-provisioner")) {
+                // The claim may have gone meanwhile, and another one may have its name.
+                let is_of = |claim: &&str| {
+                    let stored = model.objects.claim(claim);
+                    stored.is_some_and(|stored| pv.claim_uid.as_ref().is_none_or(|uid| *uid == stored.state.uid))
+                };
+                let claim = pv.claim.as_deref().filter(is_of);
+                if let Some(claim) = claim.filter(|_| commit.user.starts_with("csi-provisioner")) {
                     self.begin(Step::Bind, claim, "", ms);
                 }
                 return self.end(checked, (Step::Store, handle, ""), ms);

@@ -250,3 +250,29 @@ fn a_volume_is_created_as_soon_as_its_node_is_selected() {
     assert_eq!(found(false), [message]);
     assert!(found(true).is_empty(), "it has got another volume");
 }
+
+#[test]
+fn a_volume_of_a_former_claim_binds_no_claim_of_its_name() {
+    let found = |uid: &'static str| {
+        found(false, async |world| {
+            let claim = |phase: &'static str, r#type| {
+                commit(world, "persistentvolumeclaims", "default/new", |commit| {
+                    let (phase, uid) = (Some(phase.into()), "new".into());
+                    commit.pvc = Some(Box::new(Claim { phase, uid, ..Claim::default() }));
+                    commit.r#type = r#type;
+                });
+            };
+            claim("Pending", EventType::Added);
+            after(world, 2).await;
+            commit(world, "persistentvolumes", "pv-2", |commit| {
+                let (handle, claim) = (Some("vol-2".into()), Some("default/new".into()));
+                commit.pv = Some(Box::new(Volume { handle, claim, claim_uid: Some(uid.into()), ..Volume::default() }));
+                commit.user = "csi-provisioner".into();
+            });
+            after(world, 12).await;
+            claim("Bound", EventType::Modified);
+        })
+    };
+    assert_eq!(found("new").len(), 1);
+    assert!(found("former").is_empty());
+}
