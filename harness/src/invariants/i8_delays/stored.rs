@@ -41,7 +41,7 @@ impl Delays {
         let object = format!("{}/{}", event.kind.kind.to_lowercase(), event.key);
         let change = Change { object, key: &event.key, old: old.as_deref(), new: new.as_deref(), ms };
         let dependents = self.on_dependent(checked, &change);
-        let step = match &*event.kind.plural {
+        let step = match event.kind.plural {
             "volumesnapshots" => self.on_snapshot(checked, &change),
             "volumesnapshotcontents" => self.on_content(checked, &change),
             "deployments" | "replicasets" | "statefulsets" | "daemonsets" | "poddisruptionbudgets" => {
