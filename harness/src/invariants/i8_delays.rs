@@ -220,7 +220,7 @@ impl Delays {
     }
 
     fn begin(&mut self, step: Step, volume: &str, node: &str, ms: u64) {
-        let is_disturbed = ms < self.disturbed || self.failed.get(volume).is_some_and(|until| ms < *until);
+        let is_disturbed = !self.judges(ms) || self.failed.get(volume).is_some_and(|until| ms < *until);
         if !is_disturbed && !volume.is_empty() {
             self.due.entry((step, volume.into(), node.into())).or_insert(ms);
         }

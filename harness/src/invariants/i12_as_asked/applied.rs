@@ -43,8 +43,8 @@ pub(crate) struct AppliedObjects {
     touched: BTreeSet<String>,
     /// Nodes that the user made unschedulable.
     cordoned: BTreeSet<String>,
-    /// True if the user patched a CSIDriver: earlier mounts followed other rules.
-    has_patched_driver: bool,
+    /// Top-level fields that the user patched, by object. A component may have created the object.
+    patched: BTreeMap<ObjectRef, BTreeSet<String>>,
 }
 
 impl AppliedObjects {
@@ -92,7 +92,7 @@ impl AppliedObjects {
         if patch.object.kind == Kind::node() && !patch.with["spec"]["unschedulable"].is_null() {
             self.cordoned(&patch.object.name, patch.with["spec"]["unschedulable"] == true);
         }
-        self.has_patched_driver |= patch.object.kind == Kind::csi_driver();
+        self.patched.entry(patch.object.clone()).or_default().extend(fields(&patch.with));
         let Some(applied) = self.objects.remove(&patch.object.path()) else { return };
         let kind = PatchKind::of_content_type(patch.r#type.content_type()).filter(|_| patch.subresource.is_none());
         let with = to_value(&patch.with).expect("a patch has a JSON form");
@@ -143,7 +143,12 @@ impl AppliedObjects {
 
     /// Returns true if the user patched a CSIDriver.
     pub fn has_patched_driver(&self) -> bool {
-        self.has_patched_driver
+        self.patched.keys().any(|object| object.kind == Kind::csi_driver())
+    }
+
+    /// Returns true if the user patched this top-level field of an object.
+    pub fn has_patched(&self, kind: Kind, key: &str, field: &str) -> bool {
+        self.patched.get(&reference(kind, key)).is_some_and(|fields| fields.contains(field))
     }
 
     /// Returns all applied objects.
@@ -153,13 +158,29 @@ impl AppliedObjects {
 
     /// Returns the applied object of that kind and key, if it should exist.
     pub fn of(&self, kind: Kind, key: &str) -> Option<&Applied> {
-        let (namespace, name) = key.split_once('/').map_or((None, key), |(namespace, name)| (Some(namespace), name));
-        self.objects.get(&ObjectRef::new(kind, namespace, name).path()).filter(|applied| !applied.deleted)
+        self.objects.get(&reference(kind, key).path()).filter(|applied| !applied.deleted)
     }
 
     /// Returns the manifest of a cluster-wide object that should exist.
     pub fn manifest(&self, kind: &str, name: &str) -> Option<&Value> {
         let mut all = self.all().filter(|applied| !applied.deleted && applied.object.kind.kind() == kind);
         all.find(|applied| applied.object.name == name).map(|applied| &applied.manifest)
+    }
+}
+
+fn reference(kind: Kind, key: &str) -> ObjectRef {
+    let (namespace, name) = key.split_once('/').map_or((None, key), |(namespace, name)| (Some(namespace), name));
+    ObjectRef::new(kind, namespace, name)
+}
+
+/// Returns the top-level fields that a patch changes: keys of a merge, or first segments of the paths of a JSON patch.
+fn fields(patch: &serde_json::Value) -> Vec<String> {
+    let first = |path: &str| path.split('/').nth(1).map(str::to_owned);
+    match patch {
+        serde_json::Value::Array(operations) => {
+            let paths = operations.iter().flat_map(|of| [&of["path"], &of["from"]]);
+            paths.filter_map(|path| first(path.as_str()?)).collect()
+        }
+        merged => merged.as_object().into_iter().flatten().map(|(field, _)| field.clone()).collect(),
     }
 }

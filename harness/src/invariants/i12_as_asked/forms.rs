@@ -146,7 +146,9 @@ impl Comparison<'_> {
         }
         let is_share = is_handle(text(&pv["spec"]["csi"]["volumeHandle"]));
         let driver = if is_share { EFS_DRIVER_NAME } else { self.applied_objects.driver() };
-        if text(&pv["metadata"]["annotations"]["pv.kubernetes.io/provisioned-by"]) != driver {
+        if text(&pv["metadata"]["annotations"]["pv.kubernetes.io/provisioned-by"]) != driver
+            && !self.applied_objects.has_patched(Kind::volume(), name(pv), "metadata")
+        {
             return Some(format!("lacks the annotation pv.kubernetes.io/provisioned-by: {driver}"));
         }
         let deletes = text(&pv["spec"]["persistentVolumeReclaimPolicy"]) == "Delete";
@@ -264,6 +266,7 @@ impl Comparison<'_> {
         if self.applied_objects.of(Kind::claim(), &key).is_some() {
             return None;
         }
+        let has_patched = |field: &str| self.applied_objects.has_patched(Kind::claim(), &key, field);
         let metadata = &volume["ephemeral"]["volumeClaimTemplate"]["metadata"];
         let mut given = ["labels", "annotations"].into_iter().flat_map(|field| {
             let entries = metadata[field].as_object().into_iter().flatten();
@@ -271,12 +274,14 @@ impl Comparison<'_> {
         });
         if let Some((field, key, _)) =
             given.find(|(field, key, value)| found["metadata"][*field][key.as_str()] != **value)
+            && !has_patched("metadata")
         {
             return Some(format!("pvc/{claim} lacks `{key}` of the {field} in the template of its pod/{}", name(pod)));
         }
         let differs = ["accessModes", "resources", "storageClassName", "volumeMode"]
             .into_iter()
-            .find(|field| !wanted[*field].is_null() && found["spec"][*field] != wanted[*field])?;
+            .find(|field| !wanted[*field].is_null() && found["spec"][*field] != wanted[*field])
+            .filter(|_| !has_patched("spec"))?;
         Some(format!("pvc/{claim} asks for other {differs} than the template of its pod/{}", name(pod)))
     }
 

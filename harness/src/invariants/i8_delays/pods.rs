@@ -118,7 +118,7 @@ impl Delays {
         if is_own && is_bound && before.is_some_and(|pod| pod.node().is_none()) {
             let waited = ms.saturating_sub(self.room_since);
             checked.add(super::Id::I8, 1);
-            let is_late = waited > WAKES && ms >= self.disturbed;
+            let is_late = waited > WAKES && self.judges(ms);
             let message = || {
                 let object = &commit.object;
                 let seconds = waited / 1000;

@@ -9,8 +9,11 @@ use serde_json::{Value as Json, json};
 use substrate::json::to_value;
 use substrate::{Clock, Level, Trace};
 
+use super::super::AppliedObjects;
 use super::*;
 use crate::invariants::Machines;
+use crate::scenario::steps::patch::{Patch, PatchType};
+use crate::spec::object::ObjectRef;
 
 const DRIVER: &str = "ebs.csi.aws.com";
 
@@ -114,6 +117,16 @@ pub(super) fn found_by(
     change: impl FnOnce(&mut Json),
     rule: impl FnOnce(&mut Comparison<'_>),
 ) -> Vec<String> {
+    let left_out: BTreeSet<String> = left_out.iter().map(|name| (*name).to_owned()).collect();
+    found_with(&AppliedObjects::new(DRIVER, &left_out), change, rule)
+}
+
+/// Returns the differences that one rule finds after a user's requests.
+fn found_with(
+    applied_objects: &AppliedObjects,
+    change: impl FnOnce(&mut Json),
+    rule: impl FnOnce(&mut Comparison<'_>),
+) -> Vec<String> {
     let mut cluster = healthy();
     change(&mut cluster);
     let trees = |of: &str| -> Vec<Value> {
@@ -139,9 +152,8 @@ pub(super) fn found_by(
     trace.info(&"fake-apiserver".into(), made);
     let (mut present, model) = (super::super::Present::default(), crate::model::RunModel::default());
     trace.events().iter().for_each(|event| present.observe(&model, event));
-    let left_out: BTreeSet<String> = left_out.iter().map(|name| (*name).to_owned()).collect();
     let mut comparison = Comparison {
-        applied_objects: &super::super::AppliedObjects::new(DRIVER, &left_out),
+        applied_objects,
         present: &present,
         model: &model,
         machines: &Machines { stored, ..Machines::default() },
@@ -269,6 +281,23 @@ fn the_claim_of_an_ephemeral_volume_has_the_metadata_of_its_template() {
     assert_eq!(found_without(&[], with(json!({ "of": "web", "more": "" }))), Vec::<String>::new());
     let message = ["pvc/web-data lacks `of` of the labels in the template of its pod/web"];
     assert_eq!(found_without(&[], with(json!({ "of": "db" }))), message);
+    // A user who patched the metadata of the claim is not a component that lost the label; other fields do not count.
+    for (fields, message) in [
+        (json!({ "metadata": { "labels": { "of": "db" } } }), &[] as &[&str]),
+        (json!([{ "op": "replace", "path": "/metadata/labels/of", "value": "db" }]), &[]),
+        (json!({ "spec": {} }), &message),
+    ] {
+        let mut applied_objects = AppliedObjects::new(DRIVER, &BTreeSet::new());
+        let object = ObjectRef::new(Kind::claim(), None, "web-data");
+        applied_objects.patched(&Patch {
+            object,
+            subresource: None,
+            r#type: PatchType::Merge,
+            with: fields,
+            fails: None,
+        });
+        assert_eq!(found_with(&applied_objects, with(json!({ "of": "db" })), |found| found.forms()), message);
+    }
 }
 
 #[test]
