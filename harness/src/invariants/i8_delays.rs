@@ -6,6 +6,7 @@
 //! for three minutes after a process has started or crashed, for a volume in the ten minutes after one of its calls failed
 //! or after a Warning about its claim or pod, and in the live world, where the machine determines the time. Nor is
 //! ControllerModifyVolume: csi-resizer waits for a Secret without a Warning. `snapshots.rs` has the steps of snapshots.
+//! A step of an object that waits behind those of ten others, for a free worker, is judged by the pause since the last one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -26,123 +27,50 @@ use crate::model::{ClaimKey, RunModel, claims_of};
 
 mod pods;
 mod snapshots;
+mod step;
 mod stored;
 mod workloads;
+
+use step::Step;
 
 /// Time in milliseconds in which loops that start find what was there before.
 const START: u64 = 3 * 60 * 1000;
 /// Time in milliseconds of the first starts of a run, before there are objects.
 const FIRST: u64 = 1_000;
+/// Number of workers of csi-attacher, the fewest of the loops (`--worker-threads`).
+const WORKERS: u64 = 10;
 /// Provisioner that names its volumes after the uid of the claim.
 const PREFIX: &str = "pvc-";
 /// Time in milliseconds after which attach-detach no longer waits for an attachment, but looks again after a backoff.
 const ATTACH: u64 = 60 * 1000;
 
-/// A step that is to come: of a volume, of a snapshot (`Content` to `Drop`), or of another object (`Verdict`, `Observed` to
-/// `Leave`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Step {
-    Create,
-    Store,
-    Bind,
-    Publish,
-    Attached,
-    Report,
-    Stage,
-    Mount,
-    Start,
-    Unstage,
-    Detach,
-    Unpublish,
-    Detached,
-    Delete,
-    Remove,
-    Grow,
-    Capacity,
-    NodeGrow,
-    ClaimCapacity,
-    Verdict,
-    Content,
-    Snapshot,
-    Ready,
-    Erase,
-    Drop,
-    Observed,
-    Scaled,
-    Collect,
-    Free,
-    Stop,
-    Leave,
-    Attach,
-}
-
-impl Step {
-    /// Returns the text of the step and of the one before it, and the longest pause between them. Steps of a kubelet or of
-    /// attach-detach may wait for a report of the node, each 10 s, and for repeated attempts. A kubelet looks at the size of
-    /// the volumes of its pods each 60 to 90 s.
-    fn facts(self) -> (&'static str, &'static str, Duration) {
-        let [short, long, pods] = [10, 45, 180].map(Duration::from_secs);
-        match self {
-            Self::Create => ("CreateVolume was called", "the scheduler selected a node for its claim", short),
-            Self::Store => ("its PersistentVolume was created", "CreateVolume answered OK", short),
-            Self::Bind => ("its claim was bound", "its PersistentVolume was created", short),
-            Self::Publish => ("ControllerPublishVolume was called", "its VolumeAttachment was created", short),
-            Self::Attached => ("its VolumeAttachment was attached", "ControllerPublishVolume answered OK", short),
-            Self::Report => ("the Node listed it in volumesAttached", "its VolumeAttachment was attached", long),
-            Self::Stage => ("NodeStageVolume was called", "the Node listed it in volumesAttached", long),
-            Self::Mount => ("NodePublishVolume was called", "NodeStageVolume answered OK", short),
-            Self::Start => ("a container of its pod started", "the last volume of the pod was mounted", long),
-            Self::Unstage => ("NodeUnstageVolume was called", "the last NodeUnpublishVolume answered OK", short),
-            Self::Detach => ("its VolumeAttachment was deleted", "NodeUnstageVolume answered OK", long),
-            Self::Unpublish => ("ControllerUnpublishVolume was called", "its VolumeAttachment was deleted", short),
-            Self::Detached => ("its VolumeAttachment went", "ControllerUnpublishVolume answered OK", short),
-            Self::Delete => ("DeleteVolume was called", "its PersistentVolume was released", long),
-            Self::Remove => ("its PersistentVolume went", "DeleteVolume answered OK", short),
-            Self::Grow => ("ControllerExpandVolume was called", "its claim requested more", short),
-            Self::Capacity => ("its PersistentVolume grew", "ControllerExpandVolume answered OK", short),
-            Self::NodeGrow => ("NodeExpandVolume was called", "its PersistentVolume grew", pods),
-            Self::ClaimCapacity => ("its claim had the new size", "NodeExpandVolume answered OK", short),
-            Self::Verdict => ("kube-scheduler wrote its first verdict", "the pod was created", short),
-            Self::Content => ("its VolumeSnapshotContent was created", "the VolumeSnapshot was created", short),
-            Self::Snapshot => ("CreateSnapshot was called", "its VolumeSnapshotContent was created", short),
-            Self::Ready => ("its VolumeSnapshot was ready to use", "its VolumeSnapshotContent was", short),
-            Self::Erase => ("DeleteSnapshot was called", "its VolumeSnapshotContent was to be deleted", short),
-            Self::Observed => ("its controller had acted on its newest spec", "the spec changed", short),
-            Self::Scaled => ("its number of pods was as asked", "it differed", short),
-            Self::Collect => ("it was deleted", "its only owner went", long),
-            Self::Free => ("it went", "its last pod went", short),
-            Self::Stop => ("its containers had ended", "the end of its grace period", long),
-            Self::Leave => ("it went", "its containers ended and its volumes were unmounted", long),
-            Self::Attach => ("its VolumeAttachment was created", "its pod was bound to the node", short),
-            Self::Drop => ("its VolumeSnapshotContent went", "DeleteSnapshot was called", long),
-        }
-    }
-
-    /// Returns true if a VolumeAttachment that goes takes the step with it.
-    fn is_of_attachment(self) -> bool {
-        matches!(self, Self::Publish | Self::Attached | Self::Report | Self::Detach | Self::Unpublish)
-    }
-
-    /// Returns true if the step is not one of a volume.
-    fn is_of_object(self) -> bool {
-        let of_object =
-            [Self::Verdict, Self::Observed, Self::Scaled, Self::Collect, Self::Free, Self::Stop, Self::Leave];
-        self.is_of_snapshot() || of_object.contains(&self)
-    }
-
-    /// Returns true if the step is one of a snapshot.
-    fn is_of_snapshot(self) -> bool {
-        matches!(self, Self::Content | Self::Snapshot | Self::Ready | Self::Erase | Self::Drop)
-    }
-}
-
 /// A step of a volume; with the node's name if the step is on a node.
 type Key = (Step, Text, Text);
 
-/// Steps that are to come, by their volume or pod, each with the time in milliseconds of the one before.
+/// The beginning of a pause.
+#[derive(Clone, Copy, Debug)]
+struct Since {
+    /// Time in milliseconds of the step before.
+    ms: u64,
+    /// Number of the same steps of other objects that had come by then.
+    ended: u64,
+}
+
+/// Same steps of all objects that have come.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ended {
+    /// Their number.
+    count: u64,
+    /// Time in milliseconds of the last one.
+    last: u64,
+}
+
+/// Steps that are to come, by their volume or pod.
 #[derive(Debug, Default)]
 pub(super) struct Delays {
-    due: BTreeMap<Key, u64>,
+    due: BTreeMap<Key, Since>,
+    /// Steps that have come.
+    ended: BTreeMap<Step, Ended>,
     /// Time in milliseconds until which no step is judged.
     disturbed: u64,
     /// The same for volumes of which a call has failed.
@@ -222,7 +150,8 @@ impl Delays {
     fn begin(&mut self, step: Step, volume: &str, node: &str, ms: u64) {
         let is_disturbed = !self.judges(ms) || self.failed.get(volume).is_some_and(|until| ms < *until);
         if !is_disturbed && !volume.is_empty() {
-            self.due.entry((step, volume.into(), node.into())).or_insert(ms);
+            let ended = self.ended.get(&step).map_or(0, |ended| ended.count);
+            self.due.entry((step, volume.into(), node.into())).or_insert(Since { ms, ended });
         }
     }
 
@@ -231,12 +160,17 @@ impl Delays {
         self.due.retain(|(_, of, _), _| of != volume);
     }
 
-    /// Ends a step, which must not be late.
+    /// Ends a step, which must not be late. A pause in which the same step came for ten other objects was a queue: it counts
+    /// from the last one of them.
     fn end(&mut self, checked: &mut Checked, (step, volume, node): (Step, &str, &str), ms: u64) -> Option<Found> {
-        let since = self.due.remove(&(step, volume.into(), node.into()))?;
+        let ended = self.ended.entry(step).or_default();
+        let before = *ended;
+        *ended = Ended { count: ended.count + 1, last: ms };
+        let Since { ms: since, ended } = self.due.remove(&(step, volume.into(), node.into()))?;
         checked.add(Id::I8, 1);
         let (what, after, most) = step.facts();
-        let pause = Duration::from_millis(ms.saturating_sub(since));
+        let is_queued = step.has_queue() && before.count - ended >= WORKERS;
+        let pause = Duration::from_millis(ms.saturating_sub(if is_queued { since.max(before.last) } else { since }));
         if pause <= most {
             return None;
         }
@@ -275,7 +209,9 @@ impl Delays {
         }
         if done.rpc == "CreateVolume" && done.code != "OK" {
             let call = model.calls.answered().and_then(|call| call.target.as_deref());
-            return call.and_then(|name| name.strip_prefix(PREFIX)).into_iter().for_each(|uid| self.forget(uid));
+            return call.and_then(|name| name.strip_prefix(PREFIX)).into_iter().for_each(|uid| {
+                self.due.remove(&(Step::Create, uid.into(), Text::default()));
+            });
         }
         let Some(volume) = done.volume.as_deref() else { return };
         if done.code != "OK" {
@@ -329,7 +265,7 @@ impl Delays {
             if selected && claim.volume.is_none() && !claim.deleting {
                 self.begin(Step::Create, &claim.uid, "", ms);
             } else {
-                self.forget(&claim.uid);
+                self.due.remove(&(Step::Create, claim.uid.clone(), Text::default()));
             }
         } else if let Some(pv) = &commit.pv {
             let handle = pv.handle.as_deref()?;

@@ -276,3 +276,22 @@ fn a_volume_of_a_former_claim_binds_no_claim_of_its_name() {
     assert_eq!(found("new").len(), 1);
     assert!(found("former").is_empty());
 }
+
+#[test]
+fn a_queue_that_moves_is_not_a_pause() {
+    // Seconds after the beginning at which the step comes for this volume, after one in each second for others.
+    let is_late = |step: Step, others: u64, seconds: u64| {
+        let (mut delays, mut checked) = (Delays::default(), Checked::default());
+        delays.begin(step, VOLUME, "node-a", 0);
+        for other in 1..=others {
+            let volume = format!("vol-0{other}");
+            delays.begin(step, &volume, "node-a", 0);
+            delays.end(&mut checked, (step, &volume, "node-a"), other * 1000);
+        }
+        delays.end(&mut checked, (step, VOLUME, "node-a"), seconds * 1000).is_some()
+    };
+    assert!(!is_late(Step::Publish, 20, 21));
+    assert!(is_late(Step::Publish, 20, 31), "the queue stood for 11 s");
+    assert!(is_late(Step::Publish, 9, 11), "one of ten workers was free");
+    assert!(is_late(Step::Mount, 20, 21), "a kubelet has no queue");
+}
