@@ -473,7 +473,10 @@ impl Call {
                     Failure::Grpc(code) => {
                         Status::new(code_by_name(&code).expect("the catalogue allows gRPC's codes"), message)
                     }
-                    Failure::Named(code) => Status::internal(format!("{code}: {message}")),
+                    Failure::Named(word) => match code_by_name(&word) {
+                        Some(code) => Status::new(code, message),
+                        None => Status::internal(format!("{word}: {message}")),
+                    },
                     Failure::Http(status) => Status::unavailable(format!("HTTP status {status}: {message}")),
                 });
             }

@@ -42,7 +42,12 @@ const SNAPSHOT: Attribute = Attribute::new("target", "the id of the snapshot or 
 const fn common(at: &'static [Moment]) -> [Possible; 6] {
     [
         Possible::new(Kind::Grpc, at, Values::Folded(FAILURES), "csi.done has the code"),
-        Possible::new(Kind::Error, at, Values::Text, "csi.done has the code INTERNAL and this word in its message"),
+        Possible::new(
+            Kind::Error,
+            at,
+            Values::Text,
+            "csi.done has the code, if the word is one of gRPC; otherwise INTERNAL and the word in its message",
+        ),
         Possible::new(
             Kind::Http,
             at,
