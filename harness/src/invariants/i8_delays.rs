@@ -6,7 +6,7 @@
 //! for three minutes after a process has started or crashed, for a volume in the ten minutes after one of its calls failed
 //! or after a Warning about its claim or pod, and in the live world, where the machine determines the time. Nor is
 //! ControllerModifyVolume: csi-resizer waits for a Secret without a Warning. `snapshots.rs` has the steps of snapshots.
-//! A step of an object that waits behind those of ten others, for a free worker, is judged by the pause since the last one.
+//! A step that waits for a worker or for its turn is judged by the pause since the same step came for another object.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -37,8 +37,6 @@ use step::Step;
 const START: u64 = 3 * 60 * 1000;
 /// Time in milliseconds of the first starts of a run, before there are objects.
 const FIRST: u64 = 1_000;
-/// Number of workers of csi-attacher, the fewest of the loops (`--worker-threads`).
-const WORKERS: u64 = 10;
 /// Provisioner that names its volumes after the uid of the claim.
 const PREFIX: &str = "pvc-";
 /// Time in milliseconds after which attach-detach no longer waits for an attachment, but looks again after a backoff.
@@ -47,30 +45,12 @@ const ATTACH: u64 = 60 * 1000;
 /// A step of a volume; with the node's name if the step is on a node.
 type Key = (Step, Text, Text);
 
-/// The beginning of a pause.
-#[derive(Clone, Copy, Debug)]
-struct Since {
-    /// Time in milliseconds of the step before.
-    ms: u64,
-    /// Number of the same steps of other objects that had come by then.
-    ended: u64,
-}
-
-/// Same steps of all objects that have come.
-#[derive(Clone, Copy, Debug, Default)]
-struct Ended {
-    /// Their number.
-    count: u64,
-    /// Time in milliseconds of the last one.
-    last: u64,
-}
-
-/// Steps that are to come, by their volume or pod.
+/// Steps that are to come, by their volume or pod, each with the time in milliseconds of the one before.
 #[derive(Debug, Default)]
 pub(super) struct Delays {
-    due: BTreeMap<Key, Since>,
-    /// Steps that have come.
-    ended: BTreeMap<Step, Ended>,
+    due: BTreeMap<Key, u64>,
+    /// Time in milliseconds at which a step last came, for any object.
+    last: BTreeMap<Step, u64>,
     /// Time in milliseconds until which no step is judged.
     disturbed: u64,
     /// The same for volumes of which a call has failed.
@@ -150,8 +130,7 @@ impl Delays {
     fn begin(&mut self, step: Step, volume: &str, node: &str, ms: u64) {
         let is_disturbed = !self.judges(ms) || self.failed.get(volume).is_some_and(|until| ms < *until);
         if !is_disturbed && !volume.is_empty() {
-            let ended = self.ended.get(&step).map_or(0, |ended| ended.count);
-            self.due.entry((step, volume.into(), node.into())).or_insert(Since { ms, ended });
+            self.due.entry((step, volume.into(), node.into())).or_insert(ms);
         }
     }
 
@@ -160,17 +139,13 @@ impl Delays {
         self.due.retain(|(_, of, _), _| of != volume);
     }
 
-    /// Ends a step, which must not be late. A pause in which the same step came for ten other objects was a queue: it counts
-    /// from the last one of them.
+    /// Ends a step, which must not be late. If the same step came for another object meanwhile, this one waited for its turn.
     fn end(&mut self, checked: &mut Checked, (step, volume, node): (Step, &str, &str), ms: u64) -> Option<Found> {
-        let ended = self.ended.entry(step).or_default();
-        let before = *ended;
-        *ended = Ended { count: ended.count + 1, last: ms };
-        let Since { ms: since, ended } = self.due.remove(&(step, volume.into(), node.into()))?;
+        let last = self.last.insert(step, ms).filter(|_| step.has_queue()).unwrap_or_default();
+        let since = self.due.remove(&(step, volume.into(), node.into()))?;
         checked.add(Id::I8, 1);
         let (what, after, most) = step.facts();
-        let is_queued = step.has_queue() && before.count - ended >= WORKERS;
-        let pause = Duration::from_millis(ms.saturating_sub(if is_queued { since.max(before.last) } else { since }));
+        let pause = Duration::from_millis(ms.saturating_sub(since.max(last)));
         if pause <= most {
             return None;
         }
