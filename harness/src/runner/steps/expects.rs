@@ -79,11 +79,11 @@ impl Run<'_> {
         let deadline = tokio::time::Instant::now() + self.cluster.limit(wanted.within);
         let expected = format!("the fault {} has fired{}", wanted.fault, within(wanted.within));
         loop {
-            let hits = self.cluster.fault_report(&wanted.fault).map(|report| report.hits);
-            let seen = match hits {
-                Some(1..) => return Ok(()),
-                Some(0) => "it has not",
-                None => "it is not in force any more",
+            let seen = match self.cluster.fault_report(&wanted.fault) {
+                Some(report) if report.hits > 0 => return Ok(()),
+                Some(report) if report.near.is_empty() => "it has not".to_owned(),
+                Some(report) => format!("it has not; near misses: {}", report.near.join("; ")),
+                None => "it is not in force any more".to_owned(),
             };
             let failure = self.failure(expected.clone(), seen);
             if tokio::time::Instant::now() >= deadline {
