@@ -145,6 +145,11 @@ pub const MUTANTS: &[Mutant] = &[
         recreates: "no public issue is known",
     },
     Mutant {
+        name: "refused-detach-told-done",
+        about: "ControllerUnpublishVolume takes IncorrectState for the end of a detach",
+        recreates: "no public issue is known",
+    },
+    Mutant {
         name: "expansion-needs-no-node",
         about: "ControllerExpandVolume says that no node has to expand the filesystem",
         recreates: "no public issue is known",

@@ -249,6 +249,16 @@ pub(super) const MUTANTS: &[Mutant] = &[
         recreates: "no public issue is known",
     },
     Mutant {
+        name: "failed-binding-keeps-room",
+        about: "kube-scheduler still counts a pod on its node after its binding failed",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "failed-preemption-not-retried",
+        about: "kube-scheduler does not try a pod again if it could not remove its victims",
+        recreates: "no public issue is known",
+    },
+    Mutant {
         name: "first-toleration-read",
         about: "taint-eviction reads the first toleration of a pod only",
         recreates: "no public issue is known",

@@ -254,6 +254,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         recreates: "no public issue is known",
     },
     Mutant {
+        name: "replaced-pod-frees-no-claim",
+        about: "the protection of claims does not check those of a pod that another one of its name has replaced",
+        recreates: "no public issue is known",
+    },
+    Mutant {
         name: "published-capacity-kept",
         about: "the provisioner never updates a published capacity",
         recreates: "no public issue is known",
@@ -306,6 +311,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "former-zone-remembered",
         about: "external-provisioner keeps the zone of the former node when another node must be chosen",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "failed-reschedule-not-retried",
+        about: "csi-provisioner does not try again if it cannot take the selected node from a claim",
         recreates: "no public issue is known",
     },
     Mutant {

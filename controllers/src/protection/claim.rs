@@ -111,7 +111,11 @@ impl Controller {
         let affected = match delta {
             Delta::Deleted(_) if mutant!(self.ctx, "freed-claim-not-checked") => return,
             Delta::Deleted(pod) => pod,
-            Delta::Applied { old: Some(old), new } if old.uid() != new.uid() => old,
+            Delta::Applied { old: Some(old), new }
+                if old.uid() != new.uid() && !mutant!(self.ctx, "replaced-pod-frees-no-claim") =>
+            {
+                old
+            }
             Delta::Applied { new, .. } => new,
         };
         for (name, _) in pod_claims(affected) {

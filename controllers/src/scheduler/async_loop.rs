@@ -263,7 +263,9 @@ impl Scheduler {
                     // The pod may have got its node anyway. Then the informer reports it, and it is no longer in the
                     // queue.
                     if state.queue.get(&key).is_some_and(|queued| queued.uid() == pod.uid()) {
-                        state.cache.unplace(&key);
+                        if !mutant!(self.ctx, "failed-binding-keeps-room") {
+                            state.cache.unplace(&key);
+                        }
                         if !mutant!(self.ctx, "failed-binding-not-retried") {
                             state.queue.put_back(now, &key, Failure::Error);
                         }

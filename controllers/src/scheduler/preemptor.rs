@@ -49,7 +49,9 @@ impl Scheduler {
             if let Err(e) = removed {
                 scheduler.failed(&pod, &e);
                 // No event may come that brings the pod back.
-                state.queue.activate(scheduler.ctx.now().mono, &PodKey::of(&pod));
+                if !mutant!(scheduler.ctx, "failed-preemption-not-retried") {
+                    state.queue.activate(scheduler.ctx.now().mono, &PodKey::of(&pod));
+                }
                 drop(state);
                 scheduler.changed.notify_one();
             }

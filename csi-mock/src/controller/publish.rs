@@ -312,6 +312,7 @@ impl ControllerService {
                     return Err(internal(&what, &error));
                 }
                 "InvalidVolume.NotFound" => return Ok(()),
+                "IncorrectState" if mutant!(self.calls.ctx(), "refused-detach-told-done") => return Ok(()),
                 // Treated as detached, as in the EBS driver. The EBS driver trusts the error alone; the wait below
                 // verifies it, so that IncorrectState during `detaching` does not become a false success.
                 "IncorrectState" | "InvalidAttachment.NotFound" | "InvalidInstanceID.NotFound" => {}

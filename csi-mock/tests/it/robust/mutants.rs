@@ -148,6 +148,8 @@ fn each_does_what_it_says_and_nothing_else() {
             "snapshot-delete-not-asked" => continue,
             // The files features/attach-beside-a-slow-one and volume-enlarged-in-the-cloud.
             "name-of-finished-attach-reused" | "larger-volume-told-as-asked" => continue,
+            // The file features/detach-that-the-cloud-refuses-again.
+            "refused-detach-told-done" => continue,
             // They need an error of the cloud, a full zone, taken names, other capabilities, or a class with parameters.
             "refused-value-told-internal" | "full-instance-told-internal" | "zone-capacity-not-checked" => continue,
             "refused-name-forgotten" | "published-volume-grown" | "inode-size-given-as-ratio" => continue,
