@@ -124,7 +124,7 @@ impl Parts {
         match effect {
             Effect::Crash(who) if who == "self" => Some(self.crash(&[process.to_owned()])),
             Effect::Crash(who) => Some(self.crash(&self.meant(who))),
-            Effect::Reboot(node) => Some(self.cut_power(node)),
+            Effect::Reboot(node) => self.cut_power(node),
             _ => None,
         }
     }
@@ -157,16 +157,16 @@ impl Parts {
         if replaced.is_empty() { Order::Revive(processes) } else { Order::Replace(replaced) }
     }
 
-    /// Ends all processes of a machine at once; the disk is pulled afterwards.
-    fn cut_power(&self, node: &str) -> Order {
-        if let Some(node) = self.nodes.get(node).filter(|_| !self.is_off(node)) {
-            for member in node.members.iter().rev() {
-                if let Member::Task(task) = member {
-                    task.crash();
-                }
+    /// Ends all processes of a machine at once; the disk is pulled afterwards. A machine that a step or the cloud keeps
+    /// down stays so.
+    fn cut_power(&self, node: &str) -> Option<Order> {
+        let machine = self.nodes.get(node).filter(|_| !self.is_off(node))?;
+        for member in machine.members.iter().rev() {
+            if let Member::Task(task) = member {
+                task.crash();
             }
         }
-        Order::Reboot(node.to_owned())
+        Some(Order::Reboot(node.to_owned()))
     }
 
     async fn carry_out(self, ctx: Ctx, order: Order) {
