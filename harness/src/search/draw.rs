@@ -10,6 +10,7 @@ mod beside;
 mod builder;
 mod drawn;
 mod extras;
+mod failures;
 mod pairs;
 mod priorities;
 mod workloads;
@@ -100,7 +101,8 @@ pub fn drawn(seed: u64, run: u64) -> Drawn {
     let drawn = workloads::add(drawn, stream("explore workloads"));
     let drawn = pairs::add(drawn, stream("explore pairs"));
     let drawn = beside::add(drawn, stream("explore beside"));
-    around::add(drawn, stream("explore around"))
+    let drawn = around::add(drawn, stream("explore around"));
+    failures::add(drawn, stream("explore failures"))
 }
 
 /// Adds one change that the scenario does not have yet, with a fault, at the end of a scenario that was cut anywhere.
@@ -118,6 +120,7 @@ pub fn kinds() -> impl Iterator<Item = &'static str> {
         .chain(pairs::kinds())
         .chain(beside::kinds())
         .chain(around::kinds())
+        .chain(failures::KINDS.iter().copied())
 }
 
 /// An existing pod and its claim.
