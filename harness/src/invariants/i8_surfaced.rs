@@ -26,7 +26,7 @@ const REPORTS: [(&str, &[&str], Option<&str>); 12] = [
     ("DeleteVolume", &["VolumeFailedDelete", "ProvisioningFailed"], Some("csi-provisioner")),
     ("ControllerExpandVolume", &["VolumeResizeFailed"], Some("csi-resizer")),
     ("ControllerModifyVolume", &["VolumeModifyFailed"], Some("csi-resizer")),
-    ("CreateSnapshot", &["SnapshotCreationFailed", "SnapshotContentCreationFailed"], Some("csi-snapshotter")),
+    ("CreateSnapshot", &["SnapshotCreationFailed", CHECK_FAILED], Some("csi-snapshotter")),
     ("DeleteSnapshot", &["SnapshotDeleteError"], Some("csi-snapshotter")),
     ("CreateVolumeGroupSnapshot", &["GroupSnapshotCreationFailed", GROUP_CHECK_FAILED], Some("csi-snapshotter")),
     ("GetVolumeGroupSnapshot", &[GROUP_CHECK_FAILED], Some("csi-snapshotter")),
@@ -36,6 +36,8 @@ const REPORTS: [(&str, &[&str], Option<&str>); 12] = [
     ("NodeExpandVolume", &["VolumeResizeFailed", "FailedMount", "FailedMapVolume"], None),
 ];
 
+/// Reason of the Event if a snapshot is not taken, and its content has a status already: that of an earlier failure.
+const CHECK_FAILED: &str = "SnapshotContentCheckandUpdateFailed";
 /// Reason of the Event if the state of a group cannot be read.
 const GROUP_CHECK_FAILED: &str = "GroupSnapshotContentCheckandUpdateFailed";
 
@@ -242,6 +244,19 @@ mod tests {
                 "node-a/kubelet made no Event FailedMount when NodeStageVolume of vol-1 failed: INTERNAL: no",
             ]
         );
+    }
+
+    #[test]
+    fn a_snapshot_that_fails_after_another_failure_is_reported_as_a_check() {
+        let unreported = |reason: &str| {
+            found(|world| {
+                world.trace().info(&"csi-snapshotter".into(), ProcessStarted { incarnation: 1 });
+                call(world, "CreateSnapshot", 1, "RESOURCE_EXHAUSTED");
+                event(world, "csi-snapshotter", reason, "volumesnapshotcontent/snapcontent-1");
+            })
+        };
+        assert_eq!(unreported("SnapshotContentCheckandUpdateFailed").len(), 0);
+        assert_eq!(unreported("SnapshotDeleteError").len(), 1);
     }
 
     #[test]
