@@ -6,7 +6,7 @@
 //! for three minutes after a process has started or crashed, for a volume in the ten minutes after one of its calls failed
 //! or after a Warning about its claim or pod, and in the live world, where the machine determines the time. Nor is
 //! ControllerModifyVolume: csi-resizer waits for a Secret without a Warning. `snapshots.rs` has the steps of snapshots.
-//! A step that waits for a worker or for its turn is judged by the pause since the same step came for another object.
+//! A step that waits for a worker or for its turn, behind several others, is judged by the pause since the last of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -37,6 +37,8 @@ use step::Step;
 const START: u64 = 3 * 60 * 1000;
 /// Time in milliseconds of the first starts of a run, before there are objects.
 const FIRST: u64 = 1_000;
+/// Number of objects for which a step must come meanwhile, so that another one waited for its turn.
+const QUEUE: u64 = 3;
 /// Provisioner that names its volumes after the uid of the claim.
 const PREFIX: &str = "pvc-";
 /// Time in milliseconds after which attach-detach no longer waits for an attachment, but looks again after a backoff.
@@ -45,12 +47,23 @@ const ATTACH: u64 = 60 * 1000;
 /// A step of a volume; with the node's name if the step is on a node.
 type Key = (Step, Text, Text);
 
-/// Steps that are to come, by their volume or pod, each with the time in milliseconds of the one before.
+/// The beginning of a pause.
+#[derive(Clone, Copy, Debug)]
+struct Since {
+    /// Time in milliseconds of the step before.
+    ms: u64,
+    /// Number of times that the step had come by then, for any object.
+    came: u64,
+}
+
+/// Number of times that a step has come, for any object, and the time in milliseconds of the last time.
+type Came = (u64, u64);
+
+/// Steps that are to come, by their volume or pod.
 #[derive(Debug, Default)]
 pub(super) struct Delays {
-    due: BTreeMap<Key, u64>,
-    /// Time in milliseconds at which a step last came, for any object.
-    last: BTreeMap<Step, u64>,
+    due: BTreeMap<Key, Since>,
+    came: BTreeMap<Step, Came>,
     /// Time in milliseconds until which no step is judged.
     disturbed: u64,
     /// The same for volumes of which a call has failed.
@@ -130,7 +143,8 @@ impl Delays {
     fn begin(&mut self, step: Step, volume: &str, node: &str, ms: u64) {
         let is_disturbed = !self.judges(ms) || self.failed.get(volume).is_some_and(|until| ms < *until);
         if !is_disturbed && !volume.is_empty() {
-            self.due.entry((step, volume.into(), node.into())).or_insert(ms);
+            let (came, _) = self.came.get(&step).copied().unwrap_or_default();
+            self.due.entry((step, volume.into(), node.into())).or_insert(Since { ms, came });
         }
     }
 
@@ -139,13 +153,16 @@ impl Delays {
         self.due.retain(|(_, of, _), _| of != volume);
     }
 
-    /// Ends a step, which must not be late. If the same step came for another object meanwhile, this one waited for its turn.
+    /// Ends a step, which must not be late. If the same step came for several other objects meanwhile, this one waited for
+    /// its turn: the pause is that since the last one.
     fn end(&mut self, checked: &mut Checked, (step, volume, node): (Step, &str, &str), ms: u64) -> Option<Found> {
-        let last = self.last.insert(step, ms).filter(|_| step.has_queue()).unwrap_or_default();
+        let (came, last) = self.came.get(&step).copied().unwrap_or_default();
+        self.came.insert(step, (came + 1, ms));
         let since = self.due.remove(&(step, volume.into(), node.into()))?;
+        let waited = step.has_queue() && came - since.came >= QUEUE;
         checked.add(Id::I8, 1);
         let (what, after, most) = step.facts();
-        let pause = Duration::from_millis(ms.saturating_sub(since.max(last)));
+        let pause = Duration::from_millis(ms.saturating_sub(if waited { last } else { since.ms }));
         if pause <= most {
             return None;
         }

@@ -68,7 +68,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("statefulset", "scaled-down-claims-deleted"),
     ("features/workload-updates", "lowest-ordinal-first"),
     ("deployment-rollout", "max-unavailable-ignored"),
-    ("features/drain-with-budget", "evictions-forgotten"),
+    ("features/eviction-not-yet-observed", "evictions-forgotten"),
     ("features/workload-updates", "scaled-down-claims-kept"),
     ("features/workload-updates", "updated-pod-not-awaited"),
     ("golden/statefulset-scale-down", "surplus-pods-deleted-at-once"),
