@@ -17,20 +17,27 @@ use super::{Checked, Found, Id};
 /// Time in milliseconds after which csi-snapshotter has the new state of a content in its cache.
 const NOTICE: u64 = 60 * 1000;
 
-/// VolumeSnapshotContents by name, each with the time in milliseconds since which it has its values.
+/// VolumeSnapshotContents by name, each with the time in milliseconds at which a former state that allowed the deletion
+/// ended; none if there was no such state.
 #[derive(Debug, Default)]
 pub(super) struct Snapshots {
-    contents: BTreeMap<String, (Content, u64)>,
+    contents: BTreeMap<String, (Content, Option<u64>)>,
     stale_reads: StaleReads,
 }
 
 /// A VolumeSnapshotContent, or the last state of one that is gone.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 struct Content {
     handle: String,
     is_kept: bool,
     /// Deletion has begun.
     ends: bool,
+}
+
+impl Content {
+    fn may_be_deleted(&self) -> bool {
+        self.ends && !self.is_kept
+    }
 }
 
 impl Snapshots {
@@ -50,9 +57,8 @@ impl Snapshots {
             return former.into_iter().for_each(|(content, _)| content.ends = true);
         };
         let Some(content) = content(object) else { return };
-        // A cache cannot have had other values of a new content.
-        let since = former.map_or(0, |(former, since)| if *former == content { *since } else { ms });
-        self.contents.insert(name.to_owned(), (content, since));
+        let allowed = former.and_then(|(former, allowed)| if former.may_be_deleted() { Some(ms) } else { *allowed });
+        self.contents.insert(name.to_owned(), (content, allowed));
     }
 
     /// Checks a call of a driver.
@@ -64,9 +70,9 @@ impl Snapshots {
         let (name, (content, _)) = of_snapshot().next()?;
         checked.add(Id::I11, 1);
         let is_late = self.stale_reads.within(2 * TEN_MINUTES, event.ms);
-        let is_known = |since: u64| since == 0 || (event.ms >= since + NOTICE && !is_late);
-        let may_delete = |content: &Content, since: u64| (content.ends && !content.is_kept) || !is_known(since);
-        if of_snapshot().any(|(_, (content, since))| may_delete(content, *since)) {
+        // The cache of csi-snapshotter may still have the former state.
+        let may_believe = |allowed: &Option<u64>| allowed.is_some_and(|ended| is_late || event.ms < ended + NOTICE);
+        if of_snapshot().any(|(_, (content, allowed))| content.may_be_deleted() || may_believe(allowed)) {
             return None;
         }
         let why = if content.is_kept { "has the deletionPolicy Retain" } else { "is not being deleted" };
