@@ -39,16 +39,34 @@ const RARE: [(&str, &str); 6] = [
 ];
 
 /// Ends faults, starts everything that is down, and removes the out-of-service taint, as an operator does after a node
-/// is back.
+/// is back. The machine of a terminated instance cannot start again: its Node is deleted, as cloud-controller-manager
+/// does (`cloud-provider/controllers/nodelifecycle`).
 pub(crate) async fn heal(cluster: &Cluster) {
     cluster.clear_faults().await;
-    for name in cluster.down_nodes() {
-        // All names in the list exist.
-        let _ = cluster.restart(&name).await;
+    let down = cluster.down_nodes();
+    let terminated = if down.is_empty() { BTreeSet::new() } else { terminated(cluster).await };
+    for name in down {
+        if cluster.instance(&name).is_some_and(|instance| terminated.contains(instance)) {
+            // A Node that stays shows up as a disagreement.
+            let _ = cluster.objects().delete(&ObjectRef::new(Kind::node(), None, &name), None).await;
+        } else {
+            // All names in the list exist.
+            let _ = cluster.restart(&name).await;
+        }
     }
     for node in &cluster.spec().nodes {
         untaint(cluster, &node.name).await;
     }
+}
+
+/// Ids of the instances that are terminated or shut down for it.
+async fn terminated(cluster: &Cluster) -> BTreeSet<String> {
+    // A cloud that does not answer is reported when its state is compared.
+    let Ok(state) = cloud::state(cluster).await else { return BTreeSet::new() };
+    let instances = state["instances"].as_array().into_iter().flatten();
+    let ends =
+        |instance: &&serde_json::Value| matches!(instance["state"].as_str(), Some("shutting-down" | "terminated"));
+    instances.filter(ends).filter_map(|instance| Some(instance["id"].as_str()?.to_owned())).collect()
 }
 
 async fn untaint(cluster: &Cluster, node: &str) {

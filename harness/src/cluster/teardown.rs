@@ -150,7 +150,11 @@ async fn leftovers(cluster: &Cluster, invariants: &Invariants) -> Leftovers {
     let handle = |volume: &Value| volume["spec"]["csi"]["volumeHandle"].as_str().map(str::to_owned);
     let kept: BTreeSet<String> = staying.iter().filter_map(handle).collect();
     for kind in [Kind::pod(), Kind::claim()] {
-        for object in cluster.objects().list(kind).await.unwrap_or_default() {
+        let objects = cluster.objects().list(kind).await.unwrap_or_else(|e| {
+            left.finalizers.push(format!("{}: (unknown: {e})", kind.short()));
+            Vec::new()
+        });
+        for object in objects {
             // Stand-in pods of Mooring's components stay.
             if object["metadata"]["annotations"][SOURCE] == MOORING {
                 continue;
@@ -174,19 +178,32 @@ async fn leftovers(cluster: &Cluster, invariants: &Invariants) -> Leftovers {
     }
     let points = cluster.access_points().into_iter().map(|point| of_access_point(&point.file_system, &point.id));
     left.access_points = points.filter(|handle| !kept.contains(handle) && !invariants.keeps(handle)).collect();
+    let down = cluster.down_nodes();
     for node in &cluster.spec().nodes {
         let Some(disk) = cluster.disk(&node.name) else { continue };
-        let mounts = disk.mounts().await.unwrap_or_default();
-        left.mounts.extend(mounts.iter().map(|m| format!("{}: {}", node.name, m.path.display())));
-        let devices = disk.devices().await.unwrap_or_default();
-        left.devices.extend(devices.iter().map(|d| format!("{}: {}", node.name, d.name)));
-        let Some(root) = cluster.root(&node.name) else { continue };
+        match disk.mounts().await {
+            Ok(mounts) => left.mounts.extend(mounts.iter().map(|m| format!("{}: {}", node.name, m.path.display()))),
+            Err(e) => left.mounts.push(format!("{}: (unknown: {e})", node.name)),
+        }
+        match disk.devices().await {
+            Ok(devices) => left.devices.extend(devices.iter().map(|d| format!("{}: {}", node.name, d.name))),
+            Err(e) => left.devices.push(format!("{}: (unknown: {e})", node.name)),
+        }
+        // Only machines of terminated instances are still down. The disk with their directories went with the instance.
+        let Some(root) = cluster.root(&node.name).filter(|_| !down.contains(&node.name)) else { continue };
         let paths = Paths::new(root);
         // The directories of pods and of staged volumes must be gone; the directory of a driver itself stays.
         let drivers = cluster.spec().driver_names().map(|driver| paths.drivers().join(driver));
         for parent in [paths.pods()].into_iter().chain(drivers) {
-            let names = disk.list_dir(&parent).await.unwrap_or_default().unwrap_or_default();
-            left.directories.extend(names.iter().map(|name| format!("{}: {}", node.name, parent.join(name).display())));
+            match disk.list_dir(&parent).await {
+                Ok(names) => left.directories.extend(
+                    names
+                        .unwrap_or_default()
+                        .iter()
+                        .map(|name| format!("{}: {}", node.name, parent.join(name).display())),
+                ),
+                Err(e) => left.directories.push(format!("{}: {}: (unknown: {e})", node.name, parent.display())),
+            }
         }
     }
     left
