@@ -231,7 +231,7 @@ fn an_unserved_kind_gets_a_warning_and_an_event() {
     let applied = bench.try_sh("kubectl create ingress web --rule=web.example.com/=web:80").unwrap();
     let message = String::from_utf8_lossy(&applied.stderr);
     assert!(
-        message.contains("Warning: Ingress is stored, but nothing in this cluster works on it: no traffic reaches it"),
+        message.contains("Warning: Ingress is stored, but no loop of Mooring works on it: no traffic reaches it"),
         "{message}"
     );
     bench.shows("kubectl describe ingress web", &["Warning", "NoController", "no traffic reaches it"]).unwrap();

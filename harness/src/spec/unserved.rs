@@ -102,15 +102,14 @@ impl Unserved {
     /// Returns the text that no component handles objects of this kind. None if one does.
     pub fn lack(self, group: &str, kind: &str) -> Option<String> {
         let row = self.row(group, kind)?;
-        let state =
-            if row.by == MANAGER { "this cluster has no metrics" } else { "nothing in this cluster works on it" };
+        let state = if row.by == MANAGER { "this cluster has no metrics" } else { "no loop of Mooring works on it" };
         Some(format!("{} is stored, but {state}: {}", row.kind, row.lacks))
     }
 
     /// Warning for the creator of an object of this kind.
     pub fn warning(self, group: &str, kind: &str) -> Option<String> {
         let (row, lack) = (self.row(group, kind)?, self.lack(group, kind)?);
-        Some(if row.by == MANAGER { lack } else { format!("{lack}; run {} of your own", row.by) })
+        Some(if row.by == MANAGER { lack } else { format!("{lack} unless you run {}", row.by) })
     }
 
     /// Warning for the kind of `row`.
@@ -142,7 +141,7 @@ mod tests {
         assert!(
             OURS.warning(SNAPSHOTS.0, "VolumeSnapshot")
                 .unwrap()
-                .ends_with("run snapshot-controller and csi-snapshotter of your own")
+                .ends_with("no snapshot is taken unless you run snapshot-controller and csi-snapshotter")
         );
         for (group, kind) in [("", "Pod"), ("apps", "StatefulSet"), ("batch", "CronJob"), ("example.com", "Ingress")] {
             assert_eq!(OURS.warning(group, kind), None);

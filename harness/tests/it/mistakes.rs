@@ -128,8 +128,7 @@ fn a_check_warns_of_a_kind_that_no_loop_works_on() {
                 metadata: {name: a}\n    spec: {defaultBackend: {service: {name: b, port: {number: 80}}}}\n\
                 steps:\n  - sleep: 1s\n";
     let path = file(&dir, text);
-    let expected =
-        "scenario.yaml:5:5: Ingress is stored, but nothing in this cluster works on it: no traffic reaches it";
+    let expected = "scenario.yaml:5:5: Ingress is stored, but no loop of Mooring works on it: no traffic reaches it";
     let (code, _, error) = run(&[&path, "--check"]);
     assert!(code == 0 && error.contains("warning: ") && error.contains(expected), "{error}");
     let (_, out, _) = run(&[&path, "--check", "--output", "json"]);
